@@ -220,11 +220,11 @@ def test_a_deadline_ends_what_a_full_target_keeps_waiting() -> None:
 
 async def hold(broker: BasicBroker, count: int) -> Any:
     """Consume messages, and settle none."""
-    from amqp10msg.net.bridge.basic import open_basic_source  # noqa: PLC0415
+    from amqp10msg.net.bridge.basic import open_source  # noqa: PLC0415
     from amqp10msg.net.bridge.terms import SourceRequest  # noqa: PLC0415
 
     held: list[Any] = []
-    link = await open_basic_source(
+    link = await open_source(
         SourceRequest(
             endpoint=parse_url(broker.url("queue=from")),
             receive=held.append,

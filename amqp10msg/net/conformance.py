@@ -20,12 +20,7 @@ from amqp10msg.interop.conformance import PeerError, PeerResults, Result
 from amqp10msg.interop.conformance.judging import apart, meaning
 from amqp10msg.interop.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.amqp10 import (
-    Amqp10Source,
-    Amqp10Target,
-    open_amqp10_source,
-    open_amqp10_target,
-)
+from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target, open_source, open_target
 from amqp10msg.net.bridge.terms import (
     Delivery,
     LinkError,
@@ -349,7 +344,7 @@ class _Way:
         if self._lost is not None:
             self._drop()
         if self._target is None:
-            self._target = await open_amqp10_target(
+            self._target = await open_target(
                 TargetRequest(
                     endpoint=self._endpoint,
                     on_outcome=self._on_outcome,
@@ -360,7 +355,7 @@ class _Way:
             )
             self.product = self._target.product.strip() or self.product
         if self._source is None:
-            self._source = await open_amqp10_source(
+            self._source = await open_source(
                 SourceRequest(
                     endpoint=self._endpoint,
                     receive=self._on_delivery,

@@ -248,7 +248,7 @@ class Peer(Wire, transport.Handler):
             self.opened.set_exception(lost)
             self.opened.exception()  # whoever waits for it sees it; nobody has to
 
-    async def say_goodbye(self) -> None:
+    async def close_gracefully(self) -> None:
         """Send what is pending, and close."""
         self._engine.close()
         self.flush()
@@ -573,7 +573,7 @@ def _again(octets: bytes) -> bool:
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 
-async def open_amqp10_source(request: SourceRequest) -> Amqp10Source:
+async def open_source(request: SourceRequest) -> Amqp10Source:
     """Attach to a source.
 
     Raises:
@@ -583,7 +583,7 @@ async def open_amqp10_source(request: SourceRequest) -> Amqp10Source:
     return source
 
 
-async def open_amqp10_target(request: TargetRequest) -> Amqp10Target:
+async def open_target(request: TargetRequest) -> Amqp10Target:
     """Attach to a target.
 
     Raises:

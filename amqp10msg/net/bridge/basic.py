@@ -472,7 +472,7 @@ class BasicPeer(Wire):
         if self._content is not None and self._content.large is not None:
             self._content.large.discard()
 
-    async def say_goodbye(self) -> None:
+    async def close_gracefully(self) -> None:
         """Send what is pending, and close."""
         self.flush()  # what was settled comes before the close
         await self.ask(spec.Connection.Close(200, "", 0, 0), spec.Connection.CloseOk, channel=0)
@@ -737,7 +737,7 @@ async def _connect(made: BasicPeer, attach: Callable[[], Any]) -> None:
     await dial(made, made.endpoint, ready)
 
 
-async def open_basic_source(request: SourceRequest) -> BasicSource:
+async def open_source(request: SourceRequest) -> BasicSource:
     """Consume a queue.
 
     Raises:
@@ -748,7 +748,7 @@ async def open_basic_source(request: SourceRequest) -> BasicSource:
     return made
 
 
-async def open_basic_target(request: TargetRequest) -> BasicTarget:
+async def open_target(request: TargetRequest) -> BasicTarget:
     """Publish to an exchange, or to a queue by the default one.
 
     Raises:

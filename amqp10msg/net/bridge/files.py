@@ -457,7 +457,7 @@ class FileTarget:
         self.alive = False
 
 
-async def open_file_source(request: SourceRequest) -> FileSource:
+async def open_source(request: SourceRequest) -> FileSource:
     """Read a file.
 
     Raises:
@@ -471,7 +471,7 @@ async def open_file_source(request: SourceRequest) -> FileSource:
     return made
 
 
-async def open_file_target(request: TargetRequest) -> FileTarget:
+async def open_target(request: TargetRequest) -> FileTarget:
     """Write to a file, after what is in it.
 
     Raises:

@@ -10,16 +10,17 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.files import line_of, open_file_source, open_file_target
+from amqp10msg.net.bridge import files
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.terms import (
     Delivery,
+    Link,
     LinkError,
     Outcome,
     Outgoing,
@@ -31,12 +32,69 @@ from amqp10msg.net.bridge.terms import (
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Data, Header, Properties
 
-#: How often a source may end without having given anything out, until it is taken at its word.
+#: Consecutive connections that end before anything came, until the source is given up.
 _DEATHS = 3
-#: A source that ended before so many times the window came has not got on.
+#: A source that ended before so many times the window came made no progress.
 _FAR = 4
 #: After so many of these it is asked for one message at a time.
 _FRUITLESS = 2
+#: Of the queue of a quarantine: messages without an outcome, at most.
+_WINDOW = 100
+_CONTENT_TYPE = "application/json"
+_DURABLE = 2
+
+_Request = TypeVar("_Request", SourceRequest, TargetRequest)
+_Link = TypeVar("_Link", bound=Link)
+#: Takes a delivery, and why it was not taken.
+OnDecided = Callable[[Delivery, Outcome], None]
+
+
+async def open_source(request: SourceRequest) -> SourceLink:
+    """Attach to a source, which hands over its deliveries from then on.
+
+    Raises:
+        LinkError: it did not succeed.
+        ModuleNotFoundError: the extra ``net`` is not installed.
+    """
+    link: SourceLink = await _opened(_ends(request.endpoint).open_source, request)
+    return link
+
+
+async def open_target(request: TargetRequest) -> TargetLink:
+    """Attach to a target, which tells the outcome of each message from then on.
+
+    Raises:
+        LinkError: it did not succeed.
+        ModuleNotFoundError: the extra ``net`` is not installed.
+    """
+    link: TargetLink = await _opened(_ends(request.endpoint).open_target, request)
+    return link
+
+
+def _ends(endpoint: Endpoint) -> Any:
+    """Return the module of a protocol's ends."""
+    if endpoint.file is not None:
+        return files
+    if endpoint.protocol == "0-9-1":
+        from amqp10msg.net.bridge import basic  # noqa: PLC0415  (an extra)
+
+        return basic
+    from amqp10msg.net.bridge import amqp10  # noqa: PLC0415  (an extra)
+
+    return amqp10
+
+
+async def _opened(open_: Callable[[_Request], Awaitable[Any]], request: _Request) -> Any:
+    """Open a link, and remove the password from errors, also from that of its end."""
+    password = request.endpoint.password
+
+    def lost(error: LinkError) -> None:
+        request.on_lost(error.without(password))
+
+    try:
+        return await open_(attrs.evolve(request, on_lost=lost))
+    except LinkError as error:
+        raise error.without(password) from None
 
 
 def pause(options: RouteOptions, tries: int) -> float:
@@ -45,83 +103,159 @@ def pause(options: RouteOptions, tries: int) -> float:
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  (jitter)
 
 
-@attrs.define
-class Side:
-    """One end of a route.
+class KeptLink(Generic[_Link]):
+    """One end of a route over all its connections.
+
+    Args:
+        name: ``source``, ``target`` or ``quarantine``, as events begin.
+        endpoint: where it is.
+        options: of the route.
+        log: takes events.
+        open_: opens a link, whose `on_lost` is `lose`.
+        on_open: called when a link is open.
+        on_lost: called when it is lost, and `link` is None again.
+        early: whether a link that was lost as soon as it was open counts as lost, too.
 
     Attributes:
-        name: ``source`` or ``target``.
-        endpoint: where it is.
-        log: takes events.
+        link: what is open now; None where nothing is.
         progress: the last connection brought something about, so the next one is opened at once.
         opened: set once a connection succeeded.
-        lost: set where the last one ended.
     """
 
-    name: str
-    endpoint: Endpoint
-    log: Callable[..., None]
-    progress: bool = True
-    opened: asyncio.Event = attrs.Factory(asyncio.Event)
-    lost: asyncio.Event = attrs.Factory(asyncio.Event)
-    _why: str = "no answer"
+    def __init__(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        options: RouteOptions,
+        log: Callable[..., None],
+        *,
+        open_: Callable[[], Awaitable[_Link]],
+        on_lost: Callable[[LinkError], None],
+        on_open: Callable[[], object] = lambda: None,
+        early: bool = False,
+    ) -> None:
+        self.endpoint = endpoint
+        self.link: _Link | None = None
+        self.progress = True
+        self.opened = asyncio.Event()
+        self._name = name
+        self._options = options
+        self._log = log
+        self._open_link = open_
+        self._on_open, self._on_lost = on_open, on_lost
+        self._early = early
+        self._lost = asyncio.Event()
+        self._why = "no answer"
+        self._error = LinkError("it was lost at once")
 
-    async def open(self, options: RouteOptions, open_: Callable[[], Awaitable[Any]]) -> Any:
-        """Open it; again, with growing pauses, where it did not succeed.
-
-        What is returned may be lost again before anybody looks.
+    async def keep(self) -> None:
+        """Keep it open.
 
         Raises:
             LinkError: trying again is pointless, or it was not reached once in time.
         """
-        if self.opened.is_set() or options.reach is None:
-            return await self._open(options, open_)
+        while True:
+            link = await self._open()
+            if not link.alive:
+                if self._early:
+                    self._on_lost(self._error)
+                continue
+            self.link = link
+            self._on_open()
+            await self._lost.wait()
+
+    def lose(self, error: LinkError) -> None:
+        """Take note that the link ended, and open the next one."""
+        if self.link is None:
+            self._error = error  # while it was opened, which fails unless that was just done
+            return
+        self.link = None
+        self._on_lost(error)
+        self._lost.set()
+
+    def report(self, error: LinkError, **fields: Any) -> None:
+        """Log that it was lost."""
+        at = str(self.endpoint)
+        self._log(f"{self._name}-lost", logging.WARNING, at=at, why=str(error), **fields)
+
+    def give_up(self, *, failed: bool = False) -> None:
+        """Drop the link, which has not answered for too long."""
+        link = self.link
+        if link is not None:
+            link.abort()
+            text = f"no outcome within {self._options.outcome_timeout:g} s"
+            self.lose(LinkError(text, failed=failed))
+
+    def release(self) -> _Link | None:
+        """Give the link away, and open the next one; None where none is open."""
+        link, self.link = self.link, None
+        if link is not None:
+            self._lost.set()
+        return link
+
+    async def close(self, wait: float) -> None:
+        """Close the link; give up after so many seconds."""
+        link, self.link = self.link, None
+        if link is not None:
+            await link.close(wait)
+
+    async def _open(self) -> _Link:
+        """Open a link; again, with growing pauses, where it did not succeed.
+
+        What is returned may be lost again before anybody looks.
+        """
+        reach = self._options.reach
+        if self.opened.is_set() or reach is None:
+            return await self._open_at_last()
         try:
-            async with asyncio.timeout(options.reach):
-                return await self._open(options, open_)
+            async with asyncio.timeout(reach):
+                return await self._open_at_last()
         except TimeoutError:
-            text = f"{self.endpoint}: not reached within {options.reach:g} s ({self._why})"
+            text = f"{self.endpoint}: not reached within {reach:g} s ({self._why})"
             raise LinkError(text, permanent=True) from None
 
-    async def _open(self, options: RouteOptions, open_: Callable[[], Awaitable[Any]]) -> Any:
-        tries = 0
+    async def _open_at_last(self) -> _Link:
+        tries, at = 0, str(self.endpoint)
         while True:
             if tries or not self.progress:
-                await asyncio.sleep(pause(options, tries))
+                await asyncio.sleep(pause(self._options, tries))
             tries += 1
-            at = str(self.endpoint)
             try:
-                link = await open_()
+                link = await self._open_link()
             except LinkError as error:
                 if error.permanent and not self.opened.is_set():
                     raise LinkError(f"{at}: {error}", permanent=True) from None
                 level, self._why = logging.WARNING, str(error)
-                self.log(f"{self.name}-unreachable", level, at=at, why=self._why, tries=tries)
+                self._log(f"{self._name}-unreachable", level, at=at, why=self._why, tries=tries)
                 continue
-            self.log(f"{self.name}-open", at=at, product=link.product.strip())
+            self._log(f"{self._name}-open", at=at, product=link.product.strip())
             self.progress = False
             self.opened.set()
-            self.lost.clear()
+            self._lost.clear()
             return link
 
 
-@attrs.define
-class SourceSide(Side):
-    """The source of a route, which may end connections on a message that it delivers.
+class Caution:
+    """How many messages a source is asked for, which may end connections on one that it delivers.
 
     What was delivered on such a connection comes again, and would end the next one too. So after
     two connections that achieved nothing, messages are asked for one at a time, each settled before
     the next: that clears what precedes the cause, and a connection that ends before anything came
     then ended on the next message.
 
+    Args:
+        endpoint: the source.
+
     Attributes:
         careful: whether it is asked for one message at a time.
     """
 
-    careful: bool = False
-    _received: int = 0
-    _fruitless: int = 0
-    _deaths: int = 0
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.careful = False
+        self._endpoint = endpoint
+        self._received = 0
+        self._fruitless = 0
+        self._deaths = 0
 
     def window(self, usual: int) -> int:
         """Return how many messages may be unsettled on the next connection."""
@@ -132,7 +266,7 @@ class SourceSide(Side):
         """Note that a message came."""
         self._received += 1
 
-    def is_over_it(self, usual: int) -> bool:
+    def is_over(self, usual: int) -> bool:
         """Whether enough came one at a time that the source may deliver many at once again."""
         return self.careful and self._received >= usual
 
@@ -159,87 +293,17 @@ class SourceSide(Side):
         if self._deaths < _DEATHS:
             return None
         return LinkError(
-            f"{self.endpoint} ended the connection {self._deaths} times in a row instead of "
+            f"{self._endpoint} ended the connection {self._deaths} times in a row instead of "
             f"delivering its next message ({str(error).splitlines()[0]}). That message cannot be "
-            f"read over {self.endpoint.protocol}: remove it from the queue, for example over the "
+            f"read over {self._endpoint.protocol}: remove it from the queue, for example over the "
             "other protocol, and start again",
             said=True,
             permanent=True,
         )
 
 
-_Request = TypeVar("_Request", SourceRequest, TargetRequest)
-
-
-async def open_source(request: SourceRequest) -> SourceLink:
-    """Attach to a source, which hands over its deliveries from then on.
-
-    Raises:
-        LinkError: it did not succeed.
-        ModuleNotFoundError: the extra ``net`` is not installed.
-    """
-    try:
-        return await _open_source(_discreet(request))
-    except LinkError as error:
-        raise error.without(request.endpoint.password) from None
-
-
-async def _open_source(request: SourceRequest) -> SourceLink:
-    if request.endpoint.file is not None:
-        return await open_file_source(request)
-    if request.endpoint.protocol == "0-9-1":
-        from amqp10msg.net.bridge.basic import open_basic_source  # noqa: PLC0415  (an extra)
-
-        return await open_basic_source(request)
-    from amqp10msg.net.bridge.amqp10 import open_amqp10_source  # noqa: PLC0415  (an extra)
-
-    return await open_amqp10_source(request)
-
-
-async def open_target(request: TargetRequest) -> TargetLink:
-    """Attach to a target, which tells the outcome of each message from then on.
-
-    Raises:
-        LinkError: it did not succeed.
-        ModuleNotFoundError: the extra ``net`` is not installed.
-    """
-    try:
-        return await _open_target(_discreet(request))
-    except LinkError as error:
-        raise error.without(request.endpoint.password) from None
-
-
-async def _open_target(request: TargetRequest) -> TargetLink:
-    if request.endpoint.file is not None:
-        return await open_file_target(request)
-    if request.endpoint.protocol == "0-9-1":
-        from amqp10msg.net.bridge.basic import open_basic_target  # noqa: PLC0415  (an extra)
-
-        return await open_basic_target(request)
-    from amqp10msg.net.bridge.amqp10 import open_amqp10_target  # noqa: PLC0415  (an extra)
-
-    return await open_amqp10_target(request)
-
-
-def _discreet(request: _Request) -> _Request:
-    """Return a request whose `on_lost` hears of no password."""
-
-    def lost(error: LinkError) -> None:
-        request.on_lost(error.without(request.endpoint.password))
-
-    return attrs.evolve(request, on_lost=lost)
-
-
-_CONTENT_TYPE = "application/json"
-_DURABLE = 2
-_WINDOW = 100
-
-#: Takes a delivery, and why it was not taken.
-Told = Callable[[Delivery, Outcome], None]
-
-
-class Aside:
-    """Sends deliveries to the queue, each as the line that a file of the quarantine would have.
+class QuarantineQueue:
+    """Sends deliveries to a queue, each as the line that a file of the quarantine would have.
 
     What it does not take, or what may not have reached it, is for the file: so nothing waits for a
     quarantine. It may then be in both.
@@ -260,23 +324,35 @@ class Aside:
         names: dict[str, str],
         log: Callable[..., None],
         *,
-        kept: Told,
-        left: Told,
+        kept: OnDecided,
+        left: OnDecided,
     ) -> None:
-        self._endpoint = endpoint
         self._options = options
         self._names = names
         self._log = log
         self._kept, self._left = kept, left
-        self._side = Side("quarantine", endpoint, log)
-        self._link: TargetLink | None = None
         self._reasons: dict[Delivery, Outcome] = {}
         self._waiting: deque[Delivery] = deque()
+
+        def open_() -> Awaitable[TargetLink]:
+            return open_target(
+                TargetRequest(
+                    endpoint=endpoint,
+                    on_outcome=self._on_outcome,
+                    on_room=self._pump,
+                    on_lost=self._link.lose,
+                    window=_WINDOW,
+                )
+            )
+
+        self._link: KeptLink[TargetLink] = KeptLink(
+            "quarantine", endpoint, options, log, open_=open_, on_lost=self._lost
+        )
 
     @property
     def opened(self) -> asyncio.Event:
         """Set once it was reached."""
-        return self._side.opened
+        return self._link.opened
 
     @property
     def deliveries(self) -> list[Delivery]:
@@ -292,23 +368,15 @@ class Aside:
         Raises:
             LinkError: it cannot be used: wrong credentials, no such queue.
         """
-        request = TargetRequest(
-            endpoint=self._endpoint,
-            on_outcome=self._on_outcome,
-            on_room=self._pump,
-            on_lost=self._lost,
-            window=_WINDOW,
-        )
-        while True:
-            link = await self._side.open(self._options, lambda: open_target(request))
-            if not link.alive:
-                continue
-            self._link = link
-            await self._side.lost.wait()
+        await self._link.keep()
+
+    async def close(self, wait: float) -> None:
+        """Close it; give up after so many seconds."""
+        await self._link.close(wait)
 
     def add(self, delivery: Delivery, outcome: Outcome) -> None:
         """Send a delivery; it is kept or left, if not at once then later."""
-        if self._link is None:
+        if self._link.link is None:
             self._left(delivery, outcome)
             return
         delivery.sent = asyncio.get_running_loop().time()
@@ -319,20 +387,11 @@ class Aside:
     def tick(self, now: float) -> None:
         """Give a queue up that does not answer in time."""
         oldest = next(iter(self._reasons), None)
-        link = self._link
-        if oldest is None or link is None or now - oldest.sent <= self._options.outcome_timeout:
-            return
-        link.abort()
-        self._lost(LinkError(f"no outcome within {self._options.outcome_timeout:g} s"))
-
-    async def close(self, wait: float) -> None:
-        """Close it; give up after so many seconds."""
-        link, self._link = self._link, None
-        if link is not None:
-            await link.close(wait)
+        if oldest is not None and now - oldest.sent > self._options.outcome_timeout:
+            self._link.give_up()
 
     def _pump(self) -> None:
-        while self._waiting and (link := self._link) is not None and link.room > 0:
+        while self._waiting and (link := self._link.link) is not None and link.room > 0:
             delivery = self._waiting.popleft()
             link.send(self._outgoing(delivery, self._reasons[delivery]), delivery)
 
@@ -340,30 +399,26 @@ class Aside:
         reason = self._reasons.pop(delivery, None)
         if reason is None:
             return
-        self._side.progress = True
+        self._link.progress = True
         if outcome.kind == "accepted":
             self._kept(delivery, reason)
             return
-        outcome = outcome.without(self._endpoint.password)
+        endpoint = self._link.endpoint
+        outcome = outcome.without(endpoint.password)
         why = outcome.description or outcome.condition or outcome.kind
-        self._log("quarantine-refused", logging.WARNING, at=str(self._endpoint), why=why)
+        self._log("quarantine-refused", logging.WARNING, at=str(endpoint), why=why)
         self._left(delivery, reason)
 
     def _lost(self, error: LinkError) -> None:
-        if self._link is None:
-            return  # while it was opened, which fails
-        self._link = None
-        level = logging.WARNING
-        self._log("quarantine-lost", level, at=str(self._endpoint), why=str(error))
+        self._link.report(error)
         rest, self._reasons = self._reasons, {}
         self._waiting.clear()
         for delivery, outcome in rest.items():
             self._left(delivery, outcome)
-        self._side.lost.set()
 
     def _outgoing(self, delivery: Delivery, outcome: Outcome) -> Outgoing:
-        at = self._endpoint
-        body = line_of(delivery, outcome, self._names).encode()
+        at = self._link.endpoint
+        body = files.line_of(delivery, outcome, self._names).encode()
         said: Any = {"route": self._names["route"], "reason": outcome.kind}
         if at.protocol == "1.0":
             message = Message(

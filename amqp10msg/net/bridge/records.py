@@ -389,7 +389,7 @@ class Pending:
             return heapq.heappop(self._held)[2]
         return self._waiting.popleft() if self._waiting else None
 
-    def be_wary(self) -> None:
+    def throttle(self) -> None:
         """Send one at a time, and more with each that is accepted: one was found to be poison."""
         self._limit = 1.0
 

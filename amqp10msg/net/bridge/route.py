@@ -7,14 +7,25 @@ its record is on disk.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from amqp10msg.net.bridge.connections import Connections
-from amqp10msg.net.bridge.links import Aside, pause
+import attrs
+
+from amqp10msg.net.bridge.counting import Counting
+from amqp10msg.net.bridge.links import (
+    Caution,
+    KeptLink,
+    QuarantineQueue,
+    open_source,
+    open_target,
+    pause,
+)
 from amqp10msg.net.bridge.options import RouteOptions
-from amqp10msg.net.bridge.records import Finished, Records
+from amqp10msg.net.bridge.records import Finished, Pending, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
@@ -27,13 +38,17 @@ from amqp10msg.net.bridge.terms import (
     Oversized,
     Settle,
     SourceLink,
+    SourceRequest,
     TargetLink,
+    TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.wire.errors import AmqpError
 
 #: Messages that are prepared together.
 _BATCH = 100
+#: How often a connection may end while one message alone is in flight, until it is the cause.
+_DEATHS = 3
 #: Reasons for which a message is tried until it is taken: the target is full, whatever it is sent.
 _FULL = {"nacked", "full"}
 _SETTLES = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
@@ -46,7 +61,179 @@ _SELDOM = 5.0
 _LAST = 2.0
 
 
-class Route(Connections):
+class Ending:
+    """When a route has done what it was to, and what its source has left then.
+
+    Args:
+        source: where it reads from.
+        options: of the route.
+        statistics: of the route.
+        log: takes events.
+        finish: called with why the route ends.
+
+    Attributes:
+        most: messages after which it ends; None where their number is not known.
+
+    Raises:
+        ValueError: the source cannot be counted in the way that the options say.
+    """
+
+    def __init__(
+        self,
+        source: Endpoint,
+        options: RouteOptions,
+        statistics: Statistics,
+        log: Callable[..., None],
+        finish: Callable[[str], None],
+    ) -> None:
+        self.most = options.max_messages
+        self._source = source
+        self._options = options
+        self._statistics = statistics
+        self._log = log
+        self._finish = finish
+        self._until: int | None = None  # the position in a stream that it is read up to
+        self._begun = not options.asks
+        self._counting = Counting(source, options.management, sole=options.sole_consumer)
+        # Seconds without a message; the same with nothing unsettled; times asked since.
+        self._idle, self._stalled, self._asked = 0.0, 0.0, 0
+
+    async def begin(self, source: Endpoint, following: int | None) -> None:
+        """Count what is to be done, before the source is opened for the first time.
+
+        Args:
+            source: from where it is read.
+            following: of a stream or file, the position after all that is finished.
+
+        Raises:
+            LinkError: the source cannot be counted, or not be reached.
+        """
+        if not self._begun:
+            await self._begin(source, following)
+            self._begun = True
+
+    async def _begin(self, source: Endpoint, following: int | None) -> None:
+        counting = self._counting
+        if not (self._options.until_length or counting.is_stream):
+            return
+        depth = await counting.begin(source)
+        if not self._options.until_length:
+            return
+        if counting.end is not None:
+            self._until = counting.end
+            ready = depth.ready if following is None else max(counting.end - following, 0)
+        else:
+            ready = depth.ready
+            if ready is None:
+                text = f"until-length: {depth.why}; until-empty needs no number"
+                raise LinkError(text, said=True, permanent=True)
+            self.most = ready if self.most is None else min(ready, self.most)
+        self._log("source-counted", at=str(self._source), messages=ready)
+        if ready == 0:
+            self._finish("length")
+
+    def open(self) -> None:
+        """Note that the source is open anew."""
+        self._idle = 0.0
+
+    def lose(self) -> None:
+        """Note that the source was lost: what was settled may come again, and be counted twice."""
+        if self._options.until_length and self.most != self._options.max_messages:
+            self.most = self._options.max_messages  # so all is to be taken
+            self._log("length-unknown", at=str(self._source), until="empty")
+
+    def restart(self) -> tuple[float, float, int]:
+        """Note that a message came; return the silence that it ended."""
+        silence = self._idle, self._stalled, self._asked
+        self._idle, self._stalled, self._asked = 0.0, 0.0, 0
+        self._counting.restart()
+        return silence
+
+    def resume(self, silence: tuple[float, float, int]) -> None:
+        """Take a silence for one that was not ended."""
+        self._idle, self._stalled, self._asked = silence
+
+    def wait(self, passed: float, *, settled: bool) -> bool:
+        """Note that so many seconds passed; return whether the source is to be asked.
+
+        Args:
+            passed: seconds.
+            settled: whether the source is there, and nothing of it is unsettled.
+        """
+        options = self._options
+        self._idle += passed
+        if not settled:
+            return False
+        self._stalled += passed
+        # More seldom where it was asked in vain.
+        idle = options.idle or _IDLE
+        quiet = idle * 2 ** min(self._asked, 30)
+        return options.asks and self._idle >= min(quiet, max(idle, _SELDOM))
+
+    def end_if_late(self) -> None:
+        """End where the time is over, or nothing came for too long."""
+        options = self._options
+        if options.deadline is not None and self._statistics.seconds >= options.deadline:
+            self._finish("deadline")
+        if options.asks and self._stalled >= options.stall:
+            self._finish("stalled")
+
+    def end_if_done(self, following: int | None) -> None:
+        """End where as much is settled as was wanted."""
+        most = self.most
+        if most is not None and self._statistics.settled >= most:
+            wanted = self._options.max_messages
+            self._finish("count" if wanted is not None and wanted <= most else "length")
+        if self._until is not None and following is not None and following >= self._until:
+            self._finish("length")
+
+    async def ask(self, source: SourceLink, following: int | None, held: int) -> Depth:
+        """Ask the source what it has."""
+        depth = await self._counting.ask(source, following, held)
+        self._idle = 0.0
+        self._asked += 1
+        return depth
+
+    def end_if_empty(self, depth: Depth, held: int) -> None:
+        """End where the source has nothing, by its answer."""
+        counts = self.note(depth, held)
+        if depth.ready == 0 and not counts.is_shared:
+            self._finish("empty")
+            return
+        known = {name: getattr(counts, name) for name in ("remaining", "unacknowledged", "others")}
+        known = {name: count for name, count in known.items() if count is not None}
+        if counts.uncounted:
+            known["why"] = counts.uncounted
+        self._log("source-silent", logging.WARNING, at=str(self._source), **known)
+
+    def note(self, depth: Depth, held: int) -> Statistics:
+        """Note what the source has, with what is held here and goes back to it."""
+        counts = self._statistics
+        counts.asked = True
+        counts.remaining = None if depth.ready is None else depth.ready + held
+        counts.unacknowledged, counts.others = depth.unacknowledged, depth.others
+        counts.uncounted = depth.why
+        return counts
+
+    async def rest(self, source: SourceLink | None, following: int | None) -> Depth | None:
+        """Count what is left, where the route was to empty the source and ended before that.
+
+        None where nothing is to be noted of it.
+        """
+        counts = self._statistics
+        if not self._options.asks or counts.ending in {"empty", "length", "count"}:
+            return None
+        try:
+            async with asyncio.timeout(_LAST):
+                depth = await self._counting.ask(source, following, 0)
+        except TimeoutError:
+            depth = Depth(why=f"no answer within {_LAST:g} s")
+        # What it said before it stalled says more than that it is silent.
+        new = depth.ready is not None or counts.ending != "stalled" or not counts.asked
+        return depth if new else None
+
+
+class Route:
     """Moves messages from one source to one target until it is stopped or has done what it was to.
 
     Args:
@@ -68,23 +255,68 @@ class Route(Connections):
         options: RouteOptions,
         logger: logging.Logger,
     ) -> None:
-        super().__init__(name, source, target, options, logger)
+        self.name = name
+        self.source = source
+        self.target = target
+        self.options = options
+        self.statistics = Statistics()
+        self._logger = logger
+        overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
+        self._overflow = functools.partial(Oversized, overflow, options.max_large)
+        self._records: Records
+        self._loop: asyncio.AbstractEventLoop
+        self._ending = Ending(source, options, self.statistics, self.log, self._finish_as)
         self._prepare = sender_of(source, target, options, self.statistics)
+        # The ends.
+        self._caution = Caution(source)
+        self._from: KeptLink[SourceLink] = KeptLink(
+            *("source", source, options, self.log),
+            open_=self._open_source,
+            on_open=self._source_opened,
+            on_lost=self._lost_source,
+            early=True,
+        )
+        self._to: KeptLink[TargetLink] = KeptLink(
+            *("target", target, options, self.log),
+            open_=self._open_target,
+            on_open=lambda: self._loop.call_soon(self._pump),
+            on_lost=self._lost_target,
+        )
+        self._queue: QuarantineQueue | None = None
+        self._holding = False
+        self._relaxing = False
+        self._closing: asyncio.Future[None] | None = None
+        self._gone = False  # the target's queue
+        # The deliveries.
+        self._pending = Pending()
         self._finished: list[Finished] = []
+        self._surplus: list[Delivery] = []
+        # Those that the filter passed over, until they go back.
+        self._passed: dict[Delivery, None] = {}
+        self._bytes = 0
         self._pumping = False
         self._due = False
+        # The run.
         self._stopping = False
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
         self._is_disk_full = False
-        self._gone = False  # the target's queue
         self._asking: asyncio.Task[None] | None = None
-        self._asked = 0
         self._ticked = 0.0
+        self._slow = 0.0  # seconds that a message has been coming for
+        self._opened = 0.0  # the source, on the loop's clock
+
+    def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
+        """Log an event of this route."""
+        fields = {"route": self.name, **fields}
+        text = " ".join(f"{name}={value}" for name, value in fields.items())
+        extra = {"event": event, "fields": fields}
+        self._logger.log(level, "%s %s", event, text, extra=extra)
 
     async def depth(self) -> int | None:
         """Ask how many messages are still to come, and return the last answer; None without one."""
-        return await self._from.depth() if self._from is not None else None
+        source = self._from.link
+        return await source.depth() if source is not None else None
 
     # The run.
 
@@ -115,9 +347,9 @@ class Route(Connections):
             if end is not None and end.tls and not end.verify:
                 why = "verify=verify_none: whoever is there may read and change all"
                 self.log("certificate-not-verified", logging.WARNING, at=str(end), why=why)
-        keeping = [self._keep_target(), self._keep_source()]
+        keeping = [self._to.keep(), self._keep_source()]
         if self.options.quarantine_queue is not None:
-            self._aside = Aside(
+            self._queue = QuarantineQueue(
                 self.options.quarantine_queue,
                 self.options,
                 self._records.names,
@@ -125,7 +357,7 @@ class Route(Connections):
                 kept=self._kept,
                 left=self._left,
             )
-            keeping.append(self._aside.keep())
+            keeping.append(self._queue.keep())
         tasks = [asyncio.ensure_future(one) for one in keeping]
         for task in tasks:
             task.add_done_callback(self._ended)
@@ -165,40 +397,31 @@ class Route(Connections):
 
     def _tick(self) -> None:
         """Check what depends on the clock: overdue outcomes, messages held back, the end."""
-        now, options = self._loop.time(), self.options
-        target = self._to
-        in_flight = self._pending.in_flight
+        now = self._loop.time()
+        target, in_flight = self._to.link, self._pending.in_flight
         if target is not None and in_flight:
             if target.waits:
                 for delivery in in_flight:
                     delivery.sent = now
             oldest = next(iter(in_flight))
-            if now - oldest.sent > options.outcome_timeout:
-                target.abort()
-                text = f"no outcome within {options.outcome_timeout:g} s"
-                self._lost_target(LinkError(text, failed=True))
-        if self._aside is not None:
-            self._aside.tick(now)
+            if now - oldest.sent > self.options.outcome_timeout:
+                self._to.give_up(failed=True)
+        if self._queue is not None:
+            self._queue.tick(now)
         self._pump()
         if self._relaxing and not self._unsettled:
             self._relax()
         # A stall of this process is not one of the source.
         passed = min(now - self._ticked, _TICK)
         self._ticked = now
-        self._idle += passed
-        if self._from is not None and self._from.incomplete and not self._holding:
+        source = self._from.link
+        if source is not None and source.incomplete and not self._holding:
             self._watch_slow(passed)
-        if self._from is not None and not self._unsettled:
-            self._stalled += passed
-            # More seldom where it was asked in vain.
-            quiet = (options.idle or _IDLE) * 2 ** min(self._asked, 30)
-            if options.asks and self._idle >= min(quiet, max(options.idle or _IDLE, _SELDOM)):
-                self._ask(self._from)
+        settled = source is not None and not self._unsettled
+        if self._ending.wait(passed, settled=settled) and source is not None:
+            self._ask(source)
         self._count()
-        if options.deadline is not None and self.statistics.seconds >= options.deadline:
-            self._finish_as("deadline")
-        if options.asks and self._stalled >= options.stall:
-            self._finish_as("stalled")
+        self._ending.end_if_late()
 
     def _watch_slow(self, passed: float) -> None:
         """Say now and then that a message does not come to its end."""
@@ -208,8 +431,6 @@ class Route(Connections):
             why = f"a message has been coming for {self._slow:.0f} s, and is not complete"
             self.log("source-slow", logging.WARNING, at=str(self.source), why=why)
 
-    # What is left at the source.
-
     def _ask(self, source: SourceLink) -> None:
         """Ask the source whether it is empty, unless it is being asked."""
         if self._asking is None or self._asking.done():
@@ -218,51 +439,22 @@ class Route(Connections):
 
     async def _end_if_empty(self, source: SourceLink) -> None:
         received = self.statistics.received
-        depth = await self._counting.ask(source, self._records.following, self._held)
-        self._idle = 0.0
-        self._asked += 1
-        if source is not self._from or self.statistics.received != received or self._unsettled:
-            return
-        counts = self._note(depth)
-        if depth.ready == 0 and not counts.is_shared:
-            self._finish_as("empty")
-            return
-        known = {name: getattr(counts, name) for name in ("remaining", "unacknowledged", "others")}
-        known = {name: count for name, count in known.items() if count is not None}
-        if counts.uncounted:
-            known["why"] = counts.uncounted
-        self.log("source-silent", logging.WARNING, at=str(self.source), **known)
+        depth = await self._ending.ask(source, self._records.following, self._held)
+        same = source is self._from.link and self.statistics.received == received
+        if same and not self._unsettled:
+            self._ending.end_if_empty(depth, self._held)
 
-    def _note(self, depth: Depth) -> Statistics:
-        """Note what the source has, with what is held here and goes back to it."""
-        counts = self.statistics
-        held = self._held
-        counts.asked = True
-        counts.remaining = None if depth.ready is None else depth.ready + held
-        counts.unacknowledged, counts.others = depth.unacknowledged, depth.others
-        counts.uncounted = depth.why
-        return counts
+    async def _count_rest(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+        depth = await self._ending.rest(self._from.link, self._records.following)
+        if depth is not None:
+            self._ending.note(depth, self._held)
 
     @property
     def _held(self) -> int:
         """Messages that are not settled, and go back to the source when the route ends."""
         return len(self._surplus) + len(self._passed) + len(self._pending) + self._leaving
-
-    async def _count_rest(self) -> None:
-        """Count what is left, where the route was to empty the source and ended before that."""
-        counts = self.statistics
-        if not self.options.asks or counts.ending in {"empty", "length", "count"}:
-            return
-        if self._asking is not None:
-            self._asking.cancel()
-        try:
-            async with asyncio.timeout(_LAST):
-                depth = await self._counting.ask(self._from, self._records.following, 0)
-        except TimeoutError:
-            depth = Depth(why=f"no answer within {_LAST:g} s")
-        # What it said before it stalled says more than that it is silent.
-        if depth.ready is not None or counts.ending != "stalled" or not counts.asked:
-            self._note(depth)
 
     @property
     def _unsettled(self) -> int:
@@ -271,7 +463,7 @@ class Route(Connections):
     @property
     def _leaving(self) -> int:
         """How many the queue of the quarantine has not answered for."""
-        return 0 if self._aside is None else len(self._aside)
+        return 0 if self._queue is None else len(self._queue)
 
     @property
     def _taken(self) -> int:
@@ -284,14 +476,14 @@ class Route(Connections):
 
     def _count(self) -> None:
         counts = self.statistics
-        pending = self._pending
+        pending, target = self._pending, self._to.link
         counts.in_flight = len(pending.in_flight)
         counts.waiting = self._unsettled - counts.in_flight
-        if self._to is None:
+        if target is None:
             counts.state = "target is away"
-        elif self._from is None:
+        elif self._from.link is None:
             counts.state = "source is away"
-        elif self._to.waits:
+        elif target.waits:
             counts.state = "target takes nothing for now"
         elif pending.holds and not pending.in_flight:
             counts.state = "target refuses"
@@ -304,8 +496,8 @@ class Route(Connections):
 
     async def _drain(self) -> None:
         self.statistics.state = "draining"
-        if self._from is not None:
-            self._from.stop()
+        if self._from.link is not None:
+            self._from.link.stop()
         deadline = self._loop.time() + self.options.drain
         while self._pending.in_flight or self._finished or self._leaving:
             lost = self._fault is not None and not self._is_disk_full
@@ -317,17 +509,116 @@ class Route(Connections):
         """Give back what was not sent, and close both ends."""
         self._finish()
         rest = [*self._pending.unsent(), *self._surplus, *self._passed, *self._records.copies]
-        if self._aside is not None:
-            rest += self._aside.deliveries
-        for delivery in rest:
-            self._settle(delivery, Settle.RELEASE)
-        links = (self._from, self._to, self._aside)
-        self._from = self._to = None
-        closing: list[Awaitable[None]] = [link.close(5.0) for link in links if link is not None]
+        closing: list[Awaitable[None]] = [self._from.close(5.0), self._to.close(5.0)]
+        if self._queue is not None:
+            rest += self._queue.deliveries
+            closing.append(self._queue.close(5.0))
         if self._closing is not None:
             closing.append(self._closing)
+        for delivery in rest:
+            self._settle(delivery, Settle.RELEASE)
         await asyncio.gather(*closing, return_exceptions=True)
         self._records.close()
+
+    # The ends.
+
+    def _open_target(self) -> Awaitable[TargetLink]:
+        return open_target(
+            TargetRequest(
+                endpoint=self.target,
+                on_outcome=self._on_outcome,
+                on_room=self._pump,
+                on_lost=self._to.lose,
+                window=self.options.window,
+            )
+        )
+
+    async def _keep_source(self) -> None:
+        await self._to.opened.wait()
+        if self._queue is not None:
+            await self._queue.opened.wait()
+        await self._from.keep()
+
+    async def _open_source(self) -> SourceLink:
+        await self._ending.begin(self._source_now(), self._records.following)
+        return await open_source(
+            SourceRequest(
+                endpoint=self._source_now(),
+                receive=self._receive,
+                on_lost=self._from.lose,
+                window=self._caution.window(self._window),
+                max_message=self.options.max_message,
+                overflow=self._overflow,
+            )
+        )
+
+    def _source_opened(self) -> None:
+        self._ending.open()
+        self._slow = 0.0
+        self._opened = self._opened or self._loop.time()
+        self._count()
+
+    @property
+    def _window(self) -> int:
+        """How many deliveries of the source may be unsettled."""
+        return min(self.options.window, self._ending.most or self.options.window)
+
+    def _source_now(self) -> Endpoint:
+        """Return the source, to be read from where it was read to."""
+        offset = self._records.offset
+        return self.source if offset is None else attrs.evolve(self.source, offset=offset)
+
+    def _lost_source(self, error: LinkError) -> None:
+        """Forget what is not in flight: the source delivers it again."""
+        self.statistics.source_lost += 1
+        self._from.report(error)
+        self._forget_source()
+        self._ending.lose()
+        stuck = self._caution.end(error, self._window)
+        if stuck is not None:
+            self._fail(stuck)
+
+    def _relax(self) -> None:
+        """Open the source anew, which gave out one message at a time, and now may give out many."""
+        self._relaxing = False
+        link = self._from.release()
+        if link is not None:
+            self.log("source-relaxed", at=str(self.source))
+            self._caution.relax()
+            self._forget_source()
+            self._closing = asyncio.ensure_future(link.close(5.0))
+
+    def _forget_source(self) -> None:
+        self._holding = self._relaxing = False
+        in_flight = self._pending.lose_source()
+        for delivery in self._queue.deliveries if self._queue is not None else []:
+            delivery.link = None
+            in_flight.append(delivery)
+        self._surplus.clear()
+        self._passed.clear()
+        self._bytes = sum(delivery.size for delivery in in_flight)
+        self._records.reset(in_flight)
+
+    def _lost_target(self, error: LinkError) -> None:
+        """Send anew what was in flight: one at a time where one of them may be the cause.
+
+        So all that may come twice did so with the first end. A connection that was merely cut for
+        the first time is not blamed on a message.
+        """
+        self.statistics.target_lost += 1
+        flying, orphans = self._pending.lose_target()
+        self._to.report(error, suspects=len(flying))
+        for delivery in orphans:
+            self._forget(delivery)  # the source is to deliver it again
+        if len(flying) == 1:
+            (alone,) = flying
+            alone.deaths += _DEATHS if error.said else 1
+            if alone.deaths >= _DEATHS:
+                self._refused(alone, Outcome("fatal", "", str(error), final=True))
+                flying = []
+                self._pending.throttle()
+                self._to.progress = True
+        self._pending.suspect(flying, isolated=error.said or error.failed)
 
     # Deliveries.
 
@@ -335,15 +626,13 @@ class Route(Connections):
         counts, options = self.statistics, self.options
         counts.received += 1
         counts.redelivered += delivery.redelivered
-        self._source_side.receive()
-        idle, self._idle = self._idle, 0.0
-        stalled, self._stalled = self._stalled, 0.0
+        self._caution.receive()
         self._slow = 0.0
-        asked, self._asked = self._asked, 0
-        self._counting.restart()
-        if self._stopping or (self._most is not None and self._taken >= self._most):
-            if not self._surplus and self._from is not None:
-                self._from.stop()
+        silence = self._ending.restart()
+        most, source = self._ending.most, self._from.link
+        if self._stopping or (most is not None and self._taken >= most):
+            if not self._surplus and source is not None:
+                source.stop()
             if delivery.large is not None:
                 delivery.large.discard()
             self._surplus.append(delivery)
@@ -353,15 +642,14 @@ class Route(Connections):
             self._receive_large(delivery, delivery.large)
             return
         self._bytes += delivery.size
-        if self._bytes > options.max_bytes and not self._holding and self._from is not None:
+        if self._bytes > options.max_bytes and not self._holding and source is not None:
             self._holding = True
-            self._from.hold(True)
+            source.hold(True)
         if options.deduplicate is not None and not self._is_new(delivery):
             return
         if options.match is not None and not self._matches(delivery):
             if delivery in self._passed:
-                # It comes again and again.
-                self._idle, self._stalled, self._asked = idle, stalled, asked
+                self._ending.resume(silence)  # it comes again and again
             return
         self._pending.add(delivery)
         self._pump_soon()
@@ -417,19 +705,19 @@ class Route(Connections):
     def _pump(self) -> None:
         """Send what may be sent now."""
         self._due = False
-        target = self._to
+        target = self._to.link
         if target is None or self._pumping or self._fault is not None or self._stop.is_set():
             return
         self._pumping = True
         try:
             now = self._loop.time()
-            while self._to is target and (room := min(target.room, _BATCH)) > 0:
+            while self._to.link is target and (room := min(target.room, _BATCH)) > 0:
                 batch = self._pending.take(now, room)
                 if not batch:
                     break
                 rest = []
                 for delivery, made in zip(batch, self._prepare(batch), strict=True):
-                    if self._to is target:
+                    if self._to.link is target:
                         self._send(target, delivery, made, now)
                     else:
                         rest.append(delivery)
@@ -458,7 +746,7 @@ class Route(Connections):
     def _on_outcome(self, delivery: Delivery, outcome: Outcome) -> None:
         if self._pending.in_flight.pop(delivery, self) is self:
             return
-        self._target_side.progress = True
+        self._to.progress = True
         if outcome.kind != "accepted":
             if outcome.kind == "returned" and self.target.queue is not None and not self._gone:
                 # It was there when the link was opened.
@@ -495,8 +783,8 @@ class Route(Connections):
         action = options.on.get(outcome.kind, "quarantine")
         if action == "requeue" and self.source.keeps:
             action = "quarantine"  # a stream takes nothing back, and would go on after it
-        if action == "quarantine" and self._aside is not None and delivery.large is None:
-            self._aside.add(delivery, outcome)
+        if action == "quarantine" and self._queue is not None and delivery.large is None:
+            self._queue.add(delivery, outcome)
         elif action == "quarantine":
             self._left(delivery, outcome)
         else:
@@ -551,21 +839,15 @@ class Route(Connections):
         if finished:
             self.statistics.busy = self._loop.time() - self._opened
         if not self._unsettled:
-            self._end_if_done()
-            if self._stop.is_set():
-                pass
-            elif self._from is not None and self._source_side.is_over_it(self._window):
+            self._ending.end_if_done(self._records.following)
+            source = self._from.link
+            if (
+                source is not None
+                and not self._stop.is_set()
+                and self._caution.is_over(self._window)
+            ):
                 self._relaxing = True
-                self._from.stop()
-
-    def _end_if_done(self) -> None:
-        """End where as much is settled as was wanted."""
-        most, following = self._most, self._records.following
-        if most is not None and self.statistics.settled >= most:
-            wanted = self.options.max_messages
-            self._finish_as("count" if wanted is not None and wanted <= most else "length")
-        if self._until is not None and following is not None and following >= self._until:
-            self._finish_as("length")
+                source.stop()
 
     def _settle(self, delivery: Delivery, how: Settle) -> None:
         if delivery.link is not None:
@@ -576,9 +858,10 @@ class Route(Connections):
             delivery.large.discard()  # unless it was kept
             return
         self._bytes -= delivery.size
-        if self._holding and self._bytes * 2 < self.options.max_bytes and self._from is not None:
+        source = self._from.link
+        if self._holding and self._bytes * 2 < self.options.max_bytes and source is not None:
             self._holding = False
-            self._from.hold(False)
+            source.hold(False)
         for copy in self._records.forget(delivery):
             if self._is_new(copy):
                 self._pending.add(copy)

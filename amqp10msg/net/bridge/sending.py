@@ -52,7 +52,7 @@ def _read(octets: bytes) -> Header | None:
 
 
 #: Whose messages a user may send, the target decides.
-ANYBODY = Circumstances(user=None)
+ANY_USER = Circumstances(user=None)
 
 #: Makes what is sent of some deliveries, None for each that is to be translated by itself.
 Translate = Callable[[Sequence[Delivery]], list[Outgoing | None]]
@@ -74,7 +74,7 @@ def translator_of(
         statistics: takes the losses.
         fixed: what `names` returns, where it is the same for all.
     """
-    found = kernel("amqp10" if to_1_0 else "basic", profile, circumstances=ANYBODY)
+    found = kernel("amqp10" if to_1_0 else "basic", profile, circumstances=ANY_USER)
     if found is None:
         return None
 
@@ -246,7 +246,7 @@ def _sender_of_one(
         message: Any = message_of(delivery)
         if translates:
             message = without_delivery(message, source, options)
-            made = make(message, profile, circumstances=ANYBODY)
+            made = make(message, profile, circumstances=ANY_USER)
             message = made.message
             for loss in made.losses if delivery.is_new else ():
                 statistics.lose(loss.path, loss.action)

@@ -159,7 +159,7 @@ class Wire(asyncio.Protocol):
     def failing(self, lost: LinkError) -> None:
         """Called before the connection is dropped: tell those who wait for an answer."""
 
-    async def say_goodbye(self) -> None:
+    async def close_gracefully(self) -> None:
         """Send what is pending, and close; return when the peer has closed."""
         raise NotImplementedError
 
@@ -203,7 +203,7 @@ class Wire(asyncio.Protocol):
             return
         with contextlib.suppress(LinkError, TimeoutError):
             async with asyncio.timeout(wait):
-                await self.say_goodbye()
+                await self.close_gracefully()
                 if self._stream is not None:
                     drop(self._stream)  # both have said goodbye
                     await asyncio.shield(self.closed)
