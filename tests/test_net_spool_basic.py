@@ -38,9 +38,10 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from amqp10msg.net._basic import ExactConnection, header_of, readable  # noqa: E402
+from amqp10msg.net.bridge.basic import BODY, HEADER, Content, FrameError, FrameReader  # noqa: E402
 from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
+from tests.basic_broker import BasicBroker, Stored, _Peer, running  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -75,18 +76,9 @@ FULL = BasicProperties(
 # Frames.
 
 
-def frames(octets: bytes) -> list[Any]:
-    """Have a connection read octets that stand in its buffer."""
-    connection: Any = ExactConnection.__new__(ExactConnection)
-    connection._frame_buffer = octets
-    found = []
-    while connection._frame_buffer:
-        count, frame = connection._read_frame()
-        if frame is None:
-            break
-        found.append(frame)
-        connection._frame_buffer = connection._frame_buffer[count:]
-    return found
+def frames(octets: bytes) -> list[tuple[int, int, bytes]]:
+    """Have a connection read bytes."""
+    return list(FrameReader(131_072).feed(octets))
 
 
 def framed(kind: int, payload: bytes) -> bytes:
@@ -103,34 +95,75 @@ def test_a_content_header_is_as_it_came(
 
     header, body = frames(both)
 
-    assert (octets, size, 3) == (header_of(header.properties), header.body_size, 3)
-    assert b"body" == body.fragment
+    assert ((HEADER, 3, octets), (BODY, 3, b"body")) == (header, body)
+    content = Content(0, b"")
+    assert (size == 0) is content.add(HEADER, octets, 2**64)
+    assert (octets, size) == (content.header, content._size)
     whole = (cut >= len(framed(2, octets))) + (cut == len(both))
     assert whole == len(frames(both[:cut]))
 
 
-def test_what_pika_cannot_read_comes_too() -> None:
-    header = encode_content_header(BasicProperties(), 5)[:-2] + b"\x20\x00" + b"\0\0\0\x04\1a?\0"
-    with pytest.raises(pika.exceptions.InvalidFieldTypeException):
-        pika.frame.decode_frame(framed(2, header))
-
-    (frame,) = frames(framed(2, header))
-
-    assert header == header_of(frame.properties)
-
-
 def test_a_frame_without_its_end_is_an_error() -> None:
-    with pytest.raises(pika.exceptions.InvalidFrameError):
+    with pytest.raises(FrameError):
         frames(framed(2, encode_content_header(BasicProperties(), 5))[:-1] + b"!")
 
 
-def test_another_way_of_reading_is_an_error() -> None:
-    with pytest.raises(TypeError, match="pika"):
-        header_of(pika.BasicProperties())
+# A queue of a stand-in.
 
 
-def test_a_short_string_is_text() -> None:
-    assert ("né", "n\\xff") == (readable("né"), readable(b"n\xff"))
+def landed(sent: list[Stored], folder: Path, query: str = "", **given: Any) -> int:
+    """Spool the queue q of a stand-in."""
+    broker = BasicBroker("q")
+    broker.queues["q"].extend(sent)
+    with running(broker), Landing(folder) as landing:
+        url = f"amqp://guest:guest@127.0.0.1:{broker.port}/%2f{query}"
+        batches = Batches(rows=2, seconds=0.1, idle=0.5)
+        total = spool(url, "q", landing, batches, protocol="0-9-1", **given)
+        assert not broker.queues["q"]
+    return total
+
+
+def test_what_pika_cannot_read_comes_too(tmp_path: Path) -> None:
+    odd = encode_content_header(BasicProperties(), 5)[:-2] + b"\x20\x00" + b"\0\0\0\x04\1a?\0"
+    with pytest.raises(pika.exceptions.InvalidFieldTypeException):
+        pika.frame.decode_frame(framed(2, odd))
+    sent = [Stored(odd, b"hello"), Stored(encode_content_header(FULL, 0), b"", redelivered=True)]
+    sent += [Stored(encode_content_header(BasicProperties(), 9_000), b"x" * 9_000)]
+
+    assert len(sent) == landed(sent, tmp_path, now=lambda: 1.5)
+
+    found = rows(tmp_path)
+    assert sent == [
+        Stored(row["content_header"], row["payload"], row["redelivered"]) for row in found
+    ]
+    assert {("q", "amqp-0-9-1", None, "", "q", 1_500_000)} == {
+        (
+            *(row[n] for n in ("address", "protocol", "wire", "exchange", "routing_key")),
+            int(row["received"].timestamp() * 1e6),
+        )
+        for row in found
+    }
+    assert [b"1", b"2", b"3"] == [row["delivery_tag"] for row in found]
+    assert 2 == len(list(tmp_path.glob("*.parquet")))
+
+
+def test_a_short_string_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deliver = _Peer.deliver_one
+    monkeypatch.setattr(_Peer, "deliver_one", lambda self, one, _: deliver(self, one, "n\udcff"))
+
+    landed([Stored(encode_content_header(BasicProperties(), 1), b"b")], tmp_path)
+
+    assert ["n\\xff"] == [row["routing_key"] for row in rows(tmp_path)]
+
+
+def test_parameters_are_those_of_pika(tmp_path: Path) -> None:
+    parameters = "?heartbeat=0&socket_timeout=5&connection_attempts=2&retry_delay=0&frame_max=9000"
+    sent = [Stored(encode_content_header(BasicProperties(), 1), b"b")]
+
+    assert 1 == landed(sent, tmp_path, parameters)
+    for wrong, name in (("hartbeat=1", "hartbeat"), ("ssl_options={'ciphers': 'all'}", "ciphers")):
+        with Landing(tmp_path) as landing, pytest.raises(ValueError, match=f"'{name}'"):
+            spool(f"amqp://127.0.0.1/%2f?{wrong}", "q", landing, protocol="0-9-1")
 
 
 # Identities.

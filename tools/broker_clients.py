@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 import time
 import urllib.parse
 import uuid
@@ -19,16 +20,23 @@ from typing import Any, Self
 import attrs
 import pika
 import proton
+from pika import spec
+from pika.adapters.select_connection import SelectConnection
 from pika.exceptions import AMQPError
+from pika.frame import Header
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_properties
 from amqp10msg.interop.proton import receive_octets, send
-from amqp10msg.net._basic import ExactConnection, header_of
 from amqp10msg.translate import PROFILES, TranslationProfile
 
 __all__ = ["Basic", "Broker", "Ended", "Outcome", "Peer", "profile_of", "queue"]
 
 _ENDED = proton.Endpoint.REMOTE_CLOSED
+# Of every frame: its type, its channel, the bytes of its payload (0-9-1, 4.2.3).
+_FRAME = struct.Struct(">BHL")
+# Of a content header: class, weight, bytes of the body (4.2.6.1).
+_CONTENT = struct.Struct(">HHQ")
+_END = bytes([spec.FRAME_END])
 Outcome = proton.Delivery
 
 
@@ -88,6 +96,50 @@ def queue(broker: Broker, kind: str, arguments: dict[str, Any] | None = None) ->
     finally:
         with Basic(broker) as owner:
             owner.channel.queue_delete(name)
+
+
+class ExactConnection(SelectConnection):  # type: ignore[misc]  # pika has no types
+    """A connection that keeps content headers, and reads of them only how long the body is.
+
+    What pika makes of header fields cannot be written back: a double loses what is after its point,
+    a type that it does not know ends the connection.
+    """
+
+    def _read_frame(self) -> Any:
+        found = _content_header(self._frame_buffer)
+        return super()._read_frame() if found is None else found
+
+
+def _content_header(buffer: bytes) -> tuple[int, Header] | None:
+    """Read a whole content header at the start of what came, and how many bytes it takes."""
+    if len(buffer) < _FRAME.size:
+        return None
+    kind, channel, size = _FRAME.unpack_from(buffer)
+    end = _FRAME.size + size
+    if kind != spec.FRAME_HEADER or size < _CONTENT.size or buffer[end : end + 1] != _END:
+        return None
+    octets = buffer[_FRAME.size : end]
+    _, _, body_size = _CONTENT.unpack_from(octets)
+    return end + 1, Header(channel, body_size, _Kept(octets))
+
+
+class _Kept(pika.BasicProperties):  # type: ignore[misc]
+    """Properties that are not decoded."""
+
+    def __init__(self, octets: bytes) -> None:
+        super().__init__()
+        self.octets = octets
+
+
+def _header_of(properties: Any) -> bytes:
+    """Return the payload of the content header frame that properties came in.
+
+    Raises:
+        TypeError: this version of pika reads frames in another way.
+    """
+    if not isinstance(properties, _Kept):
+        raise TypeError("this version of pika does not keep the bytes of content headers")
+    return properties.octets
 
 
 class Basic:
@@ -151,7 +203,7 @@ class Basic:
             raise Ended(repr(error)) from None
         method, properties, body = self._taken.pop(0)
         basic = BasicMessage(
-            decode_content_header(header_of(properties)).properties,
+            decode_content_header(_header_of(properties)).properties,
             body,
             method.exchange,
             method.routing_key,

@@ -56,7 +56,7 @@ EXTRAS = {
     "spark-jre": ("docs/how-to/spark.md", "spark.session"),
     "delta,spark-jre": ("docs/how-to/spark.md", "spark.session"),
     "proton": ("docs/how-to/proton.md", "MessagingHandler"),
-    "net": ("docs/how-to/serve.md", "BlockingConnection"),
+    "net,proton": ("docs/how-to/serve.md", "BlockingConnection"),
     "bridge": ("docs/how-to/bridge.md", "asyncio.run(move())"),
     "cloudevents": ("docs/how-to/cloudevents.md", ">>>"),
     "azure": ("docs/how-to/azure.md", ">>>"),

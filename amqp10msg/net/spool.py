@@ -1,4 +1,4 @@
-"""Consumers that write a queue to files: on disk first, then acknowledged.
+"""A queue written to files by the ends of a bridge: on disk first, then acknowledged.
 
 A crash at any moment loses nothing: what was not acknowledged is delivered again. What was on disk
 and not yet acknowledged comes twice; `Spooled.identity` says what is the same.
@@ -6,14 +6,36 @@ and not yet acknowledged comes twice; `Spooled.identity` says what is the same.
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NoReturn
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import attrs
 
+from amqp10msg.net.bridge.links import open_source
+from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle, SourceLink, SourceRequest
+from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.landing import Landing, Spooled
+
+#: A message of any size is kept in memory, as its file is.
+_UNLIMITED = 1 << 62
+#: Parameters of pika's URLs, of AMQP 0-9-1, that change nothing of what is spooled.
+_WITHOUT_EFFECT = {
+    *("blocked_connection_timeout", "channel_max", "client_properties", "frame_max", "locale"),
+    "tcp_options",
+}
+#: What its ``ssl_options`` are of an `Endpoint`.
+_OF_TLS = {
+    "ca_certs": "cacertfile",
+    "cafile": "cacertfile",
+    "certfile": "certfile",
+    "keyfile": "keyfile",
+    "server_hostname": "server_name",
+}
 
 
 @attrs.frozen
@@ -33,79 +55,214 @@ class Batches:
     idle: float | None = None
 
 
-@attrs.define
-class _Pending:
-    """The landing, and the deliveries in it that are to be acknowledged."""
+@attrs.frozen
+class _Place:
+    """Where messages come from.
 
-    landing: Landing
-    batches: Batches
-    now: Callable[[], float]
-    monotonic: Callable[[], float]
-    warn: Callable[[str], object]
-    deliveries: list[Any] = attrs.Factory(list)
-    total: int = 0
-    first: float = 0.0
-    last: float = attrs.field(init=False)
+    Attributes:
+        endpoint: the source.
+        attempts: how often connecting to it is tried.
+        delay: seconds between these attempts.
+    """
 
-    def __attrs_post_init__(self) -> None:
-        self.last = self.monotonic()
+    endpoint: Endpoint
+    attempts: int = 1
+    delay: float = 2.0
 
-    def connected(self, properties: Mapping[Any, Any]) -> None:
-        """Warn of what a peer with these properties may drop."""
-        text = _redelivery_warning(properties)
-        if text:
-            self.warn(text)
+    @classmethod
+    def of(cls, url: str, node: str, protocol: str) -> _Place:
+        """Read the URL of a peer.
 
-    def add(self, row: Spooled, delivery: Any) -> bool:
-        """Add a delivery; return whether the file is full."""
-        self.last = self.monotonic()
-        if not self.deliveries:
-            self.first = self.last
-        self.landing.add(row)
-        self.deliveries.append(delivery)
-        return (
-            len(self.deliveries) >= self.batches.rows
-            or self.landing.octets >= self.batches.octets
-            or self.due
+        Raises:
+            ValueError: it is none, or has a parameter that is not known.
+        """
+        parts = urlsplit(url if "://" in url else f"amqp://{url}")
+        if parts.scheme not in {"amqp", "amqps"}:
+            raise ValueError(f"a URL begins with amqp:// or amqps://, not {parts.scheme[:20]!r}")
+        tls = parts.scheme == "amqps"
+        made: dict[str, Any] = {
+            "host": parts.hostname or "localhost",
+            "port": parts.port or (5671 if tls else 5672),
+            "user": None if parts.username is None else unquote(parts.username),
+            "password": None if parts.password is None else unquote(parts.password),
+        }
+        if protocol == "1.0":
+            return cls(Endpoint("1.0", tls=tls, address=node, **made))
+        if made["user"] is None:
+            made["user"], made["password"] = "guest", "guest"
+        host = unquote(parts.path.split("/")[1]) if len(parts.path) > 1 else "/"
+        options, attempts = _parameters(parts.query)
+        made |= options
+        return cls(Endpoint("0-9-1", tls=tls, queue=node, virtual_host=host, **made), **attempts)
+
+
+def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the parameters of a URL of AMQP 0-9-1, which are those of pika."""
+    made: dict[str, Any] = {}
+    attempts: dict[str, Any] = {}
+    for name, values in parse_qs(query).items():
+        text = values[-1]
+        if name == "heartbeat":
+            made[name] = int(text) or 65_535  # 0 for none
+        elif name in {"socket_timeout", "stack_timeout"}:
+            made["timeout"] = float(text)
+        elif name == "connection_attempts":
+            attempts["attempts"] = int(text)
+        elif name == "retry_delay":
+            attempts["delay"] = float(text)
+        elif name == "ssl_options":
+            given = ast.literal_eval(text) or {}
+            unknown = given.keys() - _OF_TLS.keys()
+            if unknown:
+                raise ValueError(
+                    f"ssl_options: {min(unknown)!r} is not one of {', '.join(_OF_TLS)}"
+                )
+            made |= {_OF_TLS[key]: value for key, value in given.items()}
+        elif name not in _WITHOUT_EFFECT:
+            raise ValueError(f"Unknown URL parameter: {name!r}")
+    return made, attempts
+
+
+class _Spooler:
+    """Takes deliveries into a landing, and accepts them when they are on disk."""
+
+    def __init__(
+        self,
+        node: str,
+        landing: Landing,
+        batches: Batches,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.total = 0
+        self._node = node
+        self._landing = landing
+        self._batches = batches
+        self._now = now
+        self._monotonic = monotonic
+        self._deliveries: list[Delivery] = []
+        self._first = 0.0
+        self._last = monotonic()
+        self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
+
+    async def run(self, place: _Place, warn: Callable[[str], object]) -> None:
+        """Consume a queue until it is idle.
+
+        Raises:
+            LinkError: the link cannot be opened, or ended.
+            OSError: a file could not be written.
+        """
+        batches = self._batches
+        link = await self._open(place)
+        try:
+            text = _redelivery_warning(link.product)
+            if text:
+                warn(text)
+            wait = min(batches.seconds, batches.idle or batches.seconds)
+            ends = False
+            while not ends:
+                await asyncio.wait({self._fault}, timeout=wait)
+                if self._fault.done():
+                    await self._fault
+                idle = batches.idle
+                ends = idle is not None and self._monotonic() - self._last >= idle
+                if self._is_due or ends:
+                    self._land()
+            await link.close(5.0)
+        finally:
+            link.abort()
+            if self._fault.done():
+                self._fault.exception()  # not said twice
+
+    async def _open(self, place: _Place) -> SourceLink:
+        request = SourceRequest(
+            endpoint=place.endpoint,
+            receive=self._receive,
+            on_lost=self._fail,
+            # Twice as much as a file holds, so that the next one fills while this one is written.
+            window=min(2 * self._batches.rows, 100_000),
+            max_message=_UNLIMITED,
+            overflow=_no_overflow,
+        )
+        for _ in range(place.attempts - 1):
+            try:
+                return await open_source(request)
+            except LinkError as error:
+                if error.permanent:
+                    raise
+                await asyncio.sleep(place.delay)
+        return await open_source(request)
+
+    def _receive(self, delivery: Delivery) -> None:
+        if self._fault.done():
+            return
+        self._last = self._monotonic()
+        if not self._deliveries:
+            self._first = self._last
+        self._landing.add(self._row(delivery))
+        self._deliveries.append(delivery)
+        batches = self._batches
+        full = len(self._deliveries) >= batches.rows or self._landing.octets >= batches.octets
+        if full or self._is_due:
+            try:
+                self._land()
+            except Exception as error:  # noqa: BLE001  (raised in `run`)
+                self._fail(error)
+
+    def _row(self, delivery: Delivery) -> Spooled:
+        received = int(self._now() * 1_000_000)  # in microseconds
+        header = delivery.content_header
+        if header is None:
+            tag = bytes(delivery.tag.tag)
+            return Spooled(self._node, received, tag, delivery.redelivered, delivery.octets)
+        return Spooled(
+            self._node,
+            received,
+            str(delivery.tag).encode(),
+            delivery.redelivered,
+            None,
+            header,
+            delivery.octets,
+            _readable(delivery.exchange),
+            _readable(delivery.routing_key),
         )
 
     @property
-    def due(self) -> bool:
+    def _is_due(self) -> bool:
         """Whether what is here has waited long enough."""
-        waited = self.monotonic() - self.first
-        return bool(self.deliveries) and waited >= self.batches.seconds
+        waited = self._monotonic() - self._first
+        return bool(self._deliveries) and waited >= self._batches.seconds
 
-    @property
-    def wait(self) -> float:
-        """Seconds until `due` and `is_idle` are to be looked at again."""
-        return min(self.batches.seconds, self.batches.idle or self.batches.seconds)
-
-    @property
-    def is_idle(self) -> bool:
-        idle = self.batches.idle
-        return idle is not None and self.monotonic() - self.last >= idle
-
-    def take(self) -> list[Any]:
-        """Write everything to disk; return the deliveries to acknowledge."""
-        self.landing.flush()
-        taken, self.deliveries = self.deliveries, []
+    def _land(self) -> None:
+        """Write everything to disk, and accept it."""
+        self._landing.flush()
+        taken, self._deliveries = self._deliveries, []
+        for delivery in taken:
+            delivery.link.settle(delivery, Settle.ACCEPT)
         self.total += len(taken)
-        return taken
 
-    @property
-    def time(self) -> int:
-        """Microseconds since the Unix epoch."""
-        return int(self.now() * 1_000_000)
+    def _fail(self, error: Exception) -> None:
+        if not self._fault.done():
+            self._fault.set_exception(error)
 
 
-def _redelivery_warning(properties: Mapping[Any, Any]) -> str:
+def _no_overflow() -> NoReturn:
+    raise OSError("a message is larger than memory can be")
+
+
+def _readable(name: str) -> str:
+    """Return a short string, whose bytes that are not UTF-8 are surrogates, as text."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _redelivery_warning(product: str) -> str:
     """Return what is to be known of RabbitMQ from 4.0 on; empty for other peers.
 
     Neither protocol says which kind of queue it is.
     """
-    version = str(properties.get("version"))
+    name, _, version = product.partition(" ")
     major = version.partition(".")[0]
-    if properties.get("product") != "RabbitMQ" or not major.isdecimal() or int(major) < 4:
+    if name != "RabbitMQ" or not major.isdecimal() or int(major) < 4:
         return ""
     return (
         f"RabbitMQ {version}: a quorum queue drops or dead-letters what it delivered again 20 "
@@ -136,7 +293,7 @@ def spool(
         node: the address of the source; of AMQP 0-9-1, the name of the queue.
         landing: where to.
         batches: when a file is finished.
-        protocol: of AMQP: ``1.0`` by way of proton, ``0-9-1`` by way of pika.
+        protocol: of AMQP: ``1.0``, or ``0-9-1``, which takes pika.
         now: the time, in seconds since the Unix epoch.
         monotonic: a clock that never goes back, in seconds.
         warn: called at the start with what this peer may drop: quorum queues of RabbitMQ 4 keep
@@ -148,10 +305,15 @@ def spool(
     Raises:
         ConnectionError: the connection, link or channel broke; what was accepted is on disk.
     """
-    pending = _Pending(landing, batches or Batches(), now, monotonic, warn)
-    if protocol == "1.0":
-        from amqp10msg.net._receiver import consume  # noqa: PLC0415  (an extra)
-    else:
-        from amqp10msg.net._basic import consume  # noqa: PLC0415  (an extra)
-    consume(url, node, pending)
-    return pending.total
+    place = _Place.of(url, node, protocol)
+
+    async def run() -> int:
+        spooler = _Spooler(node, landing, batches or Batches(), now, monotonic)
+        await spooler.run(place, warn)
+        return spooler.total
+
+    try:
+        return asyncio.run(run())
+    except LinkError as error:
+        at = f" at {place.endpoint.host}:{place.endpoint.port}" if protocol == "0-9-1" else ""
+        raise ConnectionError(f"{node}{at}: {error}") from None

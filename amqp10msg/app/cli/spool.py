@@ -27,7 +27,7 @@ Examples:
     type=click.Choice(["1.0", "0-9-1"]),
     default="1.0",
     show_default=True,
-    help="AMQP 1.0 (by way of proton) from an address, or 0-9-1 (pika) from a queue.",
+    help="AMQP 1.0 from an address, or 0-9-1 from a queue.",
 )
 @click.option(
     "--rows",
