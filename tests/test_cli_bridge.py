@@ -29,7 +29,7 @@ from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.app.cli._live import LiveLine, log_lines  # noqa: E402
 from amqp10msg.basic import BasicMessage, BasicProperties  # noqa: E402
 from amqp10msg.net.bridge import RouteOptions, Statistics, read_quarantine  # noqa: E402
-from amqp10msg.net.bridge.options import read_routes  # noqa: E402
+from amqp10msg.net.bridge.routes import read_routes  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import stored  # noqa: E402

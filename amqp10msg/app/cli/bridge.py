@@ -11,39 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amqp10msg.app.cli._credentials import hide_credentials
+from amqp10msg.app.cli._declared import declared_options
 from amqp10msg.app.cli._dry import check_reports, reports_option, show_dry, write_dry
 from amqp10msg.app.cli._live import LiveLine, log_lines, show_counts
 from amqp10msg.app.cli._options import LANGUAGES
 from amqp10msg.app.cli._output import complain, is_terminal
+from amqp10msg.net.options import RouteOptions
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec, Statistics
 
 _LOG = ("text", "json", "none")
-#: Options of the command that are options of a route under the same name.
-_OF_ROUTE = (
-    *("profile", "window", "max_messages", "quarantine", "quarantine_queue", "deduplicate"),
-    *("state", "attempts", "patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
-    *(
-        "max_message",
-        "until_length",
-        "stall",
-        "management",
-        "sole_consumer",
-        "connect_timeout",
-        "deadline",
-    ),
-)
-
-
-def _on(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
-    found = {}
-    for text in given:
-        reason, equals, action = text.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{text!r} is not REASON=ACTION.")
-        found[reason] = action
-    return found
 
 
 def _address(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
@@ -73,134 +51,27 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A TOML file of routes, in place of --from and --to.",
 )
-@click.option("--profile", metavar="NAME", help="How to translate.  [default: lossless]")
-@click.option(
-    "--window",
-    type=click.IntRange(1, 65535),
-    help="How many messages may be unsettled at a time.  [default: 500]",
-)
-@click.option(
-    "--max-message",
-    type=click.IntRange(min=1),
-    metavar="BYTES",
-    help="Write larger messages to files beside the quarantine as they come, instead of sending "
-    "them; nine times as much may be in memory.  [default: 25165824, 24 MiB]",
-)
-@click.option("--max-messages", type=click.IntRange(min=1), help="End after this many messages.")
-@click.option("--until-empty", is_flag=True, help="End when the source's broker says it is empty.")
-@click.option(
-    "--until-length",
-    is_flag=True,
-    default=None,
-    help="End when as many messages are settled as the source has at the start.",
-)
-@click.option(
-    "--idle",
-    type=click.FloatRange(min=0.01),
-    default=2.0,
-    show_default=True,
-    help="With --until-empty: ask the source after this many seconds without a message.",
-)
-@click.option(
-    "--stall",
-    type=click.FloatRange(min=0.01),
-    metavar="SECONDS",
-    help="With --until-empty: give up after so long without a message, though some remain.  "
-    "[default: 60]",
-)
-@click.option(
-    "--management",
-    metavar="URL",
-    help="RabbitMQ's management API of the source, which counts what other consumers hold.",
-)
-@click.option(
-    "--sole-consumer",
-    is_flag=True,
-    default=None,
-    help="Nobody else takes from the source: what its broker does not say of others is none.",
-)
-@click.option(
-    "--connect-timeout",
-    type=click.FloatRange(min=0.01),
-    metavar="SECONDS",
-    help="Give up an end that is not reached in this time.  [default: 60 in a bridge that is to "
-    "end, else none]",
-)
-@click.option(
-    "--deadline",
-    type=click.FloatRange(min=0.01),
-    metavar="SECONDS",
-    help="End after this time, as by SIGTERM.",
-)
-@click.option(
-    "--quarantine",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file for messages that the target refuses.  [default: quarantine.jsonl]",
-)
-@click.option(
-    "--quarantine-queue",
-    metavar="URL",
-    help="A queue for them instead; what it does not accept goes to the file.",
-)
-@click.option(
-    "--deduplicate",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Remember message-ids in this file, and do not send again what the target accepted.",
-)
-@click.option(
-    "--state",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Remember in this file how far a stream was read, and continue from there.",
-)
-@click.option(
-    "--on",
-    metavar="REASON=ACTION",
-    multiple=True,
-    callback=_on,
-    help="What to do with messages refused for a reason: quarantine (default), requeue or reject; "
-    "repeatable.",
-)
-@click.option(
-    "--attempts",
-    type=click.IntRange(min=1),
-    help="How often to try a message that is refused; a full target does not count.  [default: 8]",
-)
-@click.option(
-    "--patience",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Give a message up after so long, also at a full target; by default wait for it.",
-)
-@click.option(
-    "--outcome-timeout",
-    type=click.FloatRange(min=0.1),
-    metavar="SECONDS",
-    help="Reconnect to a target that does not answer for so long.  [default: 30]",
-)
-@click.option(
-    "--drain",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="How long to wait for outcomes at the end.  [default: 30]",
-)
-@click.option(
-    "--keep-names",
-    is_flag=True,
-    default=None,
-    help="From 0-9-1 to 1.0: keep exchange and routing key in annotations.",
-)
-@click.option(
-    "--filter", "selector", metavar="TEXT", help="Bridge only messages that pass this filter."
-)
-@click.option(
-    "--filter-language",
-    type=click.Choice(LANGUAGES),
-    help="The language of --filter, as for the command filter.  [default: selector]",
-)
-@click.option(
-    "--unmatched",
-    type=click.Choice(["accept", "requeue", "reject"]),
-    help="How to settle messages that do not pass.  [default: requeue]",
+@declared_options(
+    RouteOptions,
+    before={
+        "until_length": [
+            click.option(
+                "--until-empty", is_flag=True, help="End when the source's broker says it is empty."
+            )
+        ],
+        "unmatched": [
+            click.option(
+                *("--filter", "selector"),
+                metavar="TEXT",
+                help="Bridge only messages that pass this filter.",
+            ),
+            click.option(
+                "--filter-language",
+                type=click.Choice(LANGUAGES),
+                help="The language of --filter, as for the command filter.  [default: selector]",
+            ),
+        ],
+    },
 )
 @click.option(
     "--dry-run",
@@ -230,7 +101,6 @@ def bridge(
     config: Path | None,
     until_empty: bool,
     idle: float,
-    on: Mapping[str, str],
     selector: str | None,
     filter_language: str | None,
     dry_run: bool,
@@ -261,11 +131,10 @@ def bridge(
         raise click.UsageError("give --from and --to, or --config")
     try:
         from amqp10msg.net.bridge.bridge import run_bridge, status_of
-        from amqp10msg.net.bridge.options import matcher, read_routes
+        from amqp10msg.net.bridge.routes import matcher, read_routes
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
-    wanted = {name: given[name] for name in _OF_ROUTE if given[name] is not None}
-    wanted |= {"on": on} if on else {}
+    wanted = {name: value for name, value in given.items() if value not in (None, {})}
     wanted |= {"idle": idle} if until_empty else {}
     if selector:
         try:
@@ -309,7 +178,7 @@ def _ends(spec: RouteSpec) -> list[Any]:
 
 
 def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]:
-    from amqp10msg.net.bridge import RouteOptions, RouteSpec
+    from amqp10msg.net.bridge import RouteSpec
 
     return [RouteSpec(source, target, RouteOptions(**options))]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 try:
     from amqp10msg.net.bridge.bridge import Bridge
-    from amqp10msg.net.bridge.options import RouteSpec
+    from amqp10msg.net.bridge.routes import RouteSpec
 except ModuleNotFoundError as error:
     if error.name != "pika":
         raise
@@ -21,11 +21,11 @@ except ModuleNotFoundError as error:
         "amqp10msg.net.bridge needs pika: pip install 'amqp10msg[bridge]'", name=error.name
     ) from error
 from amqp10msg.net.bridge.files import Entry, Quarantine, read_quarantine
-from amqp10msg.net.bridge.options import ACTIONS, REASONS, RouteOptions
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, Settle
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from amqp10msg.net.options import ACTIONS, REASONS, RouteOptions
 
 __all__ = [
     "ACTIONS",

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from amqp10msg.net.bridge.dry import Checked, DryRun, Queue, check_queues, dry_run
-from amqp10msg.net.bridge.options import RouteOptions, RouteSpec
 from amqp10msg.net.bridge.route import Route
+from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.options import RouteOptions
 
 
 class Bridge:

@@ -18,10 +18,11 @@ from amqp10msg.basic import BasicMessage
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.counting import Management
 from amqp10msg.net.bridge.links import open_source
-from amqp10msg.net.bridge.options import RouteOptions, RouteSpec
+from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.sending import message_of, without_delivery
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Oversized, Settle, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.options import RouteOptions
 from amqp10msg.translate import PROFILES, Circumstances, explain, to_amqp10, to_basic
 from amqp10msg.wire.errors import AmqpError, TranslationError
 

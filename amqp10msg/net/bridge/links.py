@@ -17,7 +17,6 @@ import attrs
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import files
-from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.terms import (
     Delivery,
     Link,
@@ -30,6 +29,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Data, Header, Properties
 
 #: Consecutive connections that end before anything came, until the source is given up.

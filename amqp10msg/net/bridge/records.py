@@ -19,9 +19,9 @@ from typing import Any
 
 from amqp10msg.basic import BasicProperties, decode_content_header
 from amqp10msg.net.bridge.files import Quarantine
-from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.terms import Delivery, Outcome, Settle
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections.parts import Scan, scan
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import ULong

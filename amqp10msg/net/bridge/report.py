@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amqp10msg.app import pages
-from amqp10msg.net.bridge.options import REASONS, RouteSpec
+from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
+from amqp10msg.net.options import REASONS
 
 _UNKNOWN = "could not be counted"
 _NO_ROOM = "it is larger than max_message, and there was no room for it: max_large"

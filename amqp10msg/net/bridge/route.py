@@ -24,7 +24,6 @@ from amqp10msg.net.bridge.links import (
     open_target,
     pause,
 )
-from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.records import Finished, Pending, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
@@ -43,6 +42,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.options import RouteOptions
 from amqp10msg.wire.errors import AmqpError
 
 #: Messages that are prepared together.

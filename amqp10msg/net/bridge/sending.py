@@ -16,10 +16,10 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, Outgoing
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Header
 from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances, as_published, to_amqp10, to_basic

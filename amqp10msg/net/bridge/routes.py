@@ -1,0 +1,136 @@
+"""Routes: from where, to where and how, in Python and in a TOML file."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic import BasicMessage
+from amqp10msg.delivery.filters import LANGUAGES
+from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from amqp10msg.net.options import RouteOptions, on_command_line
+from amqp10msg.translate import to_amqp10
+from amqp10msg.wire.errors import AmqpError
+
+
+def matcher(text: str, language: str = "selector") -> Callable[[Any], bool]:
+    """Return what says whether a message passes a filter now; one of 0-9-1 by its translation.
+
+    Args:
+        text: the filter.
+        language: what it is written in, a name of `amqp10msg.delivery.filters.LANGUAGES`.
+
+    Raises:
+        ValueError: it is no such filter, or there is no such language.
+    """
+    if language not in LANGUAGES:
+        raise ValueError(f"filter-language is one of {', '.join(LANGUAGES)}, not {language!r}")
+    try:
+        made = LANGUAGES[language](text)
+    except AmqpError as error:
+        raise ValueError(f"filter: {error}") from None
+
+    def matches(message: Any) -> bool:
+        if isinstance(message, BasicMessage):
+            message = to_amqp10(message).message
+        return made.matches(message, now=time.time_ns() // 1_000_000)
+
+    return matches
+
+
+def _endpoint(given: str | Endpoint) -> Endpoint:
+    return given if isinstance(given, Endpoint) else parse_url(given)
+
+
+@attrs.frozen
+class RouteSpec:
+    """A route to be run.
+
+    Attributes:
+        source: where from; as a URL, see `parse_url`.
+        target: where to.
+        options: how.
+        name: for logs, reports and metrics; source and target where empty.
+    """
+
+    source: Endpoint = attrs.field(converter=_endpoint)
+    target: Endpoint = attrs.field(converter=_endpoint)
+    options: RouteOptions = attrs.Factory(RouteOptions)
+    name: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", f"{self.source.name} -> {self.target.name}")
+        source, target = self.source, self.target
+        if source.file is not None and target.file is not None:
+            raise ValueError(f"{source}: one end of a route is a broker")
+        if source.protocol == "0-9-1" and not source.queue and source.file is None:
+            raise ValueError(f"{source}: a source of AMQP 0-9-1 is a queue: ?queue=NAME")
+        if source.protocol == "1.0" and source.address is None and source.file is None:
+            raise ValueError(f"{source}: a source of AMQP 1.0 has an address, after the host")
+        if self.options.state is not None and not source.keeps:
+            text = "a state file is for a stream, whose URL has offset=, or for a file"
+            raise ValueError(f"{source}: {text}")
+        if target.offset is not None:
+            raise ValueError(f"{target}: offset= belongs to a source")
+
+
+#: What a file can say of a route; hooks are for the API.
+_KEYS = {one.name for one in attrs.fields(RouteOptions) if not one.metadata.get("hook")}
+_KEYS |= {"filter", "filter_language"}
+_FILES = [name for name, how in on_command_line(RouteOptions) if how.kind is Path]
+
+
+def read_routes(path: Path) -> list[RouteSpec]:
+    """Read the routes of a file: tables ``[[route]]`` with ``from``, ``to``, ``name`` and options.
+
+    The options are those of `RouteOptions`, with a hyphen or an underscore in their names; a table
+    ``[defaults]`` has those that all routes share. ``filter`` is a text in the ``filter-language``,
+    a name of `amqp10msg.delivery.filters.LANGUAGES`. Relative paths start at the file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the file is not valid; the message says which route, and shows no URL.
+    """
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path}: {error}") from None
+    defaults, routes = found.pop("defaults", {}), found.pop("route", [])
+    if found or not isinstance(routes, list) or not routes or not isinstance(defaults, dict):
+        wrong = f"it has {min(found)!r}" if found else "it has none"
+        raise ValueError(f"{path}: a file of routes has [[route]] and [defaults], and {wrong}")
+    made = []
+    for number, route in enumerate(routes, 1):
+        name = route.pop("name", "")
+        try:
+            given = {**defaults, **route}
+            source, target = given.pop("from"), given.pop("to")
+            options = _options(given, path.parent)
+            made.append(RouteSpec(source, target, options, name))
+        except KeyError as error:
+            raise ValueError(f"{path}: route {name or number} has no {error}") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: route {name or number}: {error}") from None
+    return made
+
+
+def _options(given: dict[str, Any], folder: Path) -> RouteOptions:
+    options = {key.replace("-", "_"): value for key, value in given.items()}
+    unknown = options.keys() - _KEYS
+    if unknown:
+        raise ValueError(
+            f"{min(unknown)!r} is not an option: use one of {', '.join(sorted(_KEYS))}"
+        )
+    text, language = options.pop("filter", None), options.pop("filter_language", "selector")
+    if text is not None:
+        options["match"] = matcher(text, language)
+    for key in _FILES:
+        if key in options:
+            options[key] = folder / options[key]
+    return RouteOptions(**options)
