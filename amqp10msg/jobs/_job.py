@@ -29,7 +29,7 @@ from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")
 UNREADABLE = "unreadable-input"
-#: A file ends there for the reader: how many messages are missing, nobody knows.
+#: A file ends there for the reader; how many messages are missing is unknown.
 DAMAGED = "damaged-file"
 OTHER_PROTOCOL = "other-protocol"
 
@@ -150,7 +150,7 @@ class Job:
             raise ValueError(f"{', '.join(both)}: a column of the input and {other}: rename it")
 
     def _wanted(self) -> list[str]:
-        """Return what is asked of `columns.decode`: the columns of errors divide the rows."""
+        """Name the columns to decode; those of errors divide the rows."""
         if self.columns is None:
             return [name for name in arrow.SCHEMA.names if name != "section_offsets"]
         wanted = list(self.columns)

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from amqp10msg.app import pages
-from amqp10msg.app.pages.charts import COLORS, SLIM, WIDE, Bar, columns, proportions
+from amqp10msg.app.pages import charts
+from amqp10msg.app.pages.charts import COLORS, SLIM, WIDE, Bar, proportions
+from amqp10msg.app.pages.reports import LEAST, Part, rule_rows, table
 from amqp10msg.jobs._job import DAMAGED, UNREADABLE
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
-from amqp10msg.validation import RULES, validate
+from amqp10msg.validation import validate
 from amqp10msg.validation.rules import RuleCount
 
-# Bars of a chart, and rows of a table, that a page can show at most.
+# Bars of a chart that a page can show at most.
 _MAX_BARS = 120
-_MAX_ROWS = 500
 _TICKS = 6
 # Of each rule, messages that are shown byte by byte; of each of them, fields and bytes.
 EXAMPLES = 2
 _MAX_EXAMPLES = 30
 _MAX_FIELDS, _MAX_OCTETS = 1_000, 2_048
-_LEAST = 2.0
 
 
 @attrs.frozen
@@ -46,20 +46,6 @@ class Run:
     output: str
     seconds: float
     engine: str = ""
-
-
-@attrs.frozen
-class _Part:
-    """A part of the page: a heading, then what there is of a note, a chart twice, and a table."""
-
-    title: str
-    note: str = ""
-    charts: tuple[Any, ...] = ()
-    legend: list[tuple[str, int]] = attrs.field(factory=list)
-    head: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    rows: list[Any] = attrs.field(factory=list)
-    more: int = 0
 
 
 def page(
@@ -88,7 +74,8 @@ def page(
     ]
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
-    order = [code for code, _ in _by_frequency(stats)]
+    rules = _by_frequency(stats)
+    order = [code for code, _ in rules]
     shown = [
         row
         for row in examples
@@ -101,6 +88,9 @@ def page(
         parse_tree(row["wire"], violations=validate(row["wire"]), limit=_MAX_FIELDS)
         for row in shown
     ]
+    examples_of: dict[str, list[tuple[int, str]]] = {}
+    for number, (row, place) in enumerate(zip(shown, places, strict=True), 1):
+        examples_of.setdefault(row["error_code"], []).append((number, place))
     return pages.render(
         "job.html",
         title=run.title,
@@ -109,7 +99,12 @@ def page(
         output=run.output,
         engine=run.engine,
         counts=counts,
-        rules=_rules(stats, [row["error_code"] for row in shown], places),
+        rules=rule_rows(
+            rules,
+            sum(row.messages for _, row in rules),
+            lambda row: [("first in", "", row.first), ("what is wrong there", "", row.text)],
+            examples_of,
+        ),
         quarantine=quarantine,
         inspected=f"{run.output}/quarantine",
         parts=list(_parts(stats)),
@@ -134,7 +129,7 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
-def _parts(stats: Stats) -> Iterator[_Part]:
+def _parts(stats: Stats) -> Iterator[Part]:
     """Yield the parts for which there is something to show."""
     if stats.losses:
         yield _losses(stats)
@@ -146,54 +141,22 @@ def _parts(stats: Stats) -> Iterator[_Part]:
         yield _types(stats)
 
 
-def _table(
-    head: tuple[str, ...], kinds: tuple[str, ...], rows: Iterable[tuple[Any, ...]]
-) -> dict[str, Any]:
-    listed = list(rows)
-    shown = listed[:_MAX_ROWS]
-    return {"head": head, "kinds": kinds, "rows": shown, "more": len(listed) - len(shown)}
-
-
 def _by_frequency(stats: Stats) -> list[tuple[str, RuleCount]]:
     return sorted(stats.rules.items(), key=lambda item: (-item[1].messages, item[0]))
 
 
-def _rules(stats: Stats, codes: Sequence[str], places: Sequence[str]) -> list[dict[str, Any]]:
-    """Return why messages are in quarantine as rows: the rules, and the examples of each."""
-    rows = _by_frequency(stats)
-    whole = sum(row.messages for _, row in rows)
-    return [
-        {
-            "id": code,
-            "text": RULES[code].text if code in RULES else "",
-            "clause": row.clause,
-            "severity": "error",
-            "share": proportions(
-                [("error", row.messages), ("rest", whole - row.messages)], least=_LEAST
-            ),
-            "cells": [
-                ("messages", "n", f"{row.messages:,}"),
-                ("first in", "", row.first),
-                ("what is wrong there", "", row.text),
-            ],
-            "examples": [(at, places[at - 1]) for at, one in enumerate(codes, 1) if one == code],
-        }
-        for code, row in rows
-    ]
-
-
-def _losses(stats: Stats) -> _Part:
+def _losses(stats: Stats) -> Part:
     rows = []
     for (path, action), count in stats.losses.most_common():
         recoverable, reason = stats.reasons.get((path, action), (True, ""))
         shown = action if recoverable else ("drift", f"{action}, for good")
         rows.append((path or "message", shown, f"{count:,}", reason))
     note = "What the translated messages lack, or hold in another form."
-    head = ("path", "action", "messages", "why")
-    return _Part("Lost in translation", note, **_table(head, ("", "", "n", ""), rows))
+    columns = {"path": "", "action": "", "messages": "n", "why": ""}
+    return table("Lost in translation", columns, rows, note)
 
 
-def _hours(stats: Stats) -> _Part:
+def _hours(stats: Stats) -> Part:
     """Draw messages over time, several hours a bar where there are many."""
     first, last = min(stats.hours), max(stats.hours)
     step = max(1, -(-(last - first + 1) // _MAX_BARS))
@@ -208,11 +171,11 @@ def _hours(stats: Stats) -> _Part:
     ]
     unit = "an hour" if step == 1 else f"in {step:,} hours"
     note = f"Messages {unit}, by UTC."
-    return _Part("Messages over time", note, _columns(bars, note))
+    return Part("Messages over time", note, _columns(bars, note))
 
 
 def _columns(bars: list[Bar], note: str) -> tuple[Any, ...]:
-    return columns(bars, note, WIDE), columns(bars, note, SLIM)
+    return charts.columns(bars, note, WIDE), charts.columns(bars, note, SLIM)
 
 
 def _moment(hour: int) -> str:
@@ -224,13 +187,13 @@ def _moment(hour: int) -> str:
     return moment.strftime("%Y-%m-%d %H:00")
 
 
-def _sizes(stats: Stats) -> _Part:
+def _sizes(stats: Stats) -> Part:
     bars = []
     for bits in range(min(stats.sizes), max(stats.sizes) + 1):
         label = f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes"
         bars.append(Bar(stats.sizes.get(bits, 0), label, _power(bits - 1)))
     note = "Messages by size in bytes, from each power of two up."
-    return _Part("Sizes of messages", note, _columns(bars, note))
+    return Part("Sizes of messages", note, _columns(bars, note))
 
 
 def _power(exponent: int) -> str:
@@ -239,7 +202,7 @@ def _power(exponent: int) -> str:
     return f"{1 << exponent - 10 * thousands}{('', ' Ki', ' Mi', ' Gi', ' Ti')[thousands]}"
 
 
-def _types(stats: Stats) -> _Part:
+def _types(stats: Stats) -> Part:
     """Show the types of the values of each property, and how they divide if there are several."""
     listed = [
         (section, key, types)
@@ -256,14 +219,12 @@ def _types(stats: Stats) -> _Part:
     def row(section: str, key: str, types: Counter[str]) -> tuple[Any, ...]:
         common = types.most_common()
         said = ", ".join(f"{name} {count:,}" for name, count in common)
-        if not drifting:
-            return section.replace("_", "-"), key, said
         if (section, key) not in drifting:
             return section.replace("_", "-"), key, said, ""
-        mix = proportions([(f"c{colors[name]}", count) for name, count in common], least=_LEAST)
+        mix = proportions([(f"c{colors[name]}", count) for name, count in common], least=LEAST)
         return section.replace("_", "-"), key, ("drift", said), mix
 
     note = f"{len(drifting):,} of {len(listed):,} properties have more than one type."
-    head = ("section", "property", "messages by type", "share of each")[: 4 if drifting else 3]
-    table = _table(head, ("", "", "", "mix"), (row(*one) for one in listed))
-    return _Part("Types of properties", note, legend=list(colors.items()), **table)
+    columns = {"section": "", "property": "", "messages by type": "", "share of each": "mix"}
+    rows = (row(*one) for one in listed)
+    return table("Types of properties", columns, rows, note, legend=list(colors.items()))

@@ -54,7 +54,7 @@ _OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
 PARQUET = "parquet"
-#: In a fault: the file is damaged there, and messages behind that place are missing.
+#: In a fault: the file is damaged there, and messages after that place are missing.
 REST_UNREAD = "what follows is not read"
 _PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -149,7 +149,7 @@ def with_texts(array: Any, made: pa.RecordBatch, profile: str | None) -> list[pa
 
 
 def _text(octets: bytes, profile: str | None) -> str | None:
-    """Return what is wrong with a message that `columns.decode` gave a code."""
+    """Explain the code that `columns.decode` gave a message."""
     try:
         Message.decode(octets)
     except DecodeError as error:

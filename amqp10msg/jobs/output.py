@@ -115,8 +115,8 @@ class Done:
 class Output:
     """A folder with ``messages/`` and ``quarantine/`` that a job makes.
 
-    What is not finished stands beside it, under one name, so that what a job left behind that was
-    killed goes away with the next one.
+    What is not finished stands beside it, under one name, so that the next job removes the rest of
+    one that was killed.
 
     Args:
         path: the folder.

@@ -196,7 +196,7 @@ class Work:
                 yield from reading.batches(one)
 
     def key(self, parts: Sequence[Part]) -> str:
-        """Return what is the same for the same work on files that nobody has changed."""
+        """Return a key of this work on these files as they are now."""
         paths = sorted({Path(one.path) for part in parts for one in part})
         states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
         form = {one.form for part in parts for one in part}

@@ -37,7 +37,7 @@ def to_delta(
     partition_by: Sequence[str] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """Return what ``foreachBatch`` calls to append the batches of a stream to a Delta table.
+    """Return a function for ``foreachBatch`` that appends the batches to a Delta table.
 
     Each batch is one transaction of the table, which has its number; one that Spark repeats,
     because something was killed before the checkpoint had it, is found there and left out. The
@@ -246,7 +246,7 @@ class _TableFiles:
     options: dict[str, str] | None
 
     def opener(self) -> Callable[[str], contextlib.AbstractContextManager[Any]]:
-        """Return what opens a new file of the table for writing."""
+        """Return a function that opens a new file of the table for writing."""
         local = self.place.removeprefix("file://")
         if "://" not in local:
             return lambda name: synced(Path(local, name))

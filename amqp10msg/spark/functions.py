@@ -72,7 +72,7 @@ def decode(
         keep: the columns of `df` to carry through; all but `column` and `message_format` where
             None.
         engine: ``jvm`` to have usual messages decoded in the JVM, which takes the artefact
-            ``amqp10msg-spark-jvm`` in the session, and odd ones in Python; these rows come behind
+            ``amqp10msg-spark-jvm`` in the session, and odd ones in Python; these rows come after
             others. ``python`` for all in Python. Where None, the JVM if it is there and nothing is
             validated.
 
@@ -368,7 +368,7 @@ _PLAIN = {
 
 
 def _converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
-    """Return what makes arrays of a field's type into arrays of the type that is wanted.
+    """Return the conversion of arrays of a field's type to the type that is wanted.
 
     Raises:
         ValueError: nothing can; the message says what would be taken.

@@ -177,7 +177,7 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int
 
 
 def _attempt(work: Work, numbered: tuple[int, Part]) -> tuple[int, Done, str | None]:
-    # Of two attempts at a part, the files have different names, and one is heard of.
+    # Two attempts at a part write files of different names, and one of them counts.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
     done = work(*numbered, attempt)
     settle()

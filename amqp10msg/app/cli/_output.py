@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -121,6 +121,36 @@ def progress(
         transient=True,
         redirect_stdout=redirect_stdout,
     )
+
+
+@contextlib.contextmanager
+def counting(
+    color: bool | None, unit: str, total: int = 1, name: str = ""
+) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on a terminal.
+
+    Args:
+        color: as the option has it.
+        unit: what is counted.
+        total: how many there are, as far as is known.
+        name: what stands before the count.
+
+    Yields:
+        What to call with how many are done and how many there are; None where there is no terminal.
+    """
+    if not is_terminal(sys.stderr):
+        yield None
+        return
+    from rich.progress import TextColumn
+
+    text = f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}"
+    with progress(color, TextColumn(f"{name} {text}" if name else text)) as bar:
+        task = bar.add_task("", total=total)
+
+        def show(completed: int, total: int) -> None:
+            bar.update(task, total=total, completed=completed)
+
+        yield show
 
 
 class Watch:

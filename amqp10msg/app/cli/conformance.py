@@ -1,10 +1,11 @@
-"""``amqp10msg conformance``: hold any implementation to the corpus, and report what it does."""
+"""``amqp10msg conformance``: test any implementation with the corpus, and report what it does."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
+import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,8 @@ from amqp10msg.app.cli._options import color_option
 from amqp10msg.app.cli._output import (
     complain,
     console,
-    is_terminal,
+    counting,
     plural,
-    progress,
     safe,
     table,
     use_color,
@@ -186,23 +186,22 @@ def run(
         raise click.UsageError(f"--peer: {error}") from None
     output.mkdir(parents=True, exist_ok=True)
     found: list[PeerResults] = []
+    ways = [
+        partial(
+            _of_peer,
+            peer,
+            timeout=timeout,
+            memory=memory << 20,
+            environments=environments,
+            journal=_journal(output, peer.name),
+        )
+        for peer in asked
+    ]
+    ways += [partial(_of_broker, url, timeout=timeout) for url in brokers]
     missing = 0
-    for peer in asked:
-        settings: dict[str, Any] = {
-            "jobs": jobs,
-            "timeout": timeout,
-            "memory": memory << 20,
-            "environments": environments,
-            "journal": _journal(output, peer.name),
-        }
+    for way in ways:
         try:
-            found.append(_watched(peer, chosen, color, settings))
-        except PeerError as error:
-            complain(str(error))
-            missing += 1
-    for url in brokers:
-        try:
-            found.append(_through(url, chosen, jobs, timeout, color))
+            found.append(way(chosen, color, jobs=jobs))
         except PeerError as error:
             complain(str(error))
             missing += 1
@@ -246,34 +245,18 @@ def _journal(output: Path, name: str) -> Path:
     return output / f".{name}.jsonl"
 
 
-def _watched(
-    peer: Peer, chosen: list[Case], color: bool | None, settings: dict[str, Any]
-) -> PeerResults:
-    """Run a peer, and show a bar on a terminal."""
+def _of_peer(peer: Peer, chosen: list[Case], color: bool | None, **how: Any) -> PeerResults:
+    """Test a peer."""
     from amqp10msg.interop import conformance
 
     with _bar(peer.name, len(chosen), color) as step:
-        return conformance.run(peer, chosen, on_result=step, **settings)
+        return conformance.run(peer, chosen, on_result=step, **how)
 
 
-@contextlib.contextmanager
-def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
-    """Show a bar on a terminal; give what is to be called with each result."""
-    if not is_terminal(sys.stderr):
-        yield lambda _: None
-        return
-    from rich.progress import TextColumn
-
-    columns = (TextColumn(f"{name} {{task.completed:,}} of {{task.total:,}} cases"),)
-    with progress(color, *columns) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda _: bar.update(task, advance=1)
-
-
-def _through(
-    url: str, chosen: list[Case], jobs: int, timeout: float, color: bool | None
+def _of_broker(
+    url: str, chosen: list[Case], color: bool | None, *, jobs: int, timeout: float
 ) -> PeerResults:
-    """Test a live broker with the cases that are messages, and show a bar."""
+    """Test a live broker with the cases that are messages."""
     from amqp10msg.net.conformance import hold_broker, is_asked
 
     asked = [case for case in chosen if is_asked(case)]
@@ -285,6 +268,14 @@ def _through(
             return hold_broker(url, asked, jobs=ways, timeout=timeout, on_result=step)
         except ValueError as error:
             raise click.UsageError(f"--broker: {error}") from None
+
+
+@contextlib.contextmanager
+def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
+    """Show a bar on a terminal; yield what to call with each result."""
+    numbers = itertools.count(1)
+    with counting(color, "cases", total, name) as show:
+        yield lambda _: show(next(numbers), total) if show else None
 
 
 def _show(found: list[PeerResults], colored: bool) -> None:

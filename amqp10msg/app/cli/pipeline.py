@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import os
 import re
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,8 @@ import click
 from amqp10msg.app.cli._options import LateChoice, color_option, showing_option, target_option
 from amqp10msg.app.cli._output import (
     console,
-    is_terminal,
+    counting,
     plural,
-    progress,
     safe,
     table,
     use_color,
@@ -411,25 +409,8 @@ def _run_on(
 def _local(task: _Task, form: str | None, workers: int | None) -> _Done:
     from amqp10msg import jobs  # an extra
 
-    start = time.monotonic()
-    try:
-        with _bar(task.color, "parts") as show:
-            stats = jobs.run(
-                task.source,
-                task.output,
-                task.job,
-                form=form,
-                overwrite=task.overwrite,
-                workers=workers,
-                progress=show,
-            )
-    except jobs.OnlySparkError:
-        raise
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    except jobs.JobError as error:
-        raise click.ClickException(str(error)) from None
-    return _Done("local", time.monotonic() - start, stats)
+    do = partial(jobs.run, form=form, workers=workers)
+    return _done(task, do, jobs.JobError, "local", "parts")
 
 
 def _spark(task: _Task, form: str | None, master: str | None, memory: str | None) -> _Done:
@@ -445,38 +426,24 @@ def _spark(task: _Task, form: str | None, master: str | None, memory: str | None
         session = spark.session(master, memory=memory or "1g", app_name=name, config=config)
     except RuntimeError as error:  # no Java
         raise click.ClickException(str(error)) from None
+    do = partial(spark.run, session, form=form)
+    return _done(task, do, spark.SparkError, f"Spark {session.version}", "tasks")
+
+
+def _done(
+    task: _Task, do: Callable[..., Any], failure: type[Exception], engine: str, unit: str
+) -> _Done:
+    """Do a job with a bar on a terminal, or end the command with what is wrong."""
+    from amqp10msg.jobs import OnlySparkError  # an extra
+
     start = time.monotonic()
     try:
-        with _bar(task.color, "tasks") as show:
-            stats = spark.run(
-                session,
-                task.source,
-                task.output,
-                task.job,
-                form=form,
-                overwrite=task.overwrite,
-                progress=show,
-            )
+        with counting(task.color, unit) as show:
+            stats = do(task.source, task.output, task.job, overwrite=task.overwrite, progress=show)
+    except OnlySparkError:
+        raise
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    except spark.SparkError as error:
+    except failure as error:
         raise click.ClickException(str(error)) from None
-    return _Done(f"Spark {session.version}", time.monotonic() - start, stats)
-
-
-@contextlib.contextmanager
-def _bar(color: bool | None, unit: str) -> Iterator[Any]:
-    """Show progress on a terminal; yield what to call with it, None where there is no terminal."""
-    if not is_terminal(sys.stderr):
-        yield None
-        return
-    from rich.progress import TextColumn
-
-    columns = TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}")
-    with progress(color, columns) as bar:
-        task = bar.add_task("", total=1)
-
-        def show(completed: int, total: int) -> None:
-            bar.update(task, total=total, completed=completed)
-
-        yield show
+    return _Done(engine, time.monotonic() - start, stats)

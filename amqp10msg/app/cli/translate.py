@@ -467,7 +467,7 @@ def _read(item: Item, request: _Request, *, basic: bool) -> BasicMessage | Messa
 def _results(
     item: Item, profiles: tuple[str, ...], request: _Request
 ) -> tuple[dict[str, dict[str, str]], str]:
-    """Return what each profile makes of a message: path -> value as text, or why it fails.
+    """Translate a message by each profile: path -> value as text, or why it fails.
 
     Args:
         item: a message of either protocol.

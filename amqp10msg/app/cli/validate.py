@@ -38,8 +38,6 @@ _MAX_SIZE = 1 << 20
 _MAX_OCTETS = 4_096
 _MAX_FIELDS = 2_000
 _MAX_UNREADABLE = 20
-# Percent that a part of a bar has at least.
-_LEAST = 2.0
 # From this width of the terminal there is room for where a rule was broken first.
 _WIDE = 110
 
@@ -216,7 +214,7 @@ def _together(
 
 
 def _suspects() -> Callable[[list[bytes], str], Sequence[int]] | None:
-    """Return what finds the messages that may break a rule; None without pyarrow."""
+    """Return the search for messages that may break a rule; None without pyarrow."""
     if find_spec("pyarrow") is None:
         return None
 
@@ -350,6 +348,7 @@ class _Report:
         """
         from amqp10msg.app import pages
         from amqp10msg.app.pages.charts import proportions
+        from amqp10msg.app.pages.reports import rule_rows
         from amqp10msg.notation import parse_tree
         from amqp10msg.notation.html import annotated
         from amqp10msg.validation import PROFILES, RULES
@@ -359,26 +358,19 @@ class _Report:
             for item, found in self._examples
         ]
         sources = [item.source for item, _ in self._examples]
-        rules = [
+        rules = rule_rows(
+            [
+                (rule, attrs.evolve(row, clause=RULES[rule].clause))
+                for rule, row in tally.rows()
+                if rule in RULES
+            ],
+            tally.messages,
+            lambda row: [("places", "n", f"{row.violations:,}"), ("first in", "", row.first)],
             {
-                "id": rule,
-                "text": RULES[rule].text,
-                "clause": RULES[rule].clause,
-                "severity": row.severity,
-                "share": proportions(
-                    [(row.severity, row.messages), ("rest", tally.messages - row.messages)],
-                    least=_LEAST,
-                ),
-                "cells": [
-                    ("messages", "n", f"{row.messages:,}"),
-                    ("places", "n", f"{row.violations:,}"),
-                    ("first in", "", row.first),
-                ],
-                "examples": [(at, sources[at - 1]) for at in self._by_rule.get(rule, ())],
-            }
-            for rule, row in tally.rows()
-            if rule in RULES
-        ]
+                rule: [(number, sources[number - 1]) for number in numbers]
+                for rule, numbers in self._by_rule.items()
+            },
+        )
         bar = [("sound", tally.sound), ("warning", tally.warned), ("error", tally.failed)]
         return pages.render(
             "validation.html",

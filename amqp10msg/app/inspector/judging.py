@@ -77,14 +77,14 @@ class Judged:
         return bool(self.fault) or any(found.severity == "error" for found in self.violations)
 
     def tree(self) -> notation.Tree:
-        """Return what every byte means."""
+        """Return the map of every byte."""
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
 
 
 def judge(item: Item, profile: str) -> list[Violation]:
-    """Return what is wrong with an item, also where it could not be read at all."""
+    """Return the violations of an item; one where it could not be read at all."""
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     found = validate(item.data, PROFILES[profile])
@@ -122,7 +122,7 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
 
 
 def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
-    """Return what a delivery state, terminus or part of one is, and the rules that it breaks.
+    """Name a delivery state, terminus or part of one, and judge it.
 
     Args:
         data: one encoded value; nothing is said of one that is something else.

@@ -175,7 +175,7 @@ def _entry(item: Item) -> dict[str, str]:
 
 
 def _of_message(item: Item, profile: str) -> dict[str, Any]:
-    """Return what there is to show of a message of 1.0, or of values."""
+    """Show a message of 1.0, or values."""
     judged = {
         name: Judged(item, name, max_fields=_MAX_FIELDS)
         for name in dict.fromkeys((profile, *PROFILES))
@@ -203,7 +203,7 @@ def _count(violations: list[Violation]) -> dict[str, Any]:
 
 
 def _of_basic(session: Session, item: Item) -> dict[str, Any]:
-    """Return what there is to show of a message of 0-9-1: its properties, or why it has none."""
+    """Show a message of 0-9-1: its properties, or why it has none."""
     try:
         message = read_basic(item, session.exchange, session.routing_key)
     except AmqpError as error:
@@ -220,7 +220,7 @@ def _shown(value: Any) -> str:
 
 
 def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
-    """Return what a profile makes of a message, and what that loses."""
+    """Show the translation of a message by a profile, and its losses."""
     basic = is_basic(item)
     found: dict[str, Any] = {
         "name": name,

@@ -15,7 +15,7 @@ from typing import Any
 
 __all__ = ["printable", "render"]
 
-# Behind these, unless a space or the end of the text follows. "&" would part an escaped character.
+# After these, unless a space or the end of the text follows. "&" would part an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
 # What stands in the pages themselves.
@@ -88,7 +88,7 @@ def _asset(name: str) -> str:
 
 
 def _breaking(text: Any) -> Any:
-    """Let a line break in a path, in front of what is after a slash, a colon or an at sign."""
+    """Let a line break in a path, after a slash, a colon or an at sign."""
     if hasattr(text, "__html__"):
         return text  # a chart
     from markupsafe import Markup, escape  # noqa: PLC0415  (an extra)

@@ -46,7 +46,7 @@ class Peer:
 
     @property
     def language(self) -> str:
-        """Return what runs the driver, ``python`` or ``node``, or nothing of a command."""
+        """The language of the driver, ``python`` or ``node``; empty for a command."""
         return {".py": "python", ".js": "node"}.get(Path(self.driver).suffix, "")
 
 

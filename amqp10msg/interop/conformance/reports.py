@@ -166,7 +166,7 @@ class Finding:
 
 
 def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
-    """Return what an implementation does not do, by clause; what ended its process comes first.
+    """Return the findings about an implementation by clause; deaths of its process come first.
 
     Args:
         peer: the results of the implementation.

@@ -58,7 +58,7 @@ def run(
             team.add(case)
         programs = _programs(first, peer, launch, min(jobs, team.left), timeout, memory)
         # `Thread.join` takes a thread that it was interrupted in for one that has ended, until
-        # CPython 3.13: its program would be left behind.
+        # CPython 3.13: its program would be left running.
         with ThreadPoolExecutor(max(1, len(programs))) as pool:
             working = [pool.submit(team.work, one) for one in programs]
             try:

@@ -62,7 +62,7 @@ class BodyReader:
         self.at = 0
 
     def take(self, size: int) -> bytes:
-        """Read so many bytes.
+        """Read this many bytes.
 
         Raises:
             ContentError: there are fewer, or the size is negative.

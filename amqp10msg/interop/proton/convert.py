@@ -300,7 +300,7 @@ def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
 
 
 def losses(message: Message) -> tuple[Loss, ...]:
-    """Return what `to_proton` would lose of a message.
+    """Return the losses of `to_proton` for a message.
 
     Raises:
         EncodeError: proton cannot express the message even with losses, as `to_proton` says.
@@ -459,7 +459,7 @@ def _or_none(section: Any) -> Any:
 
 
 def _exact(message: Message, body: Any) -> Message:
-    """Return what proton can hold of a message, all values in their exact types."""
+    """Return the part of a message that proton can hold, all values in their exact types."""
     fresh = Message(
         body,
         header=message.header,

@@ -81,7 +81,7 @@ class _Sendable:
 
 
 def sendable(message: Message | bytes) -> Any:
-    """Return what proton's own send methods take for a message, to send its exact bytes.
+    """Return an object that proton's own send methods take, to send the exact bytes of a message.
 
         blocking_sender.send(sendable(message), timeout=5)
 
@@ -203,7 +203,7 @@ class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's han
     """Proton's MessagingHandler whose messages are decoded here: only the import changes.
 
     In ``on_message``, ``event.message`` is a `Message` of this library with its exact bytes. For
-    another handler of proton, put this class in front of it:
+    another handler of proton, name this class before it:
     ``class Client(MessagingHandler, TransactionalClientHandler)``.
 
     Args:

@@ -77,13 +77,13 @@ def from_kombu(message: Any) -> BasicMessage:
     # py-amqp writes the same types of fields as pika does.
     properties = from_pika(SimpleNamespace(**given, headers=message.headers or None))
     body = message.body
-    whence = message.delivery_info
+    delivery = message.delivery_info
     return BasicMessage(
         properties,
         body.encode("utf-8") if isinstance(body, str) else bytes(body or b""),
-        whence.get("exchange") or "",
-        whence.get("routing_key") or "",
-        bool(whence.get("redelivered", False)),
+        delivery.get("exchange") or "",
+        delivery.get("routing_key") or "",
+        bool(delivery.get("redelivered", False)),
     )
 
 

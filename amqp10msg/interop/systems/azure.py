@@ -115,7 +115,7 @@ _PROPERTIES: tuple[tuple[str, str, type], ...] = (
 
 
 def broker_fields(message: Message) -> BrokerFields:
-    """Return what Azure says of a message; values of other types than usual are passed over.
+    """Return the fields that Azure sets; values of other types than usual are passed over.
 
     The sequence number of an event hub that is geo-replicated is text; it is None here.
     """

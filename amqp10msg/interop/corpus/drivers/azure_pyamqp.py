@@ -118,7 +118,7 @@ def _plain(value: Any) -> list[Any]:
 
 
 def _wrapped(typed: Any) -> dict[str, Any]:
-    """Return what its encoder takes: a type and a value."""
+    """Return a value as its encoder takes it: with its type."""
     kind, *rest = typed
     if not hasattr(AMQPTypes, kind):
         raise NotImplementedError(f"it has no {kind}")
