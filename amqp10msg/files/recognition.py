@@ -1,10 +1,12 @@
-"""What bytes are, by how they begin."""
+"""What bytes are, by how they begin; messages that may break rules, but are whole."""
 
 from __future__ import annotations
 
 import re
 
 from amqp10msg.files._packets import PCAP, PCAPNG
+from amqp10msg.message import Message
+from amqp10msg.sections.parts import scan
 
 #: How a message begins: the descriptor of a section, as a number or as a symbol.
 SECTION = re.compile(
@@ -37,6 +39,16 @@ _WORDS = {
     "avro": "this is Avro: read it as avro",
     "jsonl": "this is JSON: read it as jsonl",
 }
+
+
+def decode_whole(octets: bytes) -> Message:
+    """Decode a message that may break rules, but is not cut off.
+
+    Raises:
+        DecodeError: the bytes do not parse.
+    """
+    scan(octets)
+    return Message.decode(octets, strict=False)
 
 
 def form_of_head(head: bytes) -> str | None:

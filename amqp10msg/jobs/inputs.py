@@ -22,9 +22,8 @@ from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
 from amqp10msg.files import Record
 from amqp10msg.files.recognition import PARQUET as MAGIC
+from amqp10msg.files.recognition import decode_whole
 from amqp10msg.files.tables import check_expansion, rows_of_batch
-from amqp10msg.message import Message
-from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 
@@ -285,8 +284,7 @@ class Filters:
         if self.selector is None or record.wire is None:
             return True
         try:
-            scan(record.wire)  # what is cut off is not taken for a message
-            return self.selector.matches(Message.decode(record.wire, strict=False))
+            return self.selector.matches(decode_whole(record.wire))
         except DecodeError:
             return True  # it cannot be read, and is reported later
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.files.recognition import decode_whole
 from amqp10msg.message import Message
-from amqp10msg.sections.parts import scan
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel
 from amqp10msg.translate.report import as_json
@@ -147,8 +147,7 @@ def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
     try:
         message = Message.decode(wire)
     except DecodeError:
-        scan(wire)  # what is cut off is not taken for a message
-        message = Message.decode(wire, strict=False)  # a broker may take what breaks rules
+        message = decode_whole(wire)  # a broker may take what breaks rules
     made = to_basic(message, **how)
     found = made.message
     return {

@@ -19,8 +19,6 @@ from amqp10msg.app.cli._options import (
     output_option,
 )
 from amqp10msg.app.cli._output import Sink, json_text, plural, safe, use_color
-from amqp10msg.message import Message
-from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError, EncodeError
 
 if TYPE_CHECKING:
@@ -171,12 +169,13 @@ def _filter(language: str, expr: str, dialect: Any) -> Filter:
 
 def _explained(wanted: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...], str]:
     """Return why an item does not pass, and why it cannot be read; both are empty if it passes."""
+    from amqp10msg.files.recognition import decode_whole
+
     if item.fault:
         return (), item.fault
     try:
         # A filter looks at sections; what rules a message breaks elsewhere does not matter to it.
-        scan(item.data)  # what is cut off is not taken for a message
-        message = Message.decode(item.data, strict=False)
+        message = decode_whole(item.data)
     except AmqpError as error:
         return (), item.explained(str(error))
     return wanted.explain(message, now=now), ""

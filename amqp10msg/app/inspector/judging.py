@@ -9,10 +9,8 @@ import attrs
 from amqp10msg import delivery, notation
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
-from amqp10msg.files.recognition import advice
-from amqp10msg.message import Message
+from amqp10msg.files.recognition import advice, decode_whole
 from amqp10msg.sections import CODES
-from amqp10msg.sections.parts import scan
 from amqp10msg.validation import PROFILES, Violation, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.kernel import decode_value, decode_values, skip_value
@@ -116,8 +114,7 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
         DecodeError: the bytes do not parse.
     """
     if not as_values and is_message(data):
-        scan(data)  # what is cut off is not taken for a message
-        return [Message.decode(data, limits=DEFAULT_LIMITS, strict=False)]
+        return [decode_whole(data)]
     return list(decode_values(data, limits=DEFAULT_LIMITS))
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.files.recognition import decode_whole
 from amqp10msg.message import Message
-from amqp10msg.sections.parts import scan
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import Limits
@@ -58,8 +58,7 @@ def read_message(item: Item) -> Message:
         return Message.decode(item.data)
     except DecodeError:
         try:
-            scan(item.data)  # what is cut off is not taken for a message
-            return Message.decode(item.data, strict=False)
+            return decode_whole(item.data)
         except DecodeError as error:
             if not (hint := item.explained("")):
                 raise

@@ -107,11 +107,11 @@ class _Trial:
             request["limits"] = dict(case.limits)
         return self.program.ask(request)
 
-    def holds(self, facet: str, holds: bool, reason: Callable[[], str]) -> None:
+    def holds(self, facet: str, holds: bool, reason: str | Callable[[], str]) -> None:
         """Note whether a facet holds, and why not."""
         self.facets[facet] = holds
         if not holds:
-            self.reasons.append(reason())
+            self.reasons.append(reason if isinstance(reason, str) else reason())
 
     def decode(self) -> None:
         case = self.case
@@ -131,18 +131,14 @@ class _Trial:
                 self.missing = f"read: {rule} is for each implementation to choose"
                 self.survive()
                 return
-            self.holds("refused", False, lambda: f"read, and must be refused: {rule}")
+            self.holds("refused", False, f"read, and must be refused: {rule}")
             self.survive()
             return
         if case.error is None:
             self.facets["read"] = True
         if typed is not None:
             found = self.agreement(typed)
-            self.holds(
-                "kept",
-                found is not None,
-                lambda: self.apart("read", typed),
-            )
+            self.holds("kept", found is not None, lambda: self.apart("read", typed))
             if found is not None:
                 self.facets["typed"] = found == "exact"
             if found == "exact":
@@ -174,19 +170,13 @@ class _Trial:
     def refused(self, refused: RefusedError) -> None:
         fault = self.case.error
         if fault is None:
-            self.holds("read", False, lambda: f"refused: {refused.reason}")
+            self.holds("read", False, f"refused: {refused.reason}")
             return
         self.facets["refused"] = True
         if refused.rule is not None or refused.offset is not None:
             right = refused.rule in (None, fault.rule) and refused.offset in (None, fault.offset)
-            self.holds(
-                "cause",
-                right,
-                lambda: (
-                    f"refused for {refused.rule} at {refused.offset}, "
-                    f"not for {fault.rule} at {fault.offset}"
-                ),
-            )
+            said = f"refused for {refused.rule} at {refused.offset}"
+            self.holds("cause", right, f"{said}, not for {fault.rule} at {fault.offset}")
 
     def survive(self) -> None:
         """Encode again what should have been refused: whatever comes of it, nothing may die."""
@@ -214,8 +204,7 @@ class _Trial:
                 self.step = "again"
                 made = self.ask("again")["data"]
         except RefusedError as refused:
-            reason = refused.reason
-            self.holds("written", False, lambda: f"not written: {reason}")
+            self.holds("written", False, f"not written: {refused.reason}")
             return
         self.wrote = made
         octets = bytes.fromhex(made)
@@ -226,15 +215,10 @@ class _Trial:
         try:
             found = Amqp10msg(strict=False).decode(case.kind, octets)
         except RefusedError as refused:
-            reason = refused.reason
-            self.holds("written", False, lambda: f"what it wrote cannot be read: {reason}")
+            self.holds("written", False, f"what it wrote cannot be read: {refused.reason}")
             return
         same = agreement(meaning(case.kind, case.typed), meaning(case.kind, found)) is not None
-        self.holds(
-            "written",
-            same,
-            lambda: self.apart("wrote", found),
-        )
+        self.holds("written", same, lambda: self.apart("wrote", found))
         if same and case.compact is not None:
             self.facets["identical"] = False
 
@@ -244,7 +228,7 @@ class _Trial:
             return
         found = self.ask("validate", profile=case.profile)["violations"]
         wrong = other_rules(case.violations, found)
-        self.holds("rules", not wrong, lambda: wrong)
+        self.holds("rules", not wrong, wrong)
 
     def answer(self) -> None:
         case = self.case

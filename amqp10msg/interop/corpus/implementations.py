@@ -61,11 +61,11 @@ from amqp10msg.delivery import (
     resume,
 )
 from amqp10msg.delivery.filters import EvaluationError, parse
+from amqp10msg.files.recognition import decode_whole
 from amqp10msg.interop.corpus.cases import BASIC_KINDS
 from amqp10msg.interop.corpus.drivers.proton_data import Driver as ProtonDriver
 from amqp10msg.message import Message
 from amqp10msg.notation import from_typed, to_typed
-from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances, TranslationError, to_amqp10, to_basic
 from amqp10msg.validation import ProfileName, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError
@@ -314,9 +314,7 @@ def _translation(data: bytes, given: Mapping[str, Any]) -> Any:
     circumstances = Circumstances(stream_offset=given.get("offset"))
     if "basic" not in given:
         try:
-            scan(data)  # what is cut off is not taken for a message
-            message = Message.decode(data, strict=False)
-            basic = to_basic(message, profile, circumstances=circumstances).message
+            basic = to_basic(decode_whole(data), profile, circumstances=circumstances).message
         except (TranslationError, DecodeError):
             return {"refused": True}
         return {"basic": encode_properties(basic.properties).hex(), "body": basic.body.hex()}
