@@ -289,8 +289,7 @@ def _show(found: list[PeerResults], colored: bool) -> None:
         for held, asked in peer.facets(asked_for).values():
             style = "none" if held == asked else "yellow"
             cells.append(f"[{style}]{percent(held, asked)}[/]" if asked else "")
-        died = sum(result.outcome in DEATHS for result in peer.results)
-        shown.add_row(peer.peer, *cells, f"[{'red' if died else 'none'}]{died}[/]")
+        shown.add_row(peer.peer, *cells, f"[{'red' if peer.died else 'none'}]{peer.died}[/]")
     for column in shown.columns[1:]:
         column.justify = "right"
     screen = console(colored)

@@ -45,8 +45,7 @@ def summary(peers: Sequence[PeerResults]) -> str:
     for peer in peers:
         counted = peer.facets(columns).values()
         facets = [f"{held}/{asked}" if asked else "-" for held, asked in counted]
-        died = sum(result.outcome in DEATHS for result in peer.results)
-        rows.append([peer.name, *facets, str(died)])
+        rows.append([peer.name, *facets, str(peer.died)])
     return "".join(f"{line}\n" for line in table_lines(rows))
 
 
@@ -206,8 +205,7 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
             f"{percent(held, asked)} % of {asked:,}" if asked else ""
             for held, asked in peer.facets(columns).values()
         ]
-        died = sum(result.outcome in DEATHS for result in peer.results)
-        rows.append([peer.name, *cells, str(died), f"{peer.counts()['skip']:,}"])
+        rows.append([peer.name, *cells, str(peer.died), f"{peer.counts()['skip']:,}"])
     lines = [*_table(["implementation", *columns, "died", "skipped"], rows), *_verdicts(peers)]
     for peer in peers:
         found = findings(peer, cases)
@@ -313,9 +311,8 @@ def _row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
                 "width": f"{100 * held / asked if asked else 0:.2f}",
             }
         )
-    died = sum(result.outcome in DEATHS for result in peer.results)
     skipped = sum(result.outcome == "skip" for result in peer.results)
-    return {"name": peer.name, "cells": cells, "died": died, "skipped": skipped}
+    return {"name": peer.name, "cells": cells, "died": peer.died, "skipped": skipped}
 
 
 def _results(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -> list[Any]:

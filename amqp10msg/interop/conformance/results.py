@@ -110,6 +110,11 @@ class PeerResults:
         """Whether every case passed or was skipped."""
         return all(result.outcome in ("pass", "skip") for result in self.results)
 
+    @property
+    def died(self) -> int:
+        """In how many cases the process ended, hung or took too much memory."""
+        return sum(result.outcome in DEATHS for result in self.results)
+
     def counts(self) -> dict[str, int]:
         """Return how many results have each outcome, also if that is none."""
         found = Counter(result.outcome for result in self.results)
