@@ -219,12 +219,16 @@ def _types(stats: Stats) -> Part:
     def row(section: str, key: str, types: Counter[str]) -> tuple[Any, ...]:
         common = types.most_common()
         said = ", ".join(f"{name} {count:,}" for name, count in common)
+        if not drifting:
+            return section.replace("_", "-"), key, said
         if (section, key) not in drifting:
             return section.replace("_", "-"), key, said, ""
         mix = proportions([(f"c{colors[name]}", count) for name, count in common], least=LEAST)
         return section.replace("_", "-"), key, ("drift", said), mix
 
     note = f"{len(drifting):,} of {len(listed):,} properties have more than one type."
-    columns = {"section": "", "property": "", "messages by type": "", "share of each": "mix"}
+    columns = {"section": "", "property": "", "messages by type": ""}
+    if drifting:
+        columns["share of each"] = "mix"
     rows = (row(*one) for one in listed)
     return table("Types of properties", columns, rows, note, legend=list(colors.items()))

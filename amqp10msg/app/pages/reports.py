@@ -48,27 +48,34 @@ def table(
     columns: Mapping[str, str],
     rows: Iterable[Sequence[Any]],
     note: str = "",
-    **others: Any,
+    *,
+    drop_empty: bool = False,
+    most: int | None = _MAX_ROWS,
+    legend: Sequence[tuple[str, int]] = (),
 ) -> Part:
-    """Return a part with a table, without the columns in which no row has anything.
+    """Return a part with a table.
 
     Args:
         title: the heading.
         columns: the names of the columns, and their classes.
         rows: the cells of each row.
         note: what stands between heading and table.
-        others: further attributes of `Part`.
+        drop_empty: leave out the columns in which no row has anything.
+        most: rows that are shown; all where None.
+        legend: of colours.
     """
     listed = list(rows)
-    filled = [any(column) for column in zip(*listed, strict=True)]
+    filled = [True] * len(columns)
+    if drop_empty:
+        filled = [any(column) for column in zip(*listed, strict=True)]
     return Part(
         title,
         note,
         head=list(compress(columns, filled)),
         kinds=list(compress(columns.values(), filled)),
-        rows=[tuple(compress(row, filled)) for row in listed[:_MAX_ROWS]],
-        more=max(0, len(listed) - _MAX_ROWS),
-        **others,
+        rows=[tuple(compress(row, filled)) for row in listed[:most]],
+        more=len(listed) - len(listed[:most]),
+        legend=legend,
     )
 
 
