@@ -64,14 +64,18 @@ EXTRAS = {
     "testing": ("docs/how-to/property-tests.md", "@given"),
     "all": ("docs/tutorial.md", ">>>"),
 }
+_COMMAND = (
+    "import runpy, sys; sys.argv[1:] = ['{}', '--help']; "
+    "runpy.run_module('amqp10msg', run_name='__main__')"
+)
 #: By extra: a program, where no page has one for it alone.
 PROGRAMS = {
     "pages": "assert 'hello' in Message('hello')._repr_html_()",
     "avro": "import fastavro; from amqp10msg.files import event_hubs; event_hubs.read_avro",
     "zstd": "assert 'hello' == Message(b'hello').compressed('zstd').text()",
     "spark": "from amqp10msg import spark; spark.decode",
-    "net": "from amqp10msg.__main__ import main; main(['serve', '--help'])",
-    "bridge": "from amqp10msg.__main__ import main; main(['bridge', '--help'])",
+    "net": _COMMAND.format("serve"),
+    "bridge": _COMMAND.format("bridge"),
 }
 
 
