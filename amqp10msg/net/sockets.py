@@ -26,6 +26,7 @@ class Socket(asyncio.Protocol):
         self._flushing = False
         self._reading = True
         self._behind = False  # frames that came wait for another turn
+        self._heard = self._loop.time()  # when something came last, or reading began
 
     # Called by asyncio.
 
@@ -93,6 +94,7 @@ class Socket(asyncio.Protocol):
         wanted = self.wants_input()
         if wanted != self._reading and not self.is_closing:
             self._reading = wanted
+            self._heard = self._loop.time()
             (self._stream.resume_reading if wanted else self._stream.pause_reading)()
 
     def touch(self) -> None:
@@ -112,12 +114,26 @@ class Socket(asyncio.Protocol):
             self.read_or_not()
         return None
 
+    def drop(self) -> None:
+        """Close without waiting for the peer, as TLS does, or one that does not read."""
+        stream = self._stream
+        if stream is None:
+            return
+        if stream.get_write_buffer_size() or stream.get_extra_info("ssl_object") is not None:
+            stream.abort()
+        else:
+            stream.close()
+
     # Time.
 
     def call_at(self, when: float | None, call: Callable[..., object], *arguments: Any) -> None:
-        """Set the timer of this connection to a call, in place of the last; None to stop it."""
+        """Set the timer of this connection, in place of the last; None for no call."""
+        self.cancel_timer()
+        if when is not None and not self.is_closing:
+            self._timer = self._loop.call_at(when, call, *arguments)
+
+    def cancel_timer(self) -> None:
+        """Call nothing at its time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if when is not None and not self.is_closing:
-            self._timer = self._loop.call_at(when, call, *arguments)

@@ -62,14 +62,13 @@ class Peer(Wire, transport.Handler):
 
     def __init__(self, endpoint: Endpoint, on_lost: OnLost) -> None:
         super().__init__(endpoint, on_lost)
-        self._reading = True
         self._held = False
-        self._behind = False
+        self._left = 0  # frames of this turn
         self.opened: asyncio.Future[None] = self._loop.create_future()
         hostname = endpoint.server_name or endpoint.host
         if endpoint.virtual_host is not None:
             hostname = f"vhost:{endpoint.virtual_host}"  # as RabbitMQ wants it
-        self._sasl: transport.SaslClient | None = transport.SaslClient(
+        sasl = transport.SaslClient(
             endpoint.mechanism or ("ANONYMOUS" if endpoint.user is None else "PLAIN"),
             hostname=hostname,
             user=endpoint.user or "",
@@ -84,7 +83,7 @@ class Peer(Wire, transport.Handler):
             idle_time_out=max(endpoint.heartbeat * 500, 1_000),
             properties={"product": "amqp10msg bridge", "version": __version__},
         )
-        self._engine = transport.Connection(self, opens)
+        self._engine = transport.Connection(self, opens, sasl)
         self._engine.open()
         self._session = self._engine.begin()
         self.link = self._session.link(f"bridge-{uuid.uuid4()}", sends=self.sends)
@@ -101,78 +100,56 @@ class Peer(Wire, transport.Handler):
 
     def begin(self) -> None:
         """Begin to speak."""
-        if self._sasl is not None:
-            self._stream.write(self._sasl.start())
+        self.flush()
 
     def receive(self, data: bytes) -> None:
         """Process bytes of the peer."""
-        if self._sasl is not None:
-            try:
-                reply, data = self._sasl.receive(data)
-            except transport.SaslError as error:
-                self.fail(LinkError(str(error), permanent=error.refused))
-                return
-            self._stream.write(reply)
-            if not self._sasl.done:
-                return
-            self._sasl = None
-            self._beat()
         self._engine.feed(data)
-        self._process()
+        if self._engine.authenticated:
+            self.process()
+        else:
+            self.flush()
 
-    def _process(self) -> None:
+    def process(self) -> None:
         """Process frames that came, so many in a turn of the loop: other routes have theirs."""
         if self._failed:
             return
-        engine = self._engine
-        step = engine.step
-        self._behind = False
+        self._left = _FRAMES
         try:
-            for _ in range(_FRAMES):
-                if not step() or self._failed:
-                    break
-            else:
-                self._behind = True
-                self._loop.call_soon(self._process)
+            super().process()
         except OSError as error:
             self.fail(LinkError(f"a message that is too large cannot be put aside: {error}"))
             return
         self.read()
-        if engine.over:
+        if self._engine.over:
             self.fail(LinkError("the peer closed the connection"))
         self.touch()
+
+    def step(self) -> bool:
+        """Process one frame; return whether there was a whole one."""
+        return self._engine.step()
+
+    def take(self) -> bytes:
+        """Take the bytes that are to be sent now."""
+        return self._engine.take()
+
+    def turn_is_over(self) -> bool:
+        """Whether others have their turn before the next frame."""
+        self._left -= 1
+        return self._failed or not self._left
+
+    def wants_input(self) -> bool:
+        """Whether to read: not where it is to wait, or asks for answers that it does not read."""
+        choked = self.paused and self._engine.pending > _CHOKED
+        return not (self._held or self._behind or choked)
 
     def read(self) -> None:
         """Called when all that came is processed."""
 
-    # What is sent.
-
-    def flush(self) -> None:
-        """Send what is pending."""
-        self._flushing = False
-        stream = self._stream
-        if stream is None or self._sasl is not None or self._failed or stream.is_closing():
-            return
-        if not self.paused:
-            data = self._engine.take()
-            if data:
-                stream.write(data)
-        self._read_or_not()
-
-    def _read_or_not(self) -> None:
-        """Read from the peer, unless it is to wait, or asks for answers that it does not read."""
-        choked = self.paused and self._engine.pending > _CHOKED
-        wanted = not (self._held or self._behind or choked)
-        if wanted != self._reading and not self._stream.is_closing():
-            self._reading = wanted
-            self._heard = self._loop.time()
-            (self._stream.resume_reading if wanted else self._stream.pause_reading)()
-
     def hold(self, held: bool) -> None:
         """Stop reading from the connection, or read on."""
         self._held = held
-        if self._stream is not None:
-            self._read_or_not()
+        self.read_or_not()
 
     def _beat(self) -> None:
         """Show signs of life, and look for the peer's."""
@@ -183,10 +160,18 @@ class Peer(Wire, transport.Handler):
             return
         deadline = self._engine.tick(now)
         self.flush()
-        wait = patience / 4 if deadline is None else min(patience / 4, max(deadline - now, 0.01))
-        self._timer = self._loop.call_later(wait, self._beat)
+        later = now + patience / 4
+        self.call_at(min(later, max(deadline or later, now + 0.01)), self._beat)
 
     # Called by the transport.
+
+    def on_authenticated(self, user: str | None) -> None:  # noqa: ARG002  (ours)
+        """Begin to show signs of life."""
+        self._beat()
+
+    def on_refused(self, error: transport.SaslError) -> None:
+        """End: the peer does not let this end in."""
+        self.fail(LinkError(str(error), permanent=error.refused))
 
     def on_open(self) -> None:
         """Learn what the peer is."""
@@ -241,9 +226,8 @@ class Peer(Wire, transport.Handler):
 
     def failing(self, lost: LinkError) -> None:
         """Send the reason, where the peer broke a rule."""
-        stream = self._stream
-        if stream is not None and self._sasl is None and not (self.paused or stream.is_closing()):
-            stream.write(self._engine.take())
+        if self._engine.authenticated and not (self.paused or self.is_closing):
+            self._stream.write(self._engine.take())
         if not self.opened.done():
             self.opened.set_exception(lost)
             self.opened.exception()  # whoever waits for it sees it; nobody has to

@@ -391,7 +391,7 @@ class BasicPeer(Wire):
     def flush(self) -> None:
         """Send what was written."""
         self._flushing = False
-        if self._out and self._stream is not None and not self._stream.is_closing():
+        if self._out and not self.is_closing:
             self._stream.write(b"".join(self._out))
             self._wrote = self._loop.time()
         self._out.clear()
@@ -403,7 +403,7 @@ class BasicPeer(Wire):
             return
         if now - self._wrote >= interval / 2:
             self.write(HEARTBEAT)
-        self._timer = self._loop.call_later(interval / 4, self._beat, interval)
+        self.call_at(now + interval / 4, self._beat, interval)
 
     # Requests.
 
@@ -480,9 +480,12 @@ class BasicPeer(Wire):
     def hold(self, held: bool) -> None:
         """Stop reading from the connection, or read on."""
         self.held = held
-        if not self._stream.is_closing():
-            self._heard = self._loop.time()
-            (self._stream.pause_reading if held else self._stream.resume_reading)()
+        self._heard = self._loop.time()
+        self.read_or_not()
+
+    def wants_input(self) -> bool:
+        """Whether more is to be read from the peer now."""
+        return not self.held
 
 
 def found_ok(whole: bool) -> Any:

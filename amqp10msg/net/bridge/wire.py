@@ -1,4 +1,4 @@
-"""The half of a connection that asyncio calls, and connecting: what both protocols share."""
+"""A client's connection, and connecting: what both protocols share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.sockets import Socket
 
 
 async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
@@ -62,49 +63,28 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
         raise LinkError(error.strerror or str(error)) from None
 
 
-def drop(stream: asyncio.Transport | None) -> None:
-    """Close a connection without waiting for the peer, as TLS does, or one that does not read."""
-    if stream is None:
-        return
-    if stream.get_write_buffer_size() or stream.get_extra_info("ssl_object") is not None:
-        stream.abort()
-    else:
-        stream.close()
-
-
-class Wire(asyncio.Protocol):
+class Wire(Socket):
     """A client's connection, from when it is made until it ends, which is said once.
 
     Attributes:
         endpoint: where it is.
         product: what the peer says that it is.
-        paused: whether the peer does not read, so that nothing may be sent.
         closed: done once the socket is closed.
         is_open: whether the peer has agreed to all that was asked.
     """
 
     def __init__(self, endpoint: Endpoint, on_lost: OnLost) -> None:
+        super().__init__()
         self.endpoint = endpoint
         self.product = ""
-        self.paused = False
         self._on_lost: OnLost | None = on_lost
-        self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = self._loop.create_future()
-        self._stream: Any = None
-        self._flushing = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._heard = self._loop.time()
         self._closing = False
         self._failed = False
         self._spoken = False
         self.is_open = False
 
     # Called by asyncio.
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin to speak."""
-        self._stream = transport
-        self.begin()
 
     def data_received(self, data: bytes) -> None:
         """Process bytes of the peer."""
@@ -129,21 +109,12 @@ class Wire(asyncio.Protocol):
             return " before it was open; is there such a virtual host?"
         return " before the peer said anything" + ("" if self.endpoint.tls else "; by TLS?")
 
-    def pause_writing(self) -> None:
-        """Stop sending until the peer reads again."""
-        self.paused = True
-
-    def resume_writing(self) -> None:
+    def on_resumed(self) -> None:
         """Resume sending."""
-        self.paused = False
         self.flush()
         self.ready()
 
     # What a protocol does.
-
-    def begin(self) -> None:
-        """Send what a connection begins with."""
-        raise NotImplementedError
 
     def receive(self, data: bytes) -> None:
         """Process bytes of the peer."""
@@ -152,24 +123,12 @@ class Wire(asyncio.Protocol):
     def ready(self) -> None:
         """Called where there may be room again."""
 
-    def flush(self) -> None:
-        """Send what is pending."""
-        raise NotImplementedError
-
     def failing(self, lost: LinkError) -> None:
         """Called before the connection is dropped: tell those who wait for an answer."""
 
     async def close_gracefully(self) -> None:
         """Send what is pending, and close; return when the peer has closed."""
         raise NotImplementedError
-
-    # What is sent.
-
-    def touch(self) -> None:
-        """Send what is pending at the end of this turn of the loop, all of it together."""
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self.flush)
 
     # The end.
 
@@ -192,9 +151,8 @@ class Wire(asyncio.Protocol):
         """Drop the connection at once; nothing is called any more."""
         self._failed = True
         self._on_lost = None
-        if self._timer is not None:
-            self._timer.cancel()
-        drop(self._stream)
+        self.cancel_timer()
+        self.drop()
 
     async def close(self, wait: float) -> None:
         """Send what is pending, and close; give up after this many seconds."""
@@ -205,6 +163,6 @@ class Wire(asyncio.Protocol):
             async with asyncio.timeout(wait):
                 await self.close_gracefully()
                 if self._stream is not None:
-                    drop(self._stream)  # both have said goodbye
+                    self.drop()  # both have closed
                     await asyncio.shield(self.closed)
         self.abort()
