@@ -17,14 +17,13 @@ from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
 from amqp10msg.sections import BODY_CODES, KIND_OF, KINDS, SPECS, Header, Properties
-from amqp10msg.sections.parts import FIELD_NAMES, kind_of
+from amqp10msg.sections.parts import FIELD_NAMES, PartOf, kind_of, parts_of
 from amqp10msg.validation import PROFILES, RULES, rule_of, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACE_FOOTER, PLACES
-from amqp10msg.wire.limits import UNLIMITED, Limits
+from amqp10msg.wire.limits import Limits
 
-_Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
 _PROPERTIES = rows(Properties)
 
@@ -84,7 +83,7 @@ def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
     message: Any
     if plan.whole:
         message = Message.decode(octets, limits=limits)
-        parts = kernel.Reader(octets, 0, UNLIMITED).scan()
+        parts = parts_of(octets, lenient=False)
     else:
         message, parts = _walk(octets, plan.needs, limits)
     cells: dict[str, Any] = {}
@@ -156,13 +155,13 @@ def _add_body(cells: dict[str, Any], body: Any, codes: list[int], wanted: list[s
         cells["body_value"] = variant(content)
 
 
-def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message, list[_Part]]:
+def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message, list[PartOf]]:
     """Decode the sections that are needed into a message, and list all of them."""
     octets = kernel.octets_of(octets, limits)
     reader = kernel.Reader(octets, 0, limits)
     found: dict[int, Any] = {}
     body: list[Any] = []
-    parts: list[_Part] = []
+    parts: list[PartOf] = []
     last = -1
     try:
         while reader.pos < len(octets):

@@ -14,9 +14,10 @@ from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.sections import BODY_CODES, Data
+from amqp10msg.sections.parts import parts_of
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
-from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 #: What `decode_values` returns for each value.
 DECODED_VALUE: pa.StructType = pa.struct(
@@ -139,7 +140,7 @@ def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
     messages = [part.data for part in parts if isinstance(part, Data)]
     if len(messages) == len(parts):
         return [{"position": i, "wire": wire} for i, wire in enumerate(messages)]
-    sections = kernel.Reader(octets, 0, UNLIMITED).scan()
+    sections = parts_of(octets, lenient=False)
     at = next((part[1] for part in sections if part[0] in BODY_CODES), len(octets))
     return [
         {

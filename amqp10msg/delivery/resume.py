@@ -32,7 +32,7 @@ def _octets(message: Message | bytes | bytearray | memoryview) -> bytes:
 def position(
     message: Message | bytes | bytearray | memoryview, byte_count: int | None = None
 ) -> Received:
-    """Return the place in the payload after a number of octets (Part 3, 3.4.1).
+    """Return the place in the payload after a number of bytes (Part 3, 3.4.1).
 
     With it a receiver that has the first bytes of a payload states what need not be sent again,
     and a sender from where on it can send again. Sections count from 0 in their order, and bytes
@@ -381,7 +381,7 @@ class _Decision:
         )
 
     def again(self, tag: bytes, ours: DeliveryState | None) -> ResumeAction:
-        """Return what to do if the sender must send the message from the beginning."""
+        """Return the action if the sender must send the message from the beginning."""
         if _is_start(_place(ours)) or tag in self.messages:
             return ResumeAction.NEW_DELIVERY
         return ResumeAction.REPORT_LOSS

@@ -305,7 +305,7 @@ def apply(
 
     Args:
         state: the state of the delivery at the receiver.
-        message: the message at the node; it is not changed. For octets the result is octets, of
+        message: the message at the node; it is not changed. For bytes the result is bytes, of
             which only header and message-annotations are decoded.
         limits: what decoding those may cost; the defaults of `Limits` if None. The changed message
             may exceed them: decode it before you store it.

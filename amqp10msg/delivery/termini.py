@@ -241,7 +241,7 @@ class NodeProperties:
 
 
 def policy_fault(policy: Any) -> str:
-    """Return what is wrong with a lifetime policy; an empty string for an unknown extension."""
+    """Return the fault of a lifetime policy; an empty string for an unknown extension."""
     if isinstance(policy, Described):
         descriptor = policy.descriptor
         known = COMPOSITES.get(descriptor) if isinstance(descriptor, (int, str)) else None

@@ -127,7 +127,7 @@ class Message(kernel.Record):
         application_properties: Mapping[str, Any] | None = None,
         footer: Mapping[Any, Any] | None = None,
         message_format: int = 0,
-        _wire: bytes | None = None,  # what attrs.evolve hands on: the octets that it came from
+        _wire: bytes | None = None,  # what attrs.evolve hands on: the bytes that it came from
         _lenient: bool = False,
     ) -> None:
         self.header = header
@@ -272,7 +272,7 @@ class Message(kernel.Record):
     __repr__ = short_repr
 
     def _repr_html_(self) -> str | None:
-        """Return what a notebook shows: the page of `notation.render_html`, in a frame of its own.
+        """Return HTML for a notebook: the page of `notation.render_html`, in a frame of its own.
 
         None, and so the repr, where the extra ``pages`` is not installed, and for a message that
         cannot be encoded. What is in a message can reach no other part of the notebook.
@@ -378,7 +378,7 @@ class Message(kernel.Record):
         return isinstance(self.body, AmqpValue) and isinstance(self.body.value, str)
 
     def json(self, *, limit: int | None = None) -> Any:
-        """Return what the JSON in the body says, in dicts, lists and so on.
+        """Return the JSON in the body as dicts, lists and so on.
 
         Args:
             limit: as of `content`.

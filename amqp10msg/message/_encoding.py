@@ -221,7 +221,7 @@ def _unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part
     """Return whether a section still says what its bytes say."""
     _, start, content, end = part
     if type(section) is Data:
-        # Comparing the octets in place saves encoding a large body to find it unchanged.
+        # Comparing the bytes in place saves encoding a large body to find it unchanged.
         payload = content + HEAD_SIZES[wire[content]]
         held = section.data
         if isinstance(held, bytes):

@@ -106,7 +106,7 @@ def require(message: Message, key: bytes | EllipsisType = ...) -> None:
 
 
 def faults(message: Message, key: bytes | EllipsisType = ...) -> tuple[str, ...]:
-    """Return what keeps `verify` from accepting a message, one sentence each; empty if nothing.
+    """Return the reasons why `verify` does not accept a message, a sentence each; empty if none.
 
     Args:
         message: as of `verify`.

@@ -9,7 +9,7 @@ import attrs
 
 from amqp10msg.composite import composite_with
 from amqp10msg.message import Message
-from amqp10msg.sections import CODES, KIND_OF
+from amqp10msg.sections.parts import kind_of
 from amqp10msg.validation import Violation
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value
@@ -26,7 +26,7 @@ from amqp10msg.wire.kernel.walk import (
     walk,
 )
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import FORMAT_CODES, Symbol, ULong
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 # A node takes some 300 octets of memory, and nobody reads more lines than this.
 _MAX_NODES = 100_000
@@ -202,8 +202,8 @@ def _known(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
     entry = composite_with(descriptor)
     if entry is not None:
         return entry.name, entry.symbol, entry.spec.names
-    if type(descriptor) in (ULong, Symbol) and descriptor in CODES:
-        kind = KIND_OF[CODES[descriptor]]
+    kind = kind_of(descriptor)
+    if kind is not None:
         return kind.name, kind.symbol, ()
     return "unknown", None, ()
 

@@ -186,17 +186,7 @@ class Scan(kernel.Scanned):
     @property
     def bare(self) -> bytes:
         """The bytes of the bare message, properties to body, exactly as they came."""
-        start, end = self._bare_range()
-        return bytes(self.data[start:end])
-
-    def _bare_range(self) -> tuple[int, int]:
-        start = end = -1
-        for code, offset, _, stop in self._parts:
-            if code in BARE_CODES:
-                if start < 0:
-                    start = offset
-                end = stop
-        return (start, end) if start >= 0 else (0, 0)
+        return bytes(_span(self.data, self._parts, BARE_CODES))
 
 
 # Where the sections are, and each one by itself.
@@ -219,10 +209,14 @@ def octets_of_sections(data: bytes, codes: Container[int], lenient: bool = False
         codes: numeric descriptors, such as `BODY_CODES`.
         lenient: it was decoded so.
     """
-    parts = [part for part in parts_of(data, lenient) if part[0] in codes]
-    if not parts:
+    return _span(data, parts_of(data, lenient), codes)
+
+
+def _span(data: bytes, parts: list[PartOf], codes: Container[int]) -> bytes:
+    found = [part for part in parts if part[0] in codes]
+    if not found:
         return b""
-    (_, start, _, _), (_, _, _, end) = parts[0], parts[-1]
+    (_, start, _, _), (_, _, _, end) = found[0], found[-1]
     return data[start:end]
 
 
@@ -638,7 +632,7 @@ def map_of(data: bytes, limits: Limits) -> MessageMap:
             faults[sort] = faults.get(sort, 0) + 1
             if faults[sort] <= LISTED:
                 fault = located(data, start, end, reader.pos, error)
-                # A new reader has a new budget for what no octet pays for. Each has half the last
+                # A new reader has a new budget for what no byte pays for. Each has half the last
                 # one, so that damage does not buy more than twice the whole; what is then beyond
                 # it is not the message's fault.
                 if limits is whole or fault.condition != RESOURCE_LIMIT_EXCEEDED:

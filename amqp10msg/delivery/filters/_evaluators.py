@@ -621,18 +621,7 @@ def matches(
     now: int | None = None,
     local: bool | None = None,  # noqa: ARG001
 ) -> bool:
-    """Return whether a message passes: `Filter.matches` of an expression.
-
-    Args:
-        self: the filter.
-        message: the message.
-        now: the time in ms since the Unix epoch, for expressions with ``UTC()``.
-        local: not used.
-
-    Raises:
-        EvaluationError: the expression cannot be evaluated on the message, or needs `now`.
-        TypeError: it is not a `Message`.
-    """
+    """Return whether a message passes: `Filter.matches` of an expression, without another call."""
     if type(message) is not _Message and not isinstance(message, Message):
         raise not_a_message(message)
     evaluator = self._evaluate

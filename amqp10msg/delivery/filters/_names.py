@@ -47,7 +47,7 @@ def _text_of(value: Any) -> Any:
 
 
 def _id(shown: Callable[[Any], str]) -> Callable[[Any], Any]:
-    """Return what shows an id as JMS does; null where it is of another type."""
+    """Return the function that shows an id as JMS does; null where it is of another type."""
 
     def change(value: Any) -> Any:
         try:
@@ -103,7 +103,7 @@ _JMS_NAMES: Final[dict[str, Evaluator]] = {
 
 
 def selector_name(name: str) -> tuple[Evaluator, str | None]:
-    """Return what reads a name in a selector.
+    """Return the reader of a name in a selector.
 
     Raises:
         UnknownNameError: there is no such field after ``amqp.``.
@@ -139,7 +139,7 @@ _RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
 
 
 def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return what reads a name in an SQL filter expression (filtex 6.4.4.4).
+    """Return the reader of a name in an SQL filter expression (filtex 6.4.4.4).
 
     Raises:
         UnknownNameError: there is no such section, or no such field in it.
@@ -161,7 +161,7 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
 
 
 def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return what reads a name that RabbitMQ 4.2 supports.
+    """Return the reader of a name that RabbitMQ 4.2 supports.
 
     Raises:
         UnknownNameError: RabbitMQ does not have the name.
@@ -185,7 +185,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return what reads a name, with the values that RabbitMQ sees.
+    """Return the reader of a name, with the values that RabbitMQ sees.
 
     Raises:
         UnknownNameError: RabbitMQ does not have the name.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -190,20 +191,31 @@ _HYPHENATED: Final = "hyphenated_props:"
 _PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
 
 
-def _limited(tokens: Iterator[Token], text: str, limits: FilterLimits) -> Iterator[Token]:
-    """Yield tokens within the limits."""
+def _tokens(
+    text: str, start: int, limits: FilterLimits, read: Callable[[str, int], Token]
+) -> list[Token]:
+    """Return the tokens of a text within the limits; the last is ``end``."""
     if len(text) > limits.length:
         raise ExpressionError(
             f"the expression has {len(text):,} characters, and {limits.length:,} are allowed",
             text[: limits.length],
             limits.length,
         )
-    for number, token in enumerate(tokens):
-        if number >= limits.tokens and token.kind != "end":
+    tokens: list[Token] = []
+    at, size = start, len(text)
+    while at < size:
+        if text[at] in _SPACE:
+            at += 1
+            continue
+        token = read(text, at)
+        if len(tokens) >= limits.tokens:
             raise ExpressionError(
                 f"the expression has more than {limits.tokens:,} tokens", text, token.start
             )
-        yield token
+        tokens.append(token)
+        at = token.end
+    tokens.append(Token("end", None, size, size))
+    return tokens
 
 
 def selector_tokens(text: str, limits: FilterLimits) -> list[Token]:
@@ -212,31 +224,20 @@ def selector_tokens(text: str, limits: FilterLimits) -> list[Token]:
     Raises:
         ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
     """
-    return list(_limited(_selector_tokens(text), text, limits))
-
-
-def _selector_tokens(text: str) -> Iterator[Token]:
-    at = 0
     dashes = text.startswith(_HYPHENATED)
-    if dashes:
-        at = len(_HYPHENATED)
-    size = len(text)
-    while at < size:
-        char = text[at]
-        if char in _SPACE:
-            at += 1
-            continue
-        if char == "'":
-            token = _string(text, at, "'")
-        elif char.isdecimal() or (char == "." and text[at + 1 : at + 2].isdecimal()):
-            token = _java_number(text, at)
-        elif _starts_name(char):
-            token = _selector_name(text, at, dashes)
-        else:
-            token = _sign(text, at, _SIGNS)
-        yield token
-        at = token.end
-    yield Token("end", None, size, size)
+    start = len(_HYPHENATED) if dashes else 0
+    return _tokens(text, start, limits, partial(_selector_token, dashes=dashes))
+
+
+def _selector_token(text: str, at: int, *, dashes: bool) -> Token:
+    char = text[at]
+    if char == "'":
+        return _string(text, at, "'")
+    if char.isdecimal() or (char == "." and text[at + 1 : at + 2].isdecimal()):
+        return _java_number(text, at)
+    if _starts_name(char):
+        return _selector_name(text, at, dashes)
+    return _sign(text, at, _SIGNS)
 
 
 def _starts_name(char: str) -> bool:
@@ -350,31 +351,22 @@ def sql_tokens(text: str, limits: FilterLimits) -> list[Token]:
     Raises:
         ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
     """
-    return list(_limited(_sql_tokens(text), text, limits))
+    return _tokens(text, 0, limits, _sql_token)
 
 
-def _sql_tokens(text: str) -> Iterator[Token]:
-    at, size = 0, len(text)
-    while at < size:
-        char = text[at]
-        if char in _SPACE:
-            at += 1
-            continue
-        if char in "'\"":
-            token = _string(text, at, char)
-        elif "0" <= char <= "9":
-            token = _sql_number(text, at)
-        elif char == "[":
-            token = _delimited(text, at)
-        elif _SQL_NAME.match(char):
-            token = _sql_name(text, at)
-        elif text.startswith("!=", at):
-            token = Token("<>", "<>", at, at + 2)
-        else:
-            token = _sign(text, at, (*_SIGNS, "%"))
-        yield token
-        at = token.end
-    yield Token("end", None, size, size)
+def _sql_token(text: str, at: int) -> Token:
+    char = text[at]
+    if char in "'\"":
+        return _string(text, at, char)
+    if "0" <= char <= "9":
+        return _sql_number(text, at)
+    if char == "[":
+        return _delimited(text, at)
+    if _SQL_NAME.match(char):
+        return _sql_name(text, at)
+    if text.startswith("!=", at):
+        return Token("<>", "<>", at, at + 2)
+    return _sign(text, at, (*_SIGNS, "%"))
 
 
 def _sql_number(text: str, start: int) -> Token:
@@ -778,16 +770,17 @@ class _Parser:
 
     def number(self, node: Node) -> None:
         """Refuse a text, boolean or condition as a number."""
-        if self.language.jms and (
-            isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
-            or (isinstance(node, Literal) and type(node.value) in (bool, str))
-        ):
+        if self.language.jms and _is_condition(node, (bool, str)):
             raise self.error("expected a number", node)
 
     def ordered(self, node: Node) -> None:
         """Refuse a condition or boolean as an operand of ``<``, ``<=``, ``>`` or ``>=``."""
-        if self.language.jms and (
-            isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
-            or (isinstance(node, Literal) and type(node.value) is bool)
-        ):
+        if self.language.jms and _is_condition(node, (bool,)):
             raise self.error("booleans are compared with = and <> only", node)
+
+
+def _is_condition(node: Node, literals: tuple[type, ...]) -> bool:
+    """Return whether a node is a condition, or a literal of one of these types."""
+    if isinstance(node, Literal):
+        return type(node.value) in literals
+    return isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))

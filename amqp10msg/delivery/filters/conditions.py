@@ -47,16 +47,35 @@ _PREFIX, _SUFFIX, _ESCAPED = "&p:", "&s:", "&&"
 
 
 @attrs.frozen
-class _PropertyFilter(Filter):
-    """A map of reference values."""
+class _Map(Filter):
+    """A filter whose value is a map."""
+
+    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
+    _VALUE_NAME: ClassVar[str] = "a map"
 
     entries: Mapping[str, Any]
     limits: FilterLimits = attrs.field(
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
+
+    def _value(self) -> dict[Any, Any]:
+        return dict(self.entries)
+
+
+def _check_simple(entries: Mapping[str, Any], expected: str) -> None:
+    """Refuse values that are not of simple types."""
+    for key, value in entries.items():
+        if isinstance(value, (list, dict, AmqpMap, Array, Described)):
+            raise EncodeError(
+                f"{expected} a simple type, not {type(value).__name__}", f"filter.{key}"
+            )
+
+
+@attrs.frozen
+class _PropertyFilter(_Map):
+    """A map of reference values."""
+
     dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True, repr=False)
-    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
-    _VALUE_NAME: ClassVar[str] = "a map"
     _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
 
     def _settle(self) -> None:
@@ -306,20 +325,12 @@ class ApplicationPropertiesFilter(_PropertyFilter):
 
     def _settled_entries(self) -> dict[str, Any]:
         settled = entries_of(self.SYMBOL, self.entries, (Symbol, Char), self.limits)
-        for key, reference in settled.items():
-            if isinstance(reference, (list, dict, AmqpMap, Array, Described)):
-                raise EncodeError(
-                    f"the reference is of a simple type, not {type(reference).__name__}",
-                    f"filter.{key}",
-                )
+        _check_simple(settled, "the reference is of")
         return settled
 
     def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
         section = message.application_properties
         return (False, None) if section is None else (key in section, section.get(key))
-
-    def _value(self) -> dict[str, Any]:
-        return dict(self.entries)
 
 
 _EXCHANGES: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
@@ -426,7 +437,7 @@ _ANY: Final = ("any", "any-with-x")
 
 @register
 @attrs.frozen
-class HeadersBinding(Filter):
+class HeadersBinding(_Map):
     """Application properties are these: ``apache.org:legacy-amqp-headers-binding:map``.
 
         HeadersBinding({"x-match": "any", "region": "emea", "urgent": None})
@@ -446,24 +457,11 @@ class HeadersBinding(Filter):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0002
     CAPABILITY: ClassVar[str] = _EXCHANGES
 
-    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
-    _VALUE_NAME: ClassVar[str] = "a map"
-
-    entries: Mapping[str, Any]
-    limits: FilterLimits = attrs.field(
-        default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
-    )
-
     def _settle(self) -> None:
         object.__setattr__(
             self, "entries", entries_of(self.SYMBOL, self.entries, Symbol, self.limits)
         )
-        for key, value in self.entries.items():
-            if isinstance(value, (list, dict, AmqpMap, Array, Described)):
-                raise EncodeError(
-                    f"expected a simple type, not {type(value).__name__}",
-                    f"filter.{key}",
-                )
+        _check_simple(self.entries, "expected")
         if self.x_match not in (*_ALL, *_ANY):
             raise EncodeError(
                 f"x-match is one of {', '.join((*_ALL, *_ANY))}, not {self.x_match!r}",
@@ -499,9 +497,6 @@ class HeadersBinding(Filter):
             for key, wanted in self._compared()
             if not _holds(key, wanted, present)
         ) or (Reason("any of no entries"),)
-
-    def _value(self) -> dict[str, Any]:
-        return dict(self.entries)
 
 
 def _holds(key: str, wanted: Any, present: Mapping[str, Any]) -> bool:

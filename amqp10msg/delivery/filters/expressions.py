@@ -80,7 +80,7 @@ _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": 
 def compile_expression(
     node: Node, longest: int, octets: bool, concatenate: bool = False, broker: bool = False
 ) -> Evaluator:
-    """Return what evaluates a tree.
+    """Return the evaluator of a tree.
 
     Args:
         node: the tree.
@@ -314,7 +314,7 @@ class _Expression(Filter):
         raise NotImplementedError
 
     def _compiled(self, node: Node) -> Evaluator:
-        """Return what evaluates a part of the tree."""
+        """Return the evaluator of a part of the tree."""
         raise NotImplementedError
 
     matches = matches
@@ -323,7 +323,7 @@ class _Expression(Filter):
         return value_of(self._evaluate, message, now) is True
 
     def result(self, message: Message, *, now: int | None = None) -> Any:
-        """Return what the expression evaluates to: True, False, or None for unknown.
+        """Return the value of the expression: True, False, or None for unknown.
 
         An expression that is not a condition returns its value.
         """

@@ -19,8 +19,7 @@ from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
-from amqp10msg.sections.parts import Malformed
-from amqp10msg.wire import kernel
+from amqp10msg.sections.parts import Malformed, parts_of
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
@@ -356,7 +355,7 @@ def _usual(message: Message) -> proton.Message | None:
     made: Any = proton.Message()
     head = b"".join(
         octets[start:end]
-        for code, start, _, end in kernel.Reader(octets, 0, UNLIMITED).scan()
+        for code, start, _, end in parts_of(octets, lenient=False)
         if code in _HEAD_CODES
     )
     if head:
