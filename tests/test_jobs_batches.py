@@ -56,6 +56,7 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 from amqp10msg.jobs import Stats  # noqa: E402
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator  # noqa: E402
 from amqp10msg.translate.batches import kernel  # noqa: E402
+from fuzz.batches import plain_rules  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
 if kernel("basic", "lossless") is None:
@@ -261,7 +262,8 @@ def columns_of(rows: Rows) -> dict[str, Any]:
 
 def assert_same(translator: Translator, given: dict[str, Any]) -> None:
     """Whether a batch becomes what its messages become one by one."""
-    expected = translator._one_by_one(given)
+    with plain_rules():
+        expected = translator._one_by_one(given)
     actual = translator.run(given)
     for name, column in actual.items():
         column.validate(full=True)

@@ -44,7 +44,7 @@ from amqp10msg.translate._padding import NULL
 from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._single import translated as by_engine
 from amqp10msg.translate._streams import as_sent
-from amqp10msg.translate._to_amqp10 import natural, translated
+from amqp10msg.translate._to_amqp10 import draft_of, translated
 from amqp10msg.translate._to_basic import read, usual
 from amqp10msg.translate.report import Notes
 from amqp10msg.wire import kernel
@@ -115,7 +115,7 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
             return restored_message(basic, rest, content, notes, to_basic)
         except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
             notes.losses.clear()
-    made = natural(basic, entries, notes).message(basic)
+    made = draft_of(basic, entries, notes).message(basic)
     notes.carried(
         f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
     )

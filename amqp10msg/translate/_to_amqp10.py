@@ -1,13 +1,8 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""The lossless way from 0-9-1 to 1.0.
-
-Runs as it is, and compiled with the C types of `_to_amqp10.pxd`. The usual values go straight to
-their places; `table` and `_values` know the others.
-"""
+"""The plain rules of the lossless way from 0-9-1 to 1.0, which know every message."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -16,7 +11,11 @@ from amqp10msg.basic.properties import BasicProperties, encode_field, encode_tab
 from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.message import Message
 from amqp10msg.sections import (
+    ApplicationProperties,
     Data,
+    Header,
+    MessageAnnotations,
+    Properties,
 )
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
@@ -28,90 +27,126 @@ from amqp10msg.translate._contents import (
     ROUTING_KEY,
     TABLE,
 )
-from amqp10msg.translate._delivery import without_facts
+from amqp10msg.translate._delivery import decorated, without_facts
 from amqp10msg.translate._headers import (
-    LONGEST_ROUTE,
-    PICKY,
-    ROUTES,
-    SYMBOLS,
     annotation_of,
     header_value,
     is_name,
 )
-from amqp10msg.translate._natural import Natural
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import (
-    BYTES,
-    DIGITS,
-    ID,
     KNOWN,
     MARKER,
-    PERSISTENT,
     ROWS,
-    SECONDS,
+    Row,
     shortstr,
 )
+from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.wire.errors import DecodeError, EncodeError
-from amqp10msg.wire.kernel.twin import Layout, Text
-from amqp10msg.wire.primitives import Int, ULong
+from amqp10msg.wire.primitives import Symbol, ULong
 
-_ANY = 2**31 - 1
-
-_DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
-_BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
-_new_int: Any = int.__new__
-_Int = Int
-_INTS = [Int(number) for number in range(-128, 128)]
-_SYMBOLS = SYMBOLS.known
-
-_RESIDUAL = residual.NAME
-
-# The rows as the loop over the properties wants them.
-_GIVEN = Layout(BasicProperties, [row.name for row in ROWS])
-_ROWS = ROWS
-_KEYS = tuple(row.annotation for row in ROWS)
-_FORMS = bytes(row.form for row in ROWS)
-_SYMBOLS_OF = [row.symbols.known for row in ROWS]
-_IN_FIELD = bytes(row.section != "" for row in ROWS)
-_TYPE = next(index for index, row in enumerate(ROWS) if row.name == "type")
-_ID, _BYTES, _DIGITS, _SECONDS, _PERSISTENT, _KNOWN = ID, BYTES, DIGITS, SECONDS, PERSISTENT, KNOWN
-# Twelve digits with their thousands fit a timestamp, and nine a ttl.
-_MAX_SECONDS = 10**12
-_MAX_DIGITS = 9
+_NAME = Symbol(residual.NAME)
+_T = TypeVar("_T")
 
 
-def is_ascii(text: Any) -> bool:
-    """Whether something is a str of ASCII."""
-    if type(text) is not str:
-        return False
-    known: str = text
-    return known.isascii()
+class Amqp10Draft:
+    """What a 0-9-1 message becomes by the rules alone, and what these cannot say.
+
+    `header` and `properties` are the values of the sections' fields by their names, and None as
+    long as there is none. `unplaced` are the names of headers that have no place.
+    """
+
+    def __init__(self) -> None:
+        self.header: dict[str, Any] | None = None
+        self.properties: dict[str, Any] | None = None
+        self.annotations: dict[Any, Any] = {}
+        self.application: dict[str, Any] = {}
+        self.carried: dict[int, Any] = {}
+        self.body: Any = None
+        self.body_octets: Any = None
+        self.is_data = True
+        self.is_delivered = False
+        self.has_residual = False
+        self.unplaced: list[str] = []
+
+    def set(self, row: Row, value: Any) -> None:
+        """Set the field of a row."""
+        if row.section == "header":
+            self.header = {**(self.header or {}), row.field: value}
+        else:
+            self.properties = {**(self.properties or {}), row.field: value}
+
+    def header_section(self, basic: BasicMessage, delivered: bool) -> Header | None:
+        """Build the header."""
+        values = self.header
+        if delivered:
+            values = {**(values or {}), "first_acquirer": not basic.redelivered}
+        elif basic.redelivered:
+            values = {**(values or {}), "delivery_count": 1}
+        return None if values is None else unchecked(Header, values)
+
+    def properties_section(self) -> Properties | None:
+        """Build the properties."""
+        return None if self.properties is None else unchecked(Properties, self.properties)
+
+    def message(self, basic: BasicMessage) -> Message:
+        """Build the message."""
+        annotations = self.annotations
+        if self.carried:
+            annotations[_NAME] = residual.pack(self.carried)
+        delivered = self.is_delivered
+        if delivered:
+            annotations[Symbol("x-exchange")] = basic.exchange
+            annotations[Symbol("x-routing-key")] = basic.routing_key
+        header = self.header_section(basic, delivered)
+        made = Message(
+            self.body,
+            header=header,
+            message_annotations=_filled(MessageAnnotations, annotations),
+            properties=self.properties_section(),
+            application_properties=_filled(ApplicationProperties, self.application),
+        )
+        if delivered and header is not None:
+            rest = made.evolve(header=None, body=None).encode()
+            return Message.decode(decorated(header) + rest + self.octets_of_body())
+        if self.body_octets is not None and not made.encode().endswith(self.body_octets):
+            # Encodings that this library would not choose.
+            without = Message(
+                header=header,
+                message_annotations=made.message_annotations,
+                properties=made.properties,
+                application_properties=made.application_properties,
+            )
+            return Message.decode(without.encode() + self.body_octets)
+        return made
+
+    def octets_of_body(self) -> bytes:
+        """Return the encoded body sections."""
+        return Message(self.body).encode() if self.body_octets is None else self.body_octets
+
+
+def unchecked(cls: type[_T], values: dict[str, Any]) -> _T:
+    """Make a section of these fields, whose values are checked when they are encoded."""
+    made = cls.__new__(cls)
+    for field in attrs.fields(cls):  # type: ignore[arg-type]
+        setattr(made, field.name, values.get(field.name, field.default))
+    return made
+
+
+def _filled(cls: Any, entries: dict[Any, Any]) -> Any:
+    """Make a section of entries, None where there are none."""
+    if not entries:
+        return None
+    made = cls.__new__(cls)
+    made.update(entries)
+    return made
 
 
 def is_finite(number: float) -> bool:
     """Whether a double is neither NaN nor an infinity."""
     return number - number == 0
-
-
-def _is_usual_name(name: Any) -> bool:
-    return Text.is_plain(name, _ANY) and (len(name) > LONGEST_ROUTE or name not in ROUTES)
-
-
-def is_extension(name: Any) -> bool:
-    """Whether a header's name begins with ``x-``."""
-    if type(name) is not str:
-        return bool(name[:2] == "x-")
-    known: str = name
-    return len(known) > 1 and known[0] == "x" and known[1] == "-"
-
-
-def int_of(number: int) -> Any:
-    """Return an AMQP int; small ones are made once."""
-    if -128 <= number <= 127:
-        return _INTS[number + 128]
-    return _new_int(_Int, number)
 
 
 def is_delivered(basic: BasicMessage) -> bool:
@@ -149,14 +184,14 @@ def translated(basic: Any, notes: Any) -> Any:
         entries = as_table(table).entries
         if entries and (basic.exchange or basic.routing_key):
             basic, entries = without_facts(basic, entries, notes)
-    made = natural(basic, entries, notes)
+    made = draft_of(basic, entries, notes)
     if made.has_residual:
         notes.losses.clear()
         return None
     return made.message(basic)
 
 
-def natural(basic: Any, entries: Any, notes: Any) -> Natural:
+def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
     """Translate by the rules, and collect what needs the residual.
 
     Args:
@@ -164,31 +199,22 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
         entries: of its table of headers, None where it has none.
         notes: takes the losses.
     """
-    made = Natural()
-    given, body, exchange, routing_key, redelivered = _BASIC.values(basic)
-    is_routed = bool(exchange or routing_key)
+    made = Amqp10Draft()
+    is_routed = bool(basic.exchange or basic.routing_key)
     made.is_delivered = is_routed and is_delivered(basic)
-    values = _GIVEN.values(given)
-    if values[_TYPE] == MARKER:
+    if basic.properties.type == MARKER:
         _marked_body(made, basic)
     if made.body is None:
-        made.body = _DATA.build([body])
-    _properties(made, values, notes)
-    if redelivered and not made.is_delivered:
-        notes.add(
-            "redelivered",
-            "retyped",
-            True,
-            1,
-            "header.delivery-count says it; a broker on the way back says both anew",
-            recoverable=True,
-        )
+        made.body = Data(basic.body)
+    _properties(made, basic.properties, notes)
+    if basic.redelivered and not made.is_delivered:
+        notes.tell(LOSSES["redelivered"], "redelivered", True, 1)
     if is_routed and not made.is_delivered:
-        for key, text in ((EXCHANGE, exchange), (ROUTING_KEY, routing_key)):
+        for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
             made.carried[key] = text.encode("utf-8", "surrogateescape")
         notes.carried(
             "routing-key",
-            (exchange, routing_key),
+            (basic.exchange, basic.routing_key),
             "exchange or routing key is no UTF-8 without NUL of 255 bytes at most",
         )
     if entries is not None:
@@ -196,7 +222,7 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
     return made
 
 
-def _marked_body(made: Natural, basic: BasicMessage) -> None:
+def _marked_body(made: Amqp10Draft, basic: BasicMessage) -> None:
     found = body_of(basic.body)
     if found is None:
         return
@@ -210,60 +236,22 @@ def _marked_body(made: Natural, basic: BasicMessage) -> None:
         made.carried[BODY] = 1
 
 
-def _properties(made: Natural, values: tuple[Any, ...], notes: Notes) -> None:
-    for index in range(len(_FORMS)):
-        value = values[index]
-        if value is None:
-            continue
-        if index == _TYPE and value == MARKER:
-            if made.body_octets is None:
-                _by_rule(made, index, value, notes)
-            continue  # the kind of body says it
-        if not made.is_data and _FORMS[index] == _KNOWN and Text.is_plain(value, _ANY):
-            # In front of another body the field has no meaning.
-            made.annotations[_KEYS[index]] = value
-            continue
-        item = _usual(made, index, value)
-        if item is None:
-            _by_rule(made, index, value, notes)
-        elif _IN_FIELD[index]:
-            made.set(index, item)
-        else:
-            made.annotations[_KEYS[index]] = item
+def _properties(made: Amqp10Draft, given: BasicProperties, notes: Notes) -> None:
+    for row in ROWS:
+        value = getattr(given, row.name)
+        # The kind of body says the type that marks it.
+        if value is not None and not (
+            row.name == "type" and value == MARKER and made.body_octets is not None
+        ):
+            _by_rule(made, row, value, notes)
 
 
-def _usual(made: Natural, index: int, value: Any) -> Any:
-    """Return what a property of its usual form becomes, None for any other."""
-    form = _FORMS[index]
-    if form == _KNOWN:
-        known: dict[Any, Any] = _SYMBOLS_OF[index]
-        return known.get(value) if made.is_data and type(value) is str else None
-    if form == _PERSISTENT:
-        return True if value == 2 else None
-    if form == _SECONDS:
-        if type(value) is int and 0 <= value < _MAX_SECONDS:
-            return value * 1000
-        return None
-    if form == 0 or not Text.is_plain(value, _ANY):
-        return None
-    text: str = value
-    if form == _ID:
-        # C knows no tuple of prefixes.
-        return None if text.startswith("urn:") or text.startswith("ID:") else text  # noqa: PIE810
-    if form == _DIGITS:
-        if not text.isdigit() or len(text) > _MAX_DIGITS or (text[0] == "0" and text != "0"):
-            return None
-        return int(text)
-    return text.encode("ascii") if form == _BYTES else text
-
-
-def _by_rule(made: Natural, index: int, value: Any, notes: Notes) -> None:
+def _by_rule(made: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
     """Translate a property as its row says, and note what that does not keep."""
-    row = _ROWS[index]
     where, item, exact, (action, reason) = row.forward(value, made.is_data)
     if where == "field":
-        made.set(index, item)
-        if exact and row.form == _KNOWN:
+        made.set(row, item)
+        if exact and row.form == KNOWN:
             row.symbols.keep(value, item)
     elif where == "annotation":
         made.annotations[row.annotation] = item
@@ -293,66 +281,36 @@ def _original(name: str, value: Any) -> Any:
     raise EncodeError(f"{value!r:.60} does not fit", f"properties.{name}")
 
 
-def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
-    application = made.application
-    annotations = made.annotations
-    item: Any
+def _headers(made: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
     fields: dict[str, bytes] = {}
     order: list[int] = []
     whole = False
     mixed = False
-    position = -1
-    for name, letter, value in entries:
-        position += 1
-        # The usual letters without a call.
-        exact = True
-        simple = True
-        if letter == "S" and is_ascii(value):
-            item = value
-        elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
-            item = int_of(value)
-        elif (
-            letter == "l"
-            or (letter == "d" and type(value) is float and is_finite(value))
-            or (letter == "t" and type(value) is bool)
-        ):
-            item = value
-        else:
-            simple = False
-        if is_extension(name):
+    for position, (name, letter, value) in enumerate(entries):
+        item, exact = NOTHING, False
+        if name[:2] == "x-":
             order.append(position)
-            key = _SYMBOLS.get(name)
-            if key is None:
-                key = annotation_of(name)
-            if key is None:
-                item, exact = NOTHING, False
-                made.has_residual = made.has_residual or name == _RESIDUAL
-            elif not simple or name in PICKY:
-                item, exact = header_value(name, letter, value)
-            if item is not NOTHING:
-                size = len(annotations)
-                annotations.setdefault(key, item)
-                if len(annotations) == size:
-                    item = NOTHING
+            key = annotation_of(name)
+            place: dict[Any, Any] = made.annotations
+            made.has_residual = made.has_residual or name == residual.NAME
+            is_placed = key is not None
         else:
-            if order:
-                mixed = True
-            if not simple:
-                item, exact = header_value(name, letter, value)
-            if item is not NOTHING:
-                size = len(application)
-                if _is_usual_name(name) or is_name(name):
-                    application.setdefault(name, item)
-                if len(application) == size:
-                    item = NOTHING
+            mixed = mixed or bool(order)
+            key, place = name, made.application
+            is_placed = True
+        if is_placed:
+            item, exact = header_value(name, letter, value)
+        if item is not NOTHING and (place is made.annotations or is_name(name)):
+            if key in place:
+                item = NOTHING
+            else:
+                place[key] = item
+        else:
+            item = NOTHING
         if item is NOTHING:
             whole = True
             made.unplaced.append(name)
-            notes.carried(
-                f"headers[{name!r}]",
-                value,
-                "1.0 has no place for it, or a broker could not deliver it",
-            )
+            notes.tell(LOSSES["unplaced"], f"headers[{name!r}]", value)
         elif not exact:
             fields[name] = encode_field(letter, value)
             notes.add(

@@ -13,5 +13,6 @@ cdef class Notes:
     cdef readonly bint heeded
 
     cpdef add(self, path, action, before, after, reason, bint recoverable=*)
+    cpdef tell(self, rule, path, before, after=*)
     cpdef dropped(self, path, before, reason)
     cpdef carried(self, path, before, reason)

@@ -133,6 +133,13 @@ class Notes:
         if self.heeded:
             self.losses.append(Loss(path, action, before, after, reason, recoverable))
 
+    def tell(
+        self, rule: tuple[Action, str, bool], path: str, before: Any, after: Any = None
+    ) -> None:
+        """Note a loss of which action, reason and whether it is recoverable stand in a table."""
+        action, reason, recoverable = rule
+        self.add(path, action, before, after, reason, recoverable)
+
     def dropped(self, path: str, before: Any, reason: str) -> None:
         """Note a value that the translated message does not have at all."""
         self.add(path, "dropped", before, None, reason)

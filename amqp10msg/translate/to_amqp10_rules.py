@@ -19,7 +19,7 @@ from amqp10msg.translate._headers import (
     OF_BROKER,
     SECTIONS,
 )
-from amqp10msg.translate.rabbitmq.version import BrokerVersion
+from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Action
 from amqp10msg.translate.residual import NAME
 from amqp10msg.wire.kernel.codes import HEADER_CODE, PROPERTIES_CODE
@@ -121,6 +121,11 @@ class PropertyRule:
     code: int = _STRING
     annotation: str = ""
     only: int = -1
+
+    @property
+    def name(self) -> str:
+        """The attribute of `BasicProperties`."""
+        return self.wire_name.replace("-", "_")
 
 
 @attrs.frozen
@@ -245,8 +250,7 @@ LOSSLESS = ToAmqp10Rules(
 )
 
 
-def rules_of(version: BrokerVersion) -> ToAmqp10Rules:
-    """Return the rules of a version of RabbitMQ."""
+def _rules_of(version: BrokerVersion) -> ToAmqp10Rules:
     if version.is_plugin:
         return ToAmqp10Rules(
             tuple(_OF_3_10.get(rule.wire_name, rule) for rule in _RABBITMQ),
@@ -265,3 +269,11 @@ def rules_of(version: BrokerVersion) -> ToAmqp10Rules:
         own_first=version.metadata_first,
         trims=version.trims,
     )
+
+
+_RULES = {profile: _rules_of(version) for profile, version in VERSIONS.items()}
+
+
+def rules_of(version: BrokerVersion) -> ToAmqp10Rules:
+    """Return the rules of a version of RabbitMQ."""
+    return _RULES[version.profile]

@@ -1,10 +1,7 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """What RabbitMQ 4 makes of a message that is published over 0-9-1 for a consumer of 1.0.
 
 Rules of its message containers (modules mc, mc_amqp and mc_amqpl of the broker), its codecs' limits
 included.
-
-Runs as it is, and compiled with the C types of `from_basic.pxd`.
 """
 
 from __future__ import annotations
@@ -24,18 +21,11 @@ from amqp10msg.translate.rabbitmq.fields import (
     utf8_without_nul,
 )
 from amqp10msg.translate.rabbitmq.places import (
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    CORRELATION_ID,
     CREATION_TIME,
     DELIVERY_COUNT,
     FIRST_ACQUIRER,
-    GROUP_ID,
-    MESSAGE_ID,
     PROPERTY_NAMES,
-    REPLY_TO,
     TTL,
-    USER_ID,
 )
 from amqp10msg.translate.rabbitmq.sections import (
     MARKER,
@@ -50,6 +40,8 @@ from amqp10msg.translate.rabbitmq.terms import BODY_CODES, CrashedError, Term, c
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.rabbitmq.writing import TermWriter
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
+from amqp10msg.translate.to_amqp10_rules import Form, PropertyRule, rules_of
 from amqp10msg.wire.kernel.codes import (
     APPLICATION_PROPERTIES_CODE,
     FOOTER_CODE,
@@ -61,6 +53,8 @@ from amqp10msg.wire.primitives import Float
 
 _F64 = struct.Struct(">d")
 _LONGSTR_TEXT = 4096
+# By the constructors of texts: their types.
+_TEXTS = {0xA1: "utf8", 0xA0: "binary", 0xA3: "symbol"}
 _UUID_PARTS = [8, 4, 4, 4, 12]
 #: What stands for whole sections, by its beginning.
 _FORGING = "x-amqp-1.0-"
@@ -147,7 +141,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     table = checked_headers(given)
     for place, entry in enumerate(table.entries):
         if entry[0] == "BCC":
-            notes.dropped("headers['BCC']", entry[2], "BCC is for routing alone")
+            notes.tell(LOSSES["hidden-routes"], "headers['BCC']", entry[2])
             table = FieldTable.of([*table.entries[:place], *table.entries[place + 1 :]])
             break
     forged = any(entry[0].startswith(_FORGING) for entry in table.entries)
@@ -224,21 +218,34 @@ def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str
     return None
 
 
-def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> list[Term]:
+def property_fields(broker: BrokerVersion, given: BasicProperties) -> list[Term]:
+    """Return the fields of the properties section, as the rules of the version say."""
     fields: list[Term] = [None] * len(PROPERTY_NAMES)
-    fields[MESSAGE_ID] = _id_term(broker, given.message_id, "message-id")
-    fields[CORRELATION_ID] = _id_term(broker, given.correlation_id, "correlation-id")
-    if given.user_id is not None:
-        fields[USER_ID] = ("binary", octets(given.user_id))
-    if given.reply_to is not None:
-        fields[REPLY_TO] = ("utf8", _reply_address(broker, octets(given.reply_to)))
-    if given.content_type is not None:
-        fields[CONTENT_TYPE] = ("symbol", octets(given.content_type))
-    if given.content_encoding is not None:
-        fields[CONTENT_ENCODING] = ("symbol", octets(given.content_encoding))
+    rules = [rule for rule in rules_of(broker).properties if rule.section == PROPERTIES_CODE]
+    # The broker reads the ids first.
+    for rule in sorted(rules, key=lambda rule: (rule.form != Form.BROKER_ID, rule.place)):
+        value = getattr(given, rule.name)
+        if value is not None:
+            fields[rule.place] = _field(broker, rule, value)
+    return fields
+
+
+def _field(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Term:
+    if rule.form == Form.SECONDS:
+        return ("timestamp", _seconds(value) * 1000)
+    if rule.form == Form.MOMENT:
+        return ("timestamp", _seconds(value))
+    if rule.form == Form.BROKER_ID:
+        return _id_term(broker, value, rule.wire_name)
+    if rule.form == Form.ADDRESS:
+        return ("utf8", _reply_address(broker, octets(value)))
+    return (_TEXTS[rule.code], octets(value))
+
+
+def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> list[Term]:
+    fields = property_fields(broker, given)
     if given.timestamp is not None:
-        moment = _seconds(given.timestamp) * 1000
-        fields[CREATION_TIME] = ("timestamp", moment)
+        moment = fields[CREATION_TIME][1]
         if moment >= 2**63:
             notes.add(
                 "properties.timestamp",
@@ -248,27 +255,20 @@ def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> 
                 "the milliseconds wrapped modulo 2^64",
             )
     if given.app_id is not None:
-        fields[GROUP_ID] = ("utf8", octets(given.app_id))
-        notes.add(
-            "properties.app-id",
-            "renamed",
-            given.app_id,
-            given.app_id,
-            "it becomes the group-id",
-            recoverable=True,
-        )
+        notes.tell(LOSSES["app-id"], "properties.app-id", given.app_id, given.app_id)
     if given.cluster_id is not None:
-        notes.dropped("properties.cluster-id", given.cluster_id, "1.0 has no such field")
+        notes.tell(LOSSES["cluster-id"], "properties.cluster-id", given.cluster_id)
     return fields
 
 
 def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
-    if not broker.queue_addresses:
-        return queue
+    prefix = rules_of(broker).address.encode()
+    if broker.is_plugin or not prefix:
+        return prefix + queue
     if queue.isalnum():
-        return b"/queues/" + queue
+        return prefix + queue
     try:
-        return b"/queues/" + urllib.parse.quote(queue.decode("utf-8"), safe="-._~").encode()
+        return prefix + urllib.parse.quote(queue.decode("utf-8"), safe="-._~").encode()
     except UnicodeDecodeError:
         raise CrashedError(
             "the 1.0 consumer's session dies: the queue's name is no UTF-8", "properties.reply-to"
@@ -287,7 +287,7 @@ def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
         path = f"headers[{name!r}]"
         if letter in "AF":
             if (name, letter) != ("CC", "A"):
-                notes.dropped(path, value, "no array or table in these properties")
+                notes.tell(LOSSES["nested"], path, value)
             continue
         pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes, 0)))
     return pairs
@@ -304,19 +304,10 @@ def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> lis
         elif name == "CC" and letter == "A":
             path = f"headers[{name!r}]"
             pairs.append((("symbol", b"x-cc"), _from_field(letter, value, path, notes, 0)))
-            notes.add(
-                path, "renamed", value, value, "it becomes the annotation x-cc", recoverable=True
-            )
+            notes.tell(LOSSES["routes"], path, value, value)
     if given.type is not None:
         pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(given.type))))
-        notes.add(
-            "properties.type",
-            "renamed",
-            given.type,
-            given.type,
-            "it becomes the annotation x-basic-type",
-            recoverable=True,
-        )
+        notes.tell(LOSSES["type"], "properties.type", given.type, given.type)
     return pairs
 
 
@@ -370,7 +361,7 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):
             return ("utf8", data)
-        notes.add(path, "retyped", "S", "binary", "no UTF-8 without NUL of 4,096 bytes at most")
+        notes.tell(LOSSES["no-text"], path, "S", "binary")
         return ("binary", data)
     if letter in _NUMBERS:
         return (_NUMBERS[letter], value)

@@ -19,6 +19,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     octets,
     written,
 )
+from amqp10msg.translate.rabbitmq.from_basic import property_fields
 from amqp10msg.translate.rabbitmq.places import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -28,7 +29,6 @@ from amqp10msg.translate.rabbitmq.places import (
     FIRST_ACQUIRER,
     MESSAGE_ID,
     PRIORITY,
-    PROPERTY_NAMES,
     REPLY_TO,
     SUBJECT,
     TTL,
@@ -46,6 +46,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.rabbitmq.writing import generate
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 
 _SAVED = {
     "message-annotations": "x-amqp-1.0-message-annotations",
@@ -87,19 +88,13 @@ def to_amqp10(
     saved = {name: _saved(kept, name) for name in _SAVED}
     for name, _, value in table.entries:
         if name not in _SAVED.values():
-            notes.dropped(f"headers[{name!r}]", value, "headers are not converted")
+            notes.tell(LOSSES["header"], f"headers[{name!r}]", value)
     for name in ("type", "app_id", "cluster_id"):
         value = getattr(given, name)
         if value is not None and not (name == "type" and value == MARKER):
-            notes.dropped(f"properties.{name.replace('_', '-')}", value, "it is left out")
+            notes.tell(LOSSES["left-out"], f"properties.{name.replace('_', '-')}", value)
     if given.timestamp is not None:
-        notes.add(
-            "properties.timestamp",
-            "retyped",
-            given.timestamp,
-            given.timestamp,
-            "the number of seconds becomes a number of milliseconds",
-        )
+        notes.tell(LOSSES["moment"], "properties.timestamp", given.timestamp, given.timestamp)
     offset = circumstances.stream_offset if broker.stream else _own_offset(table)
     annotations = saved["message-annotations"] or b""
     if broker.stream or offset is not None:
@@ -109,7 +104,10 @@ def to_amqp10(
         body = b"\x00\x53\x75" + _old(("binary", basic.body))
     properties = saved["properties"]
     if properties is None:
-        fields = _fields(given, basic, notes)
+        fields = property_fields(broker, given)
+        fields[SUBJECT] = ("utf8", octets(basic.routing_key))
+        if given.user_id is not None:
+            notes.tell(LOSSES["user"], "properties.user-id", given.user_id, given.user_id)
         if broker.stream and fields[CREATION_TIME] is not None:
             fields[CREATION_TIME] = ("timestamp", _stored_seconds(fields[CREATION_TIME][1]))
         properties = b"\x00\x53\x73" + _old(("list", fields))
@@ -245,10 +243,6 @@ def _stored_seconds(seconds: int) -> int:
 
 def _old(term: Term) -> bytes:
     """Write a term as RabbitMQ 3.10 does: the short forms end one byte earlier."""
-    return _narrow(term)
-
-
-def _narrow(term: Term) -> bytes:
     if isinstance(term, tuple):
         if term[0] in ("utf8", "binary"):
             short = 0xA1 if term[0] == "utf8" else 0xA0
@@ -262,7 +256,7 @@ def _narrow(term: Term) -> bytes:
             items = term[1] if term[0] == "list" else [one for pair in term[1] for one in pair]
             if not items and term[0] == "list":
                 return b"\x45"
-            content = b"".join(map(_narrow, items))
+            content = b"".join(map(_old, items))
             short = 0xC0 if term[0] == "list" else 0xC1
             if len(items) >= 255 or len(content) + 1 >= 256:
                 head = bytes([short + 0x10]) + (len(content) + 4).to_bytes(4, "big")
@@ -300,31 +294,6 @@ def _check_stream(table: FieldTable) -> None:
                 f"the 1.0 consumer's session dies: a stream stores no array, but this other {name}",
                 f"headers[{name!r}]",
             )
-
-
-def _fields(given: BasicProperties, basic: BasicMessage, notes: Notes) -> list[Term]:
-    fields: list[Term] = [None] * len(PROPERTY_NAMES)
-
-    def text(value: str | None, kind: str) -> Term:
-        return None if value is None else (kind, octets(value))
-
-    fields[MESSAGE_ID] = text(given.message_id, "utf8")
-    fields[USER_ID] = text(given.user_id, "utf8")
-    if given.user_id is not None:
-        notes.add(
-            "properties.user-id", "retyped", given.user_id, given.user_id, "it becomes a string"
-        )
-    fields[SUBJECT] = ("utf8", octets(basic.routing_key))
-    if given.reply_to is not None:
-        fields[REPLY_TO] = ("utf8", b"/queue/" + octets(given.reply_to))
-    fields[CORRELATION_ID] = text(given.correlation_id, "utf8")
-    fields[CONTENT_TYPE] = text(given.content_type, "symbol")
-    fields[CONTENT_ENCODING] = text(given.content_encoding, "symbol")
-    if given.timestamp is not None:
-        seconds = given.timestamp
-        number = seconds if isinstance(seconds, int) else int(seconds.timestamp())
-        fields[CREATION_TIME] = ("timestamp", number)
-    return fields
 
 
 def _assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
