@@ -294,7 +294,7 @@ def test_packages_import_only_public_names_of_each_other() -> None:
     [
         "from amqp10msg import __version__",
         "from amqp10msg.jobs import Job",
-        "from amqp10msg.wire.kernel.reader import Reader",
+        "from amqp10msg.wire.kernel.messages import Reader",
         "from amqp10msg.spark import _frames",
         "from . import _frames",
     ],

@@ -47,9 +47,8 @@ from amqp10msg.notation.cbor_heads import (
 )
 from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS
-from amqp10msg.wire.kernel.bounded import READ_FAULTS
 from amqp10msg.wire.kernel.codes import KIND_LONG, TYPE_IDS
-from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.kernel.value_reader import READ_FAULTS, ValueReader
 from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
 

@@ -40,7 +40,6 @@ from amqp10msg.notation.cbor_heads import (
 )
 from amqp10msg.notation.type_names import INTEGERS, WIDTHS
 from amqp10msg.sections import KINDS
-from amqp10msg.wire.kernel.bounded import READ_FAULTS
 from amqp10msg.wire.kernel.codes import (
     KIND_BINARY,
     KIND_BOOLEAN,
@@ -63,7 +62,7 @@ from amqp10msg.wire.kernel.codes import (
     TYPE_IDS,
 )
 from amqp10msg.wire.kernel.twin import Output
-from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.kernel.value_reader import READ_FAULTS, ValueReader
 from amqp10msg.wire.limits import UNLIMITED
 
 #: By kind: the tag, 0 for what is CBOR's own; and of what is written by its bits, their size.

@@ -42,8 +42,7 @@ from amqp10msg.wire.kernel.codes import (
     PLACES,
     TYPE_IDS,
 )
-from amqp10msg.wire.kernel.conversions import timestamp_of
-from amqp10msg.wire.kernel.value_writer import ValueWriter
+from amqp10msg.wire.kernel.value_writer import ValueWriter, timestamp_of
 from amqp10msg.wire.primitives import UInt
 
 #: The kinds by marker.

@@ -26,7 +26,6 @@ from amqp10msg.notation._plain_writer import (
     shown_float,
     shown_time,
 )
-from amqp10msg.wire.kernel.bounded import READ_FAULTS
 from amqp10msg.wire.kernel.codes import (
     IS_MESSAGE_ID,
     KIND_ADDRESS,
@@ -50,8 +49,7 @@ from amqp10msg.wire.kernel.codes import (
     PLACES,
     TYPE_NAMES,
 )
-from amqp10msg.wire.kernel.value_reader import ValueReader
-from amqp10msg.wire.kernel.values import decode_value
+from amqp10msg.wire.kernel.value_reader import READ_FAULTS, ValueReader, decode_value
 from amqp10msg.wire.limits import UNLIMITED
 
 #: The marker of what each format code constructs.

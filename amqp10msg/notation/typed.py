@@ -75,9 +75,8 @@ from amqp10msg.wire.kernel.codes import (
     TYPE_IDS,
     TYPE_NAMES,
 )
-from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
 from amqp10msg.wire.kernel.value_writer import ValueWriter
-from amqp10msg.wire.kernel.values import decode_value
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import FORMAT_CODES
 

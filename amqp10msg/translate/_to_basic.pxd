@@ -2,8 +2,8 @@
 
 cimport cython
 
-from amqp10msg.wire.kernel.entries cimport Entries
-from amqp10msg.wire.kernel.scan cimport write_message
+from amqp10msg.wire.kernel.twin cimport Entries
+from amqp10msg.wire.kernel.messages cimport write_message
 from amqp10msg.wire.kernel.twin cimport Layout, Text
 from amqp10msg.translate._headers cimport header_field, header_of, property_name
 from amqp10msg.translate._fields cimport is_data, set_properties, tell_fragile

@@ -49,9 +49,8 @@ from amqp10msg.wire.kernel.codes import (
     HEADER_CODE,
     MESSAGE_ANNOTATIONS_CODE,
 )
-from amqp10msg.wire.kernel.entries import Entries
-from amqp10msg.wire.kernel.scan import write_message
-from amqp10msg.wire.kernel.twin import Layout, Text
+from amqp10msg.wire.kernel.messages import write_message
+from amqp10msg.wire.kernel.twin import Entries, Layout, Text
 from amqp10msg.wire.primitives import Int
 
 _MESSAGE = Layout(

@@ -6,7 +6,6 @@ runs as it is; where it was compiled, the library beside it runs instead.
 
 from __future__ import annotations
 
-from amqp10msg.wire.kernel.bounded import READ_FAULTS, is_local, octets_of
 from amqp10msg.wire.kernel.codes import (
     FOLLOWERS,
     PLACES,
@@ -20,27 +19,35 @@ from amqp10msg.wire.kernel.codes import (
     TYPE_IDS,
     order_rule,
 )
-from amqp10msg.wire.kernel.conversions import encode_fault
-from amqp10msg.wire.kernel.path import key_text, path_of
-from amqp10msg.wire.kernel.reader import Reader, decode_message
-from amqp10msg.wire.kernel.record import Record, make_fast
-from amqp10msg.wire.kernel.scan import (
+from amqp10msg.wire.kernel.messages import (
+    Reader,
     Scanned,
     check_section,
+    decode_message,
     encode_message,
     scan,
     write_message,
 )
-from amqp10msg.wire.kernel.sections import (
+from amqp10msg.wire.kernel.path import key_text, path_of
+from amqp10msg.wire.kernel.twin import COMPILED, Layout, Mapping, Record, make_fast
+from amqp10msg.wire.kernel.value_reader import (
+    READ_FAULTS,
+    decode_value,
+    decode_values,
+    is_local,
+    octets_of,
+    skip_value,
+)
+from amqp10msg.wire.kernel.value_writer import encode_fault
+from amqp10msg.wire.kernel.writer import (
     Spec,
+    Writer,
+    encode_value,
     register,
     register_message,
     register_scan,
     register_section,
 )
-from amqp10msg.wire.kernel.twin import COMPILED, Layout, Mapping
-from amqp10msg.wire.kernel.values import decode_value, decode_values, skip_value
-from amqp10msg.wire.kernel.writer import Writer, encode_value
 
 __all__ = [
     "COMPILED",

@@ -1,5 +1,7 @@
 """Numbers of the kernel: kinds of values, shapes and order of sections, tables by format code.
 
+And the tables of what the declarations register, of sections and composites.
+
 The compiled modules hold the constants as C integers (`cdef int` in their ``.pxd``).
 """
 
@@ -300,3 +302,19 @@ def order_rule(section: int, last: int, seen: int) -> str:
     if section == last or (seen >> section & 1 and PLACES[section] != PLACE_BODY):
         return "duplicate-section"
     return "section-out-of-order"
+
+
+# Filled by the declarations, which stand to the right of the kernel.
+#: Specs by class.
+SPECS: dict[type, Any] = {}
+#: The nine kinds of section, in the order of their codes; those of bodies also on their own.
+SECTIONS: list[Any] = []
+BODIES: list[Any] = []
+#: The codes of sections by descriptor: its number, or its symbol as bytes.
+CODES: dict[Any, int] = {}
+#: Names of sections and their fields by descriptor, for the paths in errors.
+NAMES: dict[Any, Any] = {}
+#: The layout of Message, and what reads one that may break the rules.
+MESSAGE: list[Any] = []
+#: The class that `scan` returns.
+SCAN: list[Any] = []

@@ -46,6 +46,9 @@ cdef class Texts:
 cdef Texts TEXTS
 
 
+cdef class Layout
+
+
 @cython.freelist(8)
 cdef class Cursor:
     cdef readonly bytes buf
@@ -60,7 +63,11 @@ cdef class Cursor:
     cdef public bint lenient
 
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
-
+    cdef object quick_fields(
+        self, Layout layout, bytes usual_codes, tuple defaults, bint is_header
+    )
+    cdef object quick_mapping(self, type cls, int key_code)
+    cdef object quick_data(self, Layout layout)
 
     cdef inline long long u32(self, Py_ssize_t pos) except? -1:
         if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 4:
@@ -173,9 +180,6 @@ cdef enum:
     MOST_SLOTS = 32
 
 
-cdef int trust(type base) except -1
-
-
 @cython.final
 cdef class Layout:
     cdef readonly type cls
@@ -215,3 +219,8 @@ cdef class FieldOutput(Output):
 cdef class Text:
     @staticmethod
     cdef bint is_plain(text, Py_ssize_t most)
+
+
+cdef class Entries:
+    @staticmethod
+    cdef dict of(mapping)

@@ -8,16 +8,18 @@ memory of an object.
 """
 
 cimport cython
+from cpython.dict cimport PyDict_Next, PyDict_SetItem, PyDict_Size
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from libc.string cimport memcmp, memcpy, memmove
 
 from operator import attrgetter
 
+from amqp10msg.wire.kernel.codes import OF_OCTET
 from amqp10msg.wire.kernel.fill import filler
-from amqp10msg.wire.primitives import Symbol
+from amqp10msg.wire.primitives import Int, Symbol, Timestamp, UInt
 
 
 cdef extern from *:
@@ -158,6 +160,71 @@ cdef class Texts:
 
 cdef Texts TEXTS = Texts()
 cdef type _Symbol = Symbol
+cdef type _Int = Int
+cdef type _Timestamp = Timestamp
+cdef type _UInt = UInt
+cdef list _OF_OCTET = OF_OCTET
+
+
+# What a list or map holds: where its values begin and end, and how many there are.
+cdef struct Compound:
+    const unsigned char *at
+    const unsigned char *stop
+    Py_ssize_t count
+
+
+cdef inline long long signed32(const unsigned char *at) noexcept:
+    cdef long long number = amqp_load32(<const char *>at)
+    return number - 0x100000000LL if number > 0x7FFFFFFFLL else number
+
+
+cdef inline long long signed64(const unsigned char *at) noexcept:
+    cdef unsigned long long number = amqp_load64(<const char *>at)
+    cdef long long made
+    memcpy(&made, &number, 8)
+    return made
+
+
+cdef inline double double64(const unsigned char *at) noexcept:
+    cdef unsigned long long number = amqp_load64(<const char *>at)
+    cdef double made
+    memcpy(&made, &number, 8)
+    return made
+
+
+cdef bint enter_compound(Cursor cursor, int short_code, Compound *found) noexcept:
+    """Find what a list or map holds; False where that is out of the ordinary."""
+    cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(cursor.buf)
+    cdef const unsigned char *at
+    cdef Py_ssize_t left, size
+    if not 0 <= cursor.pos <= cursor.end <= PyBytes_GET_SIZE(cursor.buf) or cursor.depth < 1:
+        return False
+    at = base + cursor.pos
+    left = cursor.end - cursor.pos
+    if left >= 3 and at[0] == short_code:
+        size = at[1]
+        if not 1 <= size <= left - 2:
+            return False
+        found.count = at[2]
+        found.at = at + 3
+        found.stop = at + 2 + size
+    elif left >= 9 and at[0] == short_code + 0x10:
+        size = amqp_load32(<const char *>at + 1)
+        if not 4 <= size <= left - 5:
+            return False
+        found.count = amqp_load32(<const char *>at + 5)
+        found.at = at + 9
+        found.stop = at + 5 + size
+    else:
+        return False
+    # Every value takes a byte at least, so this bounds the count before anything is read.
+    return found.count <= found.stop - found.at and found.count <= cursor.items
+
+cdef int leave_compound(Cursor cursor, Compound *found) except -1:
+    """Pass over a compound that was read."""
+    cursor.pos = found.stop - <const unsigned char *>PyBytes_AS_STRING(cursor.buf)
+    cursor.items -= found.count
+    return 0
 
 
 cdef class Cursor:
@@ -173,6 +240,191 @@ cdef class Cursor:
         return TEXTS.symbol(
             <const unsigned char *>PyBytes_AS_STRING(self.buf) + start, stop - start
         )
+
+    # Sections in, the quick way: these take the encodings that nearly every message is made of.
+    # They return what `Reader` returns; where anything is out of the ordinary they return None and
+    # leave the cursor where it was, so that `Reader` reads instead and says what is wrong.
+
+    cdef object quick_fields(
+        self, Layout layout, bytes usual_codes, tuple defaults, bint is_header
+    ):
+        """Read the list of a composite into its class, or return None."""
+        cdef Compound found
+        cdef const unsigned char *at
+        cdef const unsigned char *stop
+        cdef const unsigned char *usual = <const unsigned char *>PyBytes_AS_STRING(usual_codes)
+        cdef Py_ssize_t i, n
+        cdef int code
+        if (
+            not enter_compound(self, 0xC0, &found)
+            or found.count > layout.count
+            or PyBytes_GET_SIZE(usual_codes) != layout.count << 8
+            or not layout.direct()
+        ):
+            return None
+        at = found.at
+        stop = found.stop
+        made = layout.bare()
+        try:
+            for i in range(found.count):
+                if at >= stop or not usual[i << 8 | at[0]]:
+                    return None
+                code = at[0]
+                at += 1
+                if code == 0x40:
+                    continue
+                if code == 0xA1 or code == 0xA3 or code == 0xA0:
+                    if at >= stop:
+                        return None
+                    n = at[0]
+                    at += 1
+                    if n > stop - at:
+                        return None
+                    if code == 0xA1:
+                        value = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
+                    elif code == 0xA3:
+                        value = PyUnicode_DecodeASCII(<const char *>at, n, NULL)
+                    else:
+                        value = <bytes>(<const char *>at)[:n]
+                    at += n
+                elif code == 0x41:
+                    value = True
+                elif code == 0x42:
+                    value = False
+                elif 0x50 <= code <= 0x53:
+                    if at >= stop:
+                        return None
+                    value = <int>at[0]
+                    at += 1
+                elif code == 0x83:
+                    if stop - at < 8:
+                        return None
+                    value = signed64(at)
+                    at += 8
+                elif code == 0x70:
+                    if stop - at < 4:
+                        return None
+                    value = amqp_load32(<const char *>at)
+                    at += 4
+                else:  # uint0, ulong0
+                    value = 0
+                layout.hold(made, i, value)
+        except UnicodeDecodeError:
+            return None
+        if at != stop:
+            return None
+        layout.complete(made, defaults)
+        leave_compound(self, &found)
+        return made
+
+    cdef object quick_mapping(self, type cls, int key_code):
+        """Read the map of a section into its class, or return None."""
+        cdef Compound found
+        cdef const unsigned char *at
+        cdef const unsigned char *stop
+        cdef Py_ssize_t i, n
+        cdef int code
+        if not enter_compound(self, 0xC1, &found) or found.count & 1:
+            return None
+        at = found.at
+        stop = found.stop
+        made = cls.__new__(cls)
+        try:
+            for i in range(found.count >> 1):
+                if stop - at < 2 or at[0] != key_code or at[1] > stop - at - 2:
+                    return None
+                n = at[1]
+                key = TEXTS.key(at + 2, n) if key_code == 0xA1 else TEXTS.symbol(at + 2, n)
+                at += n + 2
+                if at >= stop:
+                    return None
+                code = at[0]
+                at += 1
+                if code == 0xA1 or code == 0xA3 or code == 0xA0:
+                    if at >= stop or at[0] > stop - at - 1:
+                        return None
+                    n = at[0]
+                    at += 1
+                    if code == 0xA1:
+                        value = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
+                    elif code == 0xA3:
+                        value = TEXTS.symbol(at, n)
+                    else:
+                        value = <bytes>(<const char *>at)[:n]
+                    at += n
+                elif 0x81 <= code <= 0x83:
+                    if stop - at < 8:
+                        return None
+                    if code == 0x81:
+                        value = signed64(at)
+                    elif code == 0x83:
+                        value = _Timestamp.__new__(_Timestamp, signed64(at))
+                    else:
+                        value = double64(at)
+                    at += 8
+                elif code == 0x71 or code == 0x70:
+                    if stop - at < 4:
+                        return None
+                    if code == 0x71:
+                        value = _Int.__new__(_Int, signed32(at))
+                    else:
+                        value = _UInt.__new__(_UInt, amqp_load32(<const char *>at))
+                    at += 4
+                elif code == 0x41:
+                    value = True
+                elif code == 0x42:
+                    value = False
+                elif code == 0x40:
+                    value = None
+                elif 0x50 <= code <= 0x55:
+                    if at >= stop:
+                        return None
+                    n = at[0]
+                    at += 1
+                    if code == 0x55:
+                        value = n - 256 if n > 127 else n
+                    else:
+                        value = (<list>_OF_OCTET[code - 0x50])[n]
+                else:
+                    return None
+                PyDict_SetItem(made, key, value)
+        except UnicodeDecodeError:
+            return None
+        # A key that stands twice leaves the dict smaller.
+        if at != stop or PyDict_Size(made) != found.count >> 1:
+            return None
+        leave_compound(self, &found)
+        return made
+
+    cdef object quick_data(self, Layout layout):
+        """Read a binary into the class of a data section, or return None."""
+        cdef const unsigned char *at
+        cdef Py_ssize_t left, n
+        if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
+            return None
+        at = <const unsigned char *>PyBytes_AS_STRING(self.buf) + self.pos
+        left = self.end - self.pos
+        if left >= 2 and at[0] == 0xA0:
+            n = at[1]
+            at += 2
+            left -= 2
+        elif left >= 5 and at[0] == 0xB0:
+            n = amqp_load32(<const char *>at + 1)
+            at += 5
+            left -= 5
+        else:
+            return None
+        if n > left:
+            return None
+        value = <bytes>(<const char *>at)[:n]
+        if layout.direct():
+            made = layout.bare()
+            layout.hold(made, 0, value)
+        else:
+            made = layout.build([value])
+        self.pos = self.end - left + n
+        return made
+
 
 
 @cython.auto_pickle(False)  # a dict knows how it is copied
@@ -355,19 +607,6 @@ cdef inline void store32(char *at, unsigned int number) noexcept:
 
 # Attributes.
 
-# A base of the kernel that makes instances as object does.
-cdef type TRUSTED = object
-
-
-cdef int trust(type base) except -1:
-    """Take classes that derive from a base of the kernel, without attributes, for ordinary."""
-    global TRUSTED
-    if base.__basicsize__ != object.__basicsize__ or base.__base__ is not object:
-        raise TypeError(f"{base.__name__} has attributes of its own")
-    TRUSTED = base
-    return 0
-
-
 cdef class Layout:
     """The attributes of a class, read and set in one go.
 
@@ -390,7 +629,7 @@ cdef class Layout:
         """Return whether the class is ordinary as it is now, and learn where its slots are."""
         cdef Py_ssize_t i
         cls = self.cls
-        self.ordinary = self.count <= MOST_SLOTS and amqp_ordinary(cls, TRUSTED)
+        self.ordinary = self.count <= MOST_SLOTS and amqp_ordinary(cls, Record)
         for i in range(self.count):
             if not self.ordinary:
                 break
@@ -516,3 +755,168 @@ cdef class Text:
     cdef bint is_plain(text, Py_ssize_t most):
         """Whether this is a str of ASCII without NUL, of so many characters at most."""
         return plain_text(text, most)
+
+
+cdef extern from *:
+    """
+    /* Whether a dict is passed over by its own way: what dict() asks before it copies one. */
+    static int amqp_own_way(PyObject *mapping) {
+        return PyDict_Check(mapping) && Py_TYPE(mapping)->tp_iter == PyDict_Type.tp_iter;
+    }
+    """
+    bint amqp_own_way(object mapping)
+
+
+cdef class Entries:
+    """What a mapping holds."""
+
+    @staticmethod
+    cdef dict of(mapping):
+        """Return a dict of the same entries in their order, which must not be changed."""
+        # Of a subclass that has no way of its own to be passed over, C can look at the entries.
+        return <dict>mapping if amqp_own_way(mapping) else dict(mapping)
+
+
+# Classes of attributes whose calls are parsed in C.
+#
+# A class that attrs made has an `__init__` in Python, which takes most of the time of making an
+# instance. A class that derives from `Record` has no `__init__` of its own in this build, and so,
+# as any class of Python, that of its base, which is compiled. What is out of the ordinary (a
+# missing or an unknown argument, a value that is to be converted or refused, a patched class) is
+# left to the `__init__` that the class was made with.
+
+
+cdef extern from "Python.h":
+    PyObject *PyDict_GetItemWithError(object mapping, PyObject *key) except? NULL
+    PyObject *PyDict_GetItem "PyDict_GetItemWithError"(object mapping, object key) except? NULL
+    PyObject *amqp_type "(PyObject *)Py_TYPE"(PyObject *value)
+
+
+@cython.final
+cdef class Parameters:
+    """What the `__init__` of a class takes: each parameter sets the attribute of its name."""
+
+    cdef object init  # the class's own
+    cdef Layout layout
+    cdef dict places
+    cdef tuple plain  # by parameter, the types of what is taken as it is; None for all types
+    cdef tuple defaults
+    cdef Py_ssize_t positional
+    cdef unsigned int needed  # bits of the parameters without a plain default
+
+    def __init__(self, cls, dict plain):
+        init = cls.__init__
+        code = init.__code__
+        count = code.co_argcount + code.co_kwonlyargcount
+        if code.co_flags & 0x0C or count - 1 > MOST_SLOTS:
+            raise TypeError(f"{cls.__name__}.__init__ takes too many arguments")
+        names = code.co_varnames[1:count]
+        self.init = init
+        self.layout = Layout(cls, names)
+        self.places = {name: place for place, name in enumerate(names)}
+        self.plain = tuple([plain.get(name) for name in names])
+        self.positional = code.co_argcount - 1
+        given = init.__defaults__ or ()
+        known = dict(init.__kwdefaults__ or {})
+        known.update(zip(names[self.positional - len(given):self.positional], given))
+        self.defaults = tuple([known.get(name) for name in names])
+        self.needed = 0
+        for place, name in enumerate(names):
+            types = self.plain[place]
+            if name not in known or (types is not None and type(known[name]) not in types):
+                self.needed |= 1u << place
+
+    cdef bint take(self, made, tuple args, dict keywords) except -1:
+        """Set all attributes; False, and nothing set, where the class's own `__init__` has to."""
+        cdef PyObject *held[MOST_SLOTS]
+        cdef PyObject *key
+        cdef PyObject *value
+        cdef Py_ssize_t i, place = 0, at = 0
+        cdef Py_ssize_t count = PyTuple_GET_SIZE(args)
+        cdef unsigned int found = 0
+        if count > self.positional or not self.layout.direct():
+            return False
+        for i in range(self.layout.count):
+            held[i] = PyTuple_GET_ITEM(self.defaults, i)
+        for i in range(count):
+            held[i] = PyTuple_GET_ITEM(args, i)
+            found |= 1u << i
+            if not self.is_plain(i, held[i]):
+                return False
+        while PyDict_Next(keywords, &at, &key, &value):
+            place = self.place_of(key, place)
+            if place < 0 or found & 1u << place or not self.is_plain(place, value):
+                return False
+            found |= 1u << place
+            held[place] = value
+            place += 1
+        if self.needed & ~found:
+            return False
+        for i in range(self.layout.count):
+            amqp_set(made, self.layout.offsets[i], held[i])
+        return True
+
+    cdef inline Py_ssize_t place_of(self, PyObject *name, Py_ssize_t first) except -2:
+        """Return the place of a parameter, -1 where none is called so.
+
+        Names in a call are the same objects as those of the parameters, and mostly in their order.
+        """
+        cdef PyObject *known
+        cdef Py_ssize_t i
+        for i in range(first, self.layout.count):
+            if PyTuple_GET_ITEM(self.layout.names, i) == name:
+                return i
+        known = PyDict_GetItemWithError(self.places, name)
+        return -1 if known == NULL else <object>known
+
+    cdef inline bint is_plain(self, Py_ssize_t place, PyObject *value) except -1:
+        """Whether the value of a parameter is taken as it is."""
+        cdef PyObject *types = PyTuple_GET_ITEM(self.plain, place)
+        return types == <PyObject *>None or <object>amqp_type(value) in <tuple>types
+
+
+cdef dict PARAMETERS = {}
+
+
+@cython.auto_pickle(False)  # its subclasses know how they are copied
+cdef class Record:
+    """What a class derives from whose calls are parsed in C, where the kernel is compiled."""
+
+    def __init__(self, *args, **keywords):
+        cdef PyObject *known = PyDict_GetItem(PARAMETERS, type(self))
+        if known == NULL or not (<Parameters>known).take(self, args, keywords):
+            own_init(type(self))(self, *args, **keywords)
+
+
+class Signature:
+    """The signature of a class whose calls are parsed in C: that of its own `__init__`."""
+
+    def __get__(self, instance, owner):
+        if owner is None or owner.__init__ is not Record.__init__:
+            return None  # whoever asks looks at this other __init__ then
+        import inspect
+
+        whole = inspect.signature(own_init(owner))
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+def make_fast(cls, **plain):
+    """Have the calls of a class parsed in C.
+
+    Args:
+        cls: a class with slots that derives from `Record`. Each parameter of its ``__init__`` has
+            the name of the attribute that it sets.
+        plain: for parameters that are not always taken as they are, the types of which they are;
+            where one is of another, the class's own ``__init__`` is called.
+    """
+    PARAMETERS[cls] = Parameters(cls, plain)
+    del cls.__init__
+    cls.__signature__ = Signature()
+
+
+cdef object own_init(cls):
+    """Return what the class, or the first of its bases, was made with as its ``__init__``."""
+    for base in cls.__mro__:
+        if base in PARAMETERS:
+            return (<Parameters>PARAMETERS[base]).init
+    raise TypeError(f"{cls.__name__} cannot be called")

@@ -1,21 +1,27 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""Values in: the encodings of Part 1, read behind their format codes."""
+"""Values in: the encodings of Part 1, read after their format codes within bounds and limits.
+
+- A reader is a cursor over one immutable bytes object. `end` is the end of the value that encloses
+  the cursor; a child narrows it, must consume it exactly, and widens it again.
+- Every size and count is compared with what is left before anything is sliced or allocated.
+- Bytes that are not text raise UnicodeDecodeError from the codec; the one boundary, `fault`, turns
+  that into a DecodeError with its offset, so that the hot path pays nothing for it.
+- No C integer that comes from the wire is returned through a type with an error sentinel.
+"""
 
 from __future__ import annotations
 
 import struct
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
-from amqp10msg.wire.errors import DecodeError
-from amqp10msg.wire.kernel.bounded import Bounded, number_of_bytes
-from amqp10msg.wire.kernel.codes import (
-    KIND_OF,
-    LEAST,
-    MAX_GUESSABLE,
-    OF_OCTET,
-)
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.wire.kernel.codes import KIND_OF, LEAST, MAX_GUESSABLE, OF_OCTET
+from amqp10msg.wire.kernel.path import path_of
+from amqp10msg.wire.kernel.twin import Cursor
 from amqp10msg.wire.kernel.writer import encode_key
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import (
     AmqpMap,
     Array,
@@ -33,6 +39,47 @@ from amqp10msg.wire.primitives import (
     ULong,
     UShort,
 )
+
+_DEPTH = DEFAULT_LIMITS.depth
+_ITEMS = DEFAULT_LIMITS.items
+_ZERO_WIDTH = DEFAULT_LIMITS.zero_width
+
+#: What reading may raise on bad input: `ValueReader.fault` makes one DecodeError of them.
+READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
+_NO_NAMES: dict[Any, Any] = {}
+
+
+def is_local(error: BaseException) -> bool:
+    """Return whether a fault of `READ_FAULTS` concerns the one section that it was found in."""
+    if isinstance(error, DecodeError):
+        return error.condition != RESOURCE_LIMIT_EXCEEDED
+    return isinstance(error, UnicodeDecodeError)
+
+
+def octets_of(data: Any, limits: Any) -> bytes:
+    """Return the input as bytes, copied only if it could change under the reader."""
+    if type(data) is bytes:
+        if limits is DEFAULT_LIMITS:
+            return data
+    else:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"expected bytes, bytearray or memoryview, not {type(data).__name__}")
+        data = bytes(data)
+    if limits.size is not None and len(data) > limits.size:
+        raise DecodeError(
+            f"the input has {len(data)} bytes, more than the limit of {limits.size}",
+            limits.size,
+            rule="size-limit",
+            condition=RESOURCE_LIMIT_EXCEEDED,
+            data=data,
+        )
+    return data
+
+
+def number_of_bytes(count: int, which: str) -> str:
+    """Return how a text says so many bytes."""
+    return f"{count} {which}byte{'' if count == 1 else 's'}"
+
 
 _new_str = str.__new__
 _new_object = object.__new__
@@ -68,8 +115,151 @@ def colliding(made: Any) -> bool:
     return size & (size - 1) == 0 and len({hash(key) for key in made}) < size - _MAX_UUIDS // 2
 
 
-class ValueReader(Bounded):
-    """Reads values. What takes a format code expects the cursor after it."""
+class ValueReader(Cursor):
+    """Reads values, within what encloses them.
+
+    What takes a format code expects the cursor after it. With `lenient` set, what can be told in
+    spite of a fault is read: a map with a key that stands twice, an empty array without
+    constructor, and fields that are not as they were declared.
+    """
+
+    def __init__(self, data: Any, pos: int, limits: Any) -> None:
+        self.begin(data, pos, limits)
+
+    def begin(self, data: Any, pos: int, limits: Any) -> None:
+        """Set up a bare instance, which costs less than a call of the class."""
+        self.buf = data
+        self.pos = pos
+        self.end = len(data)
+        self.count = 0
+        self.first = 0
+        if limits is DEFAULT_LIMITS:
+            # Three attribute look-ups saved, on the way that nearly every message goes.
+            self.depth = _DEPTH
+            self.items = _ITEMS
+            self.zero_width = _ZERO_WIDTH
+        else:
+            self.depth = limits.depth
+            self.items = limits.items
+            self.zero_width = limits.zero_width
+
+    # Faults. These only build the error, so that the raise stands where a reader looks for it.
+
+    def truncated(self, pos: int, needed: int) -> DecodeError:
+        if self.end < len(self.buf):
+            return DecodeError(
+                f"the value needs {number_of_bytes(needed, 'more ')}, but its enclosing value has "
+                f"{max(self.end - pos, 0)} left",
+                pos,
+                rule="element-overruns-compound",
+            )
+        return DecodeError(
+            f"the value needs {number_of_bytes(needed, 'more ')}, but the input has "
+            f"{max(self.end - pos, 0)}",
+            pos,
+            rule="truncated",
+        )
+
+    def unknown(self, code: int, pos: int) -> DecodeError:
+        return DecodeError(
+            f"0x{code:02X} is not a format code of Part 1",
+            pos,
+            rule=f"unknown-constructor-0x{code:02x}",
+        )
+
+    def exceeded(self, what: str, pos: int) -> DecodeError:
+        return DecodeError(
+            f"{what}: pass wider Limits if the sender is trusted",
+            pos,
+            rule=what.split(":", maxsplit=1)[0].replace(" ", "-"),
+            condition=RESOURCE_LIMIT_EXCEEDED,
+        )
+
+    def too_small(self, pos: int, size: int, least: int) -> DecodeError:
+        return DecodeError(
+            f"a size of {size} is less than the {least} bytes that it must cover",
+            pos,
+            rule="compound-size-too-small",
+        )
+
+    def trailing(self) -> DecodeError:
+        return DecodeError(
+            f"{number_of_bytes(len(self.buf) - self.pos, 'trailing ')} after the value",
+            self.pos,
+            rule="trailing-bytes",
+        )
+
+    def fault(self, error: BaseException, names: Any = _NO_NAMES) -> DecodeError:
+        """Return a DecodeError with place and input for what was raised while reading."""
+        fault = error if isinstance(error, DecodeError) else self.translated(error)
+        fault.data = self.buf
+        fault.path = path_of(self.buf, fault.offset, names)
+        return fault
+
+    def translated(self, error: BaseException) -> DecodeError:
+        """Turn what a codec or the interpreter raised into a DecodeError."""
+        if isinstance(error, UnicodeDecodeError):
+            start = self.pos - len(error.object)
+            if error.encoding == "ascii":
+                return DecodeError(
+                    f"a symbol holds byte 0x{error.object[error.start]:02X}, which is not ASCII",
+                    start + error.start,
+                    rule="symbol-not-ascii",
+                )
+            return DecodeError(
+                f"a string is not UTF-8: {error.reason}", start + error.start, rule="invalid-utf8"
+            )
+        return self.exceeded(
+            "depth limit: values are nested deeper than the interpreter allows", self.pos
+        )
+
+    # The depth gate: every value that holds values passes here.
+
+    def enter(self, pos: int) -> None:
+        self.depth -= 1
+        if self.depth < 0:
+            raise self.exceeded("depth limit: values are nested too deeply", pos)
+
+    # Passing over.
+
+    def take(self, n: int) -> int:
+        """Pass over n bytes and return where they begin."""
+        pos = self.pos
+        if n > self.end - pos:
+            raise self.truncated(pos, n)
+        self.pos = pos + n
+        return pos
+
+    def span(self, code: int) -> int:
+        """Pass over a variable-width value and return where its content begins."""
+        if code & 0x10:
+            return self.take(self.u32(self.take(4)))
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        stop = pos + 1 + self.buf[pos]
+        if stop > self.end:
+            raise self.truncated(pos + 1, stop - pos - 1)
+        self.pos = stop
+        return pos + 1
+
+    def skip(self) -> None:
+        """Pass over one value without looking into compounds; nesting costs no stack."""
+        pending = 1
+        while pending:
+            pending -= 1
+            pos = self.take(1)
+            code = self.buf[pos]
+            if code == 0:
+                # A descriptor and a value. Every round consumes an octet, so this is bounded.
+                pending += 2
+                continue
+            if KIND_OF[code] == 0:
+                raise self.unknown(code, pos)
+            if code < 0xA0:
+                self.take(LEAST[code])
+            else:
+                self.span(code)
 
     # Values.
 
@@ -479,3 +669,71 @@ class ValueReader(Bounded):
             )
         self.pos = pos + 2 * width
         return Array("null")
+
+
+# The entry points: one value decoded, or several, or passed over.
+
+
+def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
+    """Decode one value that fills the input.
+
+    A described value becomes `Described`, whatever its descriptor.
+
+    Args:
+        data: bytes, bytearray or memoryview.
+        limits: what decoding may cost; the defaults of `Limits` where None.
+
+    Raises:
+        DecodeError: the input is not one value.
+    """
+    limits = limits or DEFAULT_LIMITS
+    data = octets_of(data, limits)
+    reader = ValueReader(data, 0, limits)
+    try:
+        value = reader.value()
+        if reader.pos != len(data):
+            raise reader.trailing()
+    except READ_FAULTS as error:
+        raise reader.fault(error) from None
+    return value
+
+
+def decode_values(data: Any, *, limits: Limits | None = None) -> Iterator[Any]:
+    """Decode the values that follow one another in the input, one at a time.
+
+    The limits hold for all of them together.
+
+    Raises:
+        DecodeError: the bytes at some point are not a value; earlier values were returned already.
+    """
+    limits = limits or DEFAULT_LIMITS
+    data = octets_of(data, limits)
+    return _values(data, ValueReader(data, 0, limits))
+
+
+def _values(data: Any, reader: Any) -> Iterator[Any]:
+    while reader.pos < len(data):
+        try:
+            value = reader.value()
+        except READ_FAULTS as error:
+            raise reader.fault(error) from None
+        yield value
+
+
+def skip_value(data: Any, offset: int = 0) -> int:
+    """Return where the value that begins at `offset` ends, without decoding it.
+
+    Looks at constructors and sizes only, not into compounds.
+
+    Raises:
+        DecodeError: no whole value begins there.
+    """
+    data = octets_of(data, DEFAULT_LIMITS)
+    if not 0 <= offset <= len(data):
+        raise DecodeError(f"offset {offset} is outside the input", 0, rule="truncated", data=data)
+    reader = ValueReader(data, offset, DEFAULT_LIMITS)
+    try:
+        reader.skip()
+    except READ_FAULTS as error:
+        raise reader.fault(error) from None
+    return int(reader.pos)

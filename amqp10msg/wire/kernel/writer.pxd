@@ -1,7 +1,6 @@
 cimport cython
 
-from amqp10msg.wire.kernel.entries cimport Entries
-from amqp10msg.wire.kernel.sections cimport Spec
+from amqp10msg.wire.kernel.twin cimport Entries, Layout
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef dict KINDS
@@ -16,6 +15,28 @@ cdef int KIND_ULONG
 cdef int DATA, AMQP_SEQUENCE
 cdef int SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY, SHAPE_SEQUENCE
 cdef int _TRUE, _FALSE, _NULL, _LIST0
+
+
+@cython.final
+cdef class Spec:
+    cdef readonly str name
+    cdef readonly object code
+    cdef readonly str symbol
+    cdef readonly int shape
+    cdef readonly type cls
+    cdef readonly Layout layout
+    cdef readonly str attribute
+    cdef readonly tuple names
+    cdef readonly bytes kinds
+    cdef readonly tuple defaults
+    cdef readonly tuple mandatory
+    cdef readonly bytes multiple
+    cdef readonly list blank
+    cdef readonly int place
+    cdef readonly bint is_body
+    cdef readonly bytes followers
+    cdef readonly bytes usual
+    cdef readonly bytes head
 
 
 cdef class Writer(ValueWriter):

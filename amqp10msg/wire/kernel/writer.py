@@ -1,15 +1,21 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""Sections out: composites and maps with their descriptors."""
+"""Sections out: how sections and composites are declared to the kernel, and written."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel.codes import (
     AMQP_SEQUENCE,
+    BODIES,
+    CODES,
     DATA,
+    FIRST_CODE,
+    FOLLOWERS,
+    FOOTER,
     IS_STRING,
     KIND_BINARY,
     KIND_BOOLEAN,
@@ -20,19 +26,104 @@ from amqp10msg.wire.kernel.codes import (
     KIND_SYMBOL,
     KIND_ULONG,
     KINDS,
+    MESSAGE,
+    NAMES,
+    PLACE_BODY,
+    PLACES,
+    SCAN,
+    SECTION_COUNT,
+    SECTIONS,
     SHAPE_ANNOTATIONS,
     SHAPE_BINARY,
     SHAPE_COMPOSITE,
     SHAPE_PROPERTIES,
     SHAPE_SEQUENCE,
+    SPECS,
     TYPE_NAMES,
+    USUAL,
     WIDTHS,
 )
-from amqp10msg.wire.kernel.conversions import encode_fault
-from amqp10msg.wire.kernel.entries import Entries
-from amqp10msg.wire.kernel.sections import BODIES, SECTIONS, SPECS
-from amqp10msg.wire.kernel.value_writer import ValueWriter
+from amqp10msg.wire.kernel.twin import Entries, Layout
+from amqp10msg.wire.kernel.value_writer import ValueWriter, encode_fault
 from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
+
+
+class Spec:
+    """How a section or composite is read and written: the row table of its declaration.
+
+    `layout` reads and sets the fields of its class, or the one value of a body section, which
+    `attribute` names. The map sections are dicts and need neither.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        code: int,
+        symbol: str,
+        shape: int,
+        cls: Any,
+        attribute: str = "",
+        names: tuple[str, ...] = (),
+        kinds: Any = b"",
+        defaults: tuple[Any, ...] = (),
+        mandatory: tuple[int, ...] = (),
+        multiple: Any = b"",
+    ) -> None:
+        self.name = name
+        self.code = code
+        self.symbol = symbol
+        self.shape = shape
+        self.cls = cls
+        self.attribute = attribute
+        self.names = names
+        self.layout = Layout(
+            cls, [attribute] if attribute else [name.replace("-", "_") for name in names]
+        )
+        self.kinds = kinds
+        self.defaults = defaults
+        self.mandatory = mandatory
+        self.multiple = multiple
+        self.blank = [*defaults]
+        # Of a section: its place in a message, and the sections that may follow it.
+        index = code - FIRST_CODE
+        is_section = 0 <= index < SECTION_COUNT
+        self.place = PLACES[index] if is_section else 0
+        self.is_body = self.place == PLACE_BODY
+        self.followers = FOLLOWERS[index + 1] if is_section else b""
+        self.usual = b"".join(USUAL[kind] for kind in kinds)
+        self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
+
+
+def register(cls: type, spec: Spec) -> None:
+    """Make `encode_value` write instances of this class as this spec says."""
+    SPECS[cls] = spec
+
+
+def register_section(cls: type, spec: Spec) -> None:
+    """Make readers and writers of messages know a kind of section; the kinds come in order."""
+    SPECS[cls] = spec
+    SECTIONS.append(spec)
+    BODIES[:] = SECTIONS[DATA:FOOTER]
+    CODES[spec.code] = CODES[spec.symbol.encode()] = spec.code
+    NAMES[spec.code] = NAMES[spec.symbol] = (spec.name, spec.names)
+
+
+def register_message(cls: type, lenient: Callable[..., Any]) -> None:
+    """Make `decode_message` know how messages are made.
+
+    Args:
+        cls: the class of messages, whose attributes are in the order of `Reader.message`.
+        lenient: reads a message that may break the rules.
+    """
+    # What attrs.fields returns: the kernel does without an import of attrs.
+    names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]
+    MESSAGE[:] = Layout(cls, names), lenient
+
+
+def register_scan(cls: type) -> None:
+    """Make `scan` return instances of this class."""
+    SCAN[:] = (cls,)
+
 
 # Constructors that are written by themselves.
 _NULL, _TRUE, _FALSE, _LIST0 = 0x40, 0x41, 0x42, 0x45

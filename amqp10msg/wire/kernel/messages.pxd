@@ -1,8 +1,8 @@
 cimport cython
 
-from amqp10msg.wire.kernel.quick cimport QuickReader
-from amqp10msg.wire.kernel.sections cimport Spec
 from amqp10msg.wire.kernel.twin cimport Layout
+from amqp10msg.wire.kernel.value_reader cimport ValueReader
+from amqp10msg.wire.kernel.writer cimport Spec, Writer
 
 cdef bytes KIND_OF
 cdef bytes IS_MESSAGE_ID
@@ -18,10 +18,13 @@ cdef int SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY, SHA
 cdef int FIRST_CODE, FOOTER_CODE, PLACE_BODY
 cdef int MAX_GUESSABLE
 cdef int _PART_ITEMS
+cdef list SCAN
+cdef int FOOTER, PLACE_FOOTER, PLACE_LENIENT
+cdef Py_ssize_t _SMALL
 
 
 @cython.final
-cdef class Reader(QuickReader):
+cdef class Reader(ValueReader):
     @cython.locals(have=int, pos=Py_ssize_t)
     cdef object field(self, int kind, int code, Spec spec, int index)
 
@@ -65,3 +68,30 @@ cdef class Reader(QuickReader):
 
 @cython.locals(reader=Reader)
 cpdef decode_message(cls, data, limits=*, strict=*, message_format=*)
+
+
+cdef class Scanned:
+    cdef public bytes data
+    cdef public object limits
+    cdef public bint ordered
+
+
+@cython.locals(writer=Writer, reader=Reader, spec=Spec, last=int, code=int, keep=Py_ssize_t,
+               start=Py_ssize_t, new=int, final=int)
+cdef bytes splice(bytes data, limits, list replaced, bint ordered)
+
+cpdef check_section(Spec spec, section)
+
+@cython.locals(kind=type, reader=Reader, made=Scanned, ordered=bint, last=int, code=int)
+cdef scanned(data, limits)
+
+@cython.locals(writer=Writer, layout=Layout, found=tuple, index=int)
+cpdef write_message(message)
+
+@cython.locals(before=Reader, reader=Reader, writer=Writer, spec=Spec, held=int, last=int, code=int,
+               found=int, begin=Py_ssize_t, start=Py_ssize_t)
+cdef bytes merge(bytes wire, bytes anew)
+
+@cython.locals(writer=Writer, end=Py_ssize_t, last=Py_ssize_t, size=Py_ssize_t)
+cdef bint says_anew(Reader before, Py_ssize_t begin, Spec spec, Reader reader,
+                    Py_ssize_t start) except -1
