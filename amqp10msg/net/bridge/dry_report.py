@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any
 
 from amqp10msg.app import pages
+from amqp10msg.app.pages.reports import Part, table
 from amqp10msg.net.bridge.dry import Checked, DryRun
 from amqp10msg.notation.html import annotated
 
-#: Rows of a table, and messages that are shown byte by byte.
-_MAX_ROWS = 500
+#: Messages that are shown byte by byte.
 _MAX_EXAMPLES = 100
 _MAX_OCTETS = 2_048
 
@@ -147,17 +146,7 @@ class _Examples:
         return "" if index is None else ("", f"{index + 1}", self._places[at, index])
 
 
-def _part(title: str, note: str, head: str, kinds: list[str], rows: list[Any]) -> dict[str, Any]:
-    """Return a table without the columns in which no row has anything."""
-    more = max(0, len(rows) - _MAX_ROWS)
-    filled = [any(column) for column in zip(*rows, strict=True)]
-    names = list(compress(head.split(", "), filled))
-    kinds = list(compress(kinds, filled))
-    rows = [tuple(compress(row, filled)) for row in rows[:_MAX_ROWS]]
-    return {"title": title, "note": note, "head": names, "kinds": kinds, "rows": rows, "more": more}
-
-
-def _queues(checked: Sequence[Checked]) -> dict[str, Any]:
+def _queues(checked: Sequence[Checked]) -> Part:
     rows = []
     for one in checked:
         queue, run = one.queue, one.run
@@ -166,47 +155,50 @@ def _queues(checked: Sequence[Checked]) -> dict[str, Any]:
         cells = [f"{number:,}" if isinstance(number, int) else "" for number in numbers]
         fault = ("error", one.fault) if one.fault else ""
         rows.append((queue.name, queue.kind, there, *cells, fault))
-    head = "queue, type, messages, read, lose nothing, lose something, not read because"
-    return _part("Queues", "", head, ["", "", "n", "n", "n", "n", ""], rows)
+    numbers_of = ("messages", "read", "lose nothing", "lose something")
+    columns = {"queue": "", "type": "", **dict.fromkeys(numbers_of, "n"), "not read because": ""}
+    return table("Queues", columns, rows, drop_empty=True)
 
 
-def _notes(checked: Sequence[Checked]) -> list[Any]:
+def _notes(checked: Sequence[Checked]) -> list[Part]:
     rows = [(one.queue.name, note) for one in checked for note in one.queue.notes]
     note = "What becomes of the queues themselves, whatever is in them."
-    return [_part("In RabbitMQ 4", note, "queue, note", ["", ""], rows)] if rows else []
+    return _if_any("In RabbitMQ 4", note, {"queue": "", "note": ""}, rows)
 
 
-def _losses(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Any]:
+def _losses(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Part]:
     rows = [
         (name, path, action, reason, f"{count:,}", shown.cell(at, run, (path, action, reason)))
         for at, (name, run) in enumerate(runs)
         for (path, action, reason), count in run.losses.most_common()
     ]
-    head = "queue, property, rule, because, messages, example"
+    names = ("queue", "property", "rule", "because")
+    columns = {**dict.fromkeys(names, ""), "messages": "n", "example": ""}
     note = "Values that do not arrive, or arrive as other ones."
-    kinds = ["", "", "", "", "n", ""]
-    return [_part("What would be lost", note, head, kinds, rows)] if rows else []
+    return _if_any("What would be lost", note, columns, rows)
 
 
-def _failures(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Any]:
+def _failures(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Part]:
     rows = [
         (name, why, f"{count:,}", shown.cell(at, run, why))
         for at, (name, run) in enumerate(runs)
         for why, count in run.failures.most_common()
     ]
     note = "These messages would go to the quarantine."
-    head = "queue, because, messages, example"
-    kinds = ["", "", "n", ""]
-    return [_part("What could not be sent", note, head, kinds, rows)] if rows else []
+    columns = {"queue": "", "because": "", "messages": "n", "example": ""}
+    return _if_any("What could not be sent", note, columns, rows)
 
 
-def _carried(runs: Sequence[tuple[str, DryRun]]) -> list[Any]:
+def _carried(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
     rows = [
         (name, path, reason, f"{count:,}")
         for name, run in runs
         for (path, reason), count in run.carried.most_common()
     ]
     note = "Kept in annotations, from where a translation back by this library restores it."
-    head = "queue, property, because, messages"
-    kinds = ["", "", "", "n"]
-    return [_part("What is kept in annotations alone", note, head, kinds, rows)] if rows else []
+    columns = {"queue": "", "property": "", "because": "", "messages": "n"}
+    return _if_any("What is kept in annotations alone", note, columns, rows)
+
+
+def _if_any(title: str, note: str, columns: dict[str, str], rows: list[Any]) -> list[Part]:
+    return [table(title, columns, rows, note, drop_empty=True)] if rows else []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from amqp10msg.app import pages
+from amqp10msg.app.pages.reports import Part, table
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 from amqp10msg.net.options import REASONS
@@ -59,11 +59,7 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
     )
 
 
-def _part(title: str, head: list[str], kinds: list[str], rows: list[Any]) -> dict[str, Any]:
-    return {"title": title, "head": head, "kinds": kinds, "rows": rows}
-
-
-def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Any:
+def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Part:
     rows = []
     for spec in specs:
         found = counts[spec.name]
@@ -73,12 +69,12 @@ def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Any:
             left = f"{found.remaining:,}"
         ending = ENDINGS.get(found.ending, "")
         rows.append((spec.name, found.state, *(f"{number:,}" for number in numbers), left, ending))
-    head = ["route", "state", "received", "taken", "in quarantine", "a second"]
-    head += ["left at the source", "it ended because"]
-    return _part("Routes", head, ["", "", "n", "n", "n", "n", "n", ""], rows)
+    numbers_of = ("received", "taken", "in quarantine", "a second", "left at the source")
+    columns = {"route": "", "state": "", **dict.fromkeys(numbers_of, "n"), "it ended because": ""}
+    return table("Routes", columns, rows, most=None)
 
 
-def _of_route(name: str, found: Statistics) -> list[Any]:
+def _of_route(name: str, found: Statistics) -> list[Part]:
     parts = []
     fates = [
         (reason, fate, f"{count:,}", REASONS[reason])
@@ -96,10 +92,10 @@ def _of_route(name: str, found: Statistics) -> list[Any]:
         if count
     ]
     if fates:
-        head = ["reason", "what became of it", "messages", "which is"]
-        parts.append(_part(f"Not taken: {name}", head, ["", "", "n", ""], fates))
+        columns = {"reason": "", "what became of it": "", "messages": "n", "which is": ""}
+        parts.append(table(f"Not taken: {name}", columns, fates, most=None))
     if found.losses:
         rows = [(path, action, f"{n:,}") for (path, action), n in found.losses.most_common()]
-        head = ["path", "action", "messages"]
-        parts.append(_part(f"Changed in translation: {name}", head, ["", "", "n"], rows))
+        columns = {"path": "", "action": "", "messages": "n"}
+        parts.append(table(f"Changed in translation: {name}", columns, rows, most=None))
     return parts
