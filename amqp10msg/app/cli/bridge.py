@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from amqp10msg.app.cli._credentials import hide_credentials
+from amqp10msg.app.cli._bridging import (
+    check_reports,
+    hide_credentials,
+    reports_option,
+    show_dry,
+    write_dry,
+)
 from amqp10msg.app.cli._declared import declared_options
-from amqp10msg.app.cli._dry import check_reports, reports_option, show_dry, write_dry
 from amqp10msg.app.cli._live import LiveLine, log_lines, show_counts
 from amqp10msg.app.cli._options import LANGUAGES
 from amqp10msg.app.cli._output import complain, is_terminal

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import click
 
-from amqp10msg.app.cli._credentials import hide_credentials
-from amqp10msg.app.cli._dry import check_reports, reports_option, show_dry, write_dry
+from amqp10msg.app.cli._bridging import (
+    check_reports,
+    hide_credentials,
+    reports_option,
+    show_dry,
+    write_dry,
+)
 from amqp10msg.app.cli._options import LateChoice, translations
 from amqp10msg.app.cli._output import complain, plural
 
