@@ -37,7 +37,7 @@ from amqp10msg.testing import messages, simple_values, values
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
 _variant = pytest.importorskip("amqp10msg.columns._variant")
-_comments = pytest.importorskip("amqp10msg.columns._comments")
+_schema = pytest.importorskip("amqp10msg.columns._schema")
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MOST = datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999, datetime.UTC)
@@ -297,7 +297,7 @@ def test_every_column_has_a_comment() -> None:
     exact, lean = columns.schema_of(), columns.schema_of("lean", maps="variant")
     named = columns.schema_of(["wire", "application_properties.k string", "error"])
 
-    assert {*exact.names, *lean.names, "wire"} == set(_comments.COMMENTS)
+    assert {*exact.names, *lean.names, "wire"} == set(_schema.COMMENTS)
     for field in (*exact, *lean, *named):
         assert field.metadata[b"comment"]
     assert b"in ms" in exact.field("ttl").metadata[b"comment"]
