@@ -476,7 +476,7 @@ def _typed(octets: bytes) -> Any:
 
 
 def _kept(typed: Any) -> Any:
-    """Return what must be kept of a message: its bare message, without what says nothing."""
+    """Return the part that must be kept: the bare message, without what says nothing."""
     said = meaning("message", typed)
     return [section for section in said if section[0] not in _TRANSPORT]
 

@@ -256,7 +256,7 @@ def _readable(name: str) -> str:
 
 
 def _redelivery_warning(product: str) -> str:
-    """Return what is to be known of RabbitMQ from 4.0 on; empty for other peers.
+    """Return the warning for RabbitMQ from 4.0 on; empty for other peers.
 
     Neither protocol says which kind of queue it is.
     """

@@ -111,7 +111,7 @@ def show_counts(counts: Mapping[str, Statistics]) -> None:
 
 
 def _remains(one: Statistics) -> list[str]:
-    """Return what remains at the source, where it was asked."""
+    """Describe the rest at the source, where it was asked."""
     if not one.asked or one.is_empty:
         return []
     said = []
@@ -132,7 +132,7 @@ def _remains(one: Statistics) -> list[str]:
 
 
 def _fates(one: Statistics) -> list[tuple[int, str]]:
-    """Return what became of how many messages that the target did not take."""
+    """Return counts and fates of the messages that the target did not take."""
     by_reason = (
         (one.quarantined, "in quarantine"),
         (one.requeued, "back at the source"),

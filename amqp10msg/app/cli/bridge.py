@@ -214,7 +214,7 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
 
 
 def _logger(form: str, *, live: bool, alone: bool) -> logging.Logger:
-    """Return what writes events.
+    """Return the logger that writes events.
 
     Args:
         form: as ``--log`` says.

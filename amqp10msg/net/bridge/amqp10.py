@@ -552,7 +552,7 @@ class Amqp10Target(Peer):
 
 
 def _again(octets: bytes) -> bool:
-    """Return whether the header says that it may have been delivered before."""
+    """Whether the header says that it may have been delivered before."""
     header = header_of(octets)
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 

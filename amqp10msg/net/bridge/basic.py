@@ -489,7 +489,7 @@ class BasicPeer(Wire):
 
 
 def found_ok(whole: bool) -> Any:
-    """Return what answers connection.close, or channel.close."""
+    """Return the answer to connection.close, or to channel.close."""
     return spec.Connection.CloseOk() if whole else spec.Channel.CloseOk()
 
 

@@ -65,7 +65,7 @@ class Management:
         self._host = quote(endpoint.virtual_host or "/", safe="")
 
     def queues(self, what: str) -> Any:
-        """Return what it says of the queues, or of one.
+        """Return its answer about the queues, or about one.
 
         Args:
             what: what follows the virtual host in the path.

@@ -17,7 +17,7 @@ _MAX_OCTETS = 2_048
 
 
 def as_json(checked: Sequence[Checked]) -> str:
-    """Return what was found as JSON; URLs have no credentials."""
+    """Return the findings as JSON; URLs have no credentials."""
     return json.dumps({"queues": [_json_of(one) for one in checked]}, indent=2) + "\n"
 
 
@@ -70,7 +70,7 @@ def _words(run: DryRun, key: Any) -> str | None:
 def as_html(
     checked: Sequence[Checked], *, title: str, source: str, target: str, profile: str
 ) -> str:
-    """Return what was found as a page that needs no other file.
+    """Return the findings as a page that needs no other file.
 
     Args:
         checked: the queues, or routes.

@@ -147,7 +147,7 @@ def line_of(
 
 
 def content_of(given: Delivery | Outgoing) -> dict[str, Any]:
-    """Return what a line says of a message besides its bytes: its protocol, and names."""
+    """Return the parts of a line besides the bytes of a message: its protocol, and names."""
     header = given.content_header
     if header is None:
         return {"protocol": "1.0"}

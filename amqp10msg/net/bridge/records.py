@@ -176,7 +176,7 @@ class Ledger:
 
 
 def _key(identity: str) -> bytes:
-    """Return what stands for an id: itself, or a hash of what is long."""
+    """Return the key of an id: itself, or a hash of what is long."""
     octets = identity.encode("utf-8", "surrogatepass")
     return octets if len(octets) <= _LONGEST else b"\0" + hashlib.sha256(octets).digest()
 
@@ -359,7 +359,7 @@ class Pending:
         heapq.heappush(self._held, (due, next(self._order), delivery))
 
     def put_back(self, deliveries: list[Delivery]) -> None:
-        """Put back those that were taken and not sent, in front of all others."""
+        """Put back those that were taken and not sent, before all others."""
         self._waiting.extendleft(reversed(deliveries))
 
     def take(self, now: float, most: int) -> list[Delivery]:

@@ -19,7 +19,7 @@ from amqp10msg.wire.errors import AmqpError
 
 
 def matcher(text: str, language: str = "selector") -> Callable[[Any], bool]:
-    """Return what says whether a message passes a filter now; one of 0-9-1 by its translation.
+    """Return a filter as a predicate of messages, now; one of 0-9-1 passes by its translation.
 
     Args:
         text: the filter.

@@ -65,7 +65,7 @@ def translator_of(
     statistics: Statistics,
     fixed: tuple[str, str] | None = None,
 ) -> Translate | None:
-    """Return what translates deliveries without their delivery's own facts; None where nothing can.
+    """Return the translator of batches, without what is of deliveries; None where there is none.
 
     Args:
         to_1_0: to which of the two protocols.
@@ -202,7 +202,7 @@ def message_of(delivery: Delivery) -> BasicMessage | Message:
 def sender_of(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> PrepareAll:
-    """Return what makes of deliveries what is sent; what goes wrong with one is in its place."""
+    """Return the preparation of deliveries; what goes wrong with one is in its place."""
     one = _sender_of_one(source, target, options, statistics)
     translates = source.protocol != target.protocol
     translate = None
@@ -233,7 +233,7 @@ def sender_of(
 def _sender_of_one(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> Prepare:
-    """Return what makes of a delivery what is sent, or raises an `AmqpError`."""
+    """Return the preparation of one delivery, which may raise an `AmqpError`."""
     change = options.change
     to_1_0 = target.protocol == "1.0"
     translates = source.protocol != target.protocol

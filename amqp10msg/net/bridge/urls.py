@@ -124,7 +124,7 @@ class Endpoint:
         return self.password is not None and not self.tls and not local
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return what TLS takes, None where the connection has none.
+        """Return the settings of TLS, None where the connection has none.
 
         Raises:
             OSError: a file cannot be read.
@@ -160,7 +160,7 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     ``amqp091://user:password@host:port/vhost?queue=NAME`` is AMQP 0-9-1, also with ``exchange=``
     and ``routing_key=``; ``amqp://user:password@host:port/ADDRESS`` is 1.0, with ``?queue=`` or
     ``?exchange=`` for RabbitMQ's addresses (``address_version=1`` for those before 4.0). With an
-    ``s`` behind, ``amqp091s`` and ``amqps``, by TLS. User and password may be ``${NAME}``, a
+    ``s`` after it, ``amqp091s`` and ``amqps``, by TLS. User and password may be ``${NAME}``, a
     variable of the environment. The other parameters are those of RabbitMQ's URIs: heartbeat,
     connection_timeout (ms), auth_mechanism, cacertfile, certfile, keyfile, verify,
     server_name_indication; and vhost (1.0), offset.
