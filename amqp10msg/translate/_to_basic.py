@@ -331,34 +331,14 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
                 exact = exact and row.number > last and not names
                 last = row.number
                 continue
-        found = _FOUND.get(key)
-        if found is None:
-            found = header_of(key)
-        letter = _LETTERS.get(type(value), "")
-        item, same = value, True
-        if found is not None and (not letter or found[0] in PICKY):
-            letter, item, same = header_field(found[0], value)
-        elif letter and letter in _INT_LETTERS:
-            item = int(value)
-        if found is None or not letter or found[0] in names:
+        name, letter, item, same = annotation_header(key, value, notes, saved, names)
+        if not letter:
             exact = False
-            notes.carried(path_of_key("message-annotations", key), value, "no header can say it")
             continue
         produced = True
-        names.add(found[0])
-        made.entries.append((found[0], letter, item))
-        if letter in "xAF" and not saved:
-            _in_stream(path_of_key("message-annotations", key), letter, value, item, notes)
-        if not (found[1] and same):
-            exact = False
-            notes.add(
-                path_of_key("message-annotations", key),
-                "retyped",
-                value,
-                item,
-                "0-9-1 has no such type, or the name is another",
-                recoverable=True,
-            )
+        names.add(name)
+        made.entries.append((name, letter, item))
+        exact = exact and same
     if saved:
         keys = list(annotations)
         if keys[len(keys) - (3 if delivered and delivered != "later" else 1)] != _RESIDUAL:
@@ -369,6 +349,49 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         made.carried[MESSAGE_ANNOTATIONS_CODE] = kernel.encode_value(
             made.message.message_annotations
         )
+
+
+def annotation_header(
+    key: Any, value: Any, notes: Any, saved: bool = False, names: Any = ()
+) -> tuple[str, str, Any, bool]:
+    """Make the header of an annotation, and tell where it is not the same.
+
+    Args:
+        key: of the annotation.
+        value: of the annotation.
+        notes: takes the losses.
+        saved: what a stream would change is not told, as the residual holds it.
+        names: of the headers that there are already.
+
+    Returns:
+        Its name, letter and value, and whether the way back gives the annotation again; the letter
+        is "" where there is no such header.
+    """
+    found = _FOUND.get(key)
+    if found is None:
+        found = header_of(key)
+    letter = _LETTERS.get(type(value), "")
+    item, same = value, True
+    if found is not None and (not letter or found[0] in PICKY):
+        letter, item, same = header_field(found[0], value)
+    elif letter and letter in _INT_LETTERS:
+        item = int(value)
+    if found is None or not letter or found[0] in names:
+        notes.carried(path_of_key("message-annotations", key), value, "no header can say it")
+        return "", "", None, False
+    if letter in "xAF" and not saved:
+        _in_stream(path_of_key("message-annotations", key), letter, value, item, notes)
+    if found[1] and same:
+        return found[0], letter, item, True
+    notes.add(
+        path_of_key("message-annotations", key),
+        "retyped",
+        value,
+        item,
+        "0-9-1 has no such type, or the name is another",
+        recoverable=True,
+    )
+    return found[0], letter, item, False
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:

@@ -7,47 +7,23 @@ in, and no object is made for a message.
 
 from __future__ import annotations
 
-import functools
 from importlib.util import find_spec
 from typing import Any
 
 from amqp10msg.basic.properties import decode_field
-from amqp10msg.translate._delivery import ANNOTATIONS, COUNTS, HEADERS
-from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
+from amqp10msg.translate._delivery import COUNTS
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
 from amqp10msg.translate.rabbitmq.version import VERSIONS
-from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import as_json
-from amqp10msg.translate.residual import NAME
-from amqp10msg.translate.table import ROWS, shortstr
-from amqp10msg.translate.to_amqp10_rules import LOSSLESS, rules_of
+from amqp10msg.translate.to_amqp10_rules import LOSSLESS
+from amqp10msg.translate.to_amqp10_rules import rules_of as amqp10_rules
+from amqp10msg.translate.to_basic_rules import PlainValues
+from amqp10msg.translate.to_basic_rules import rules_of as basic_rules
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.reprs import printable
 
-# Names of headers and keys of annotations that mean something to the translator or to brokers.
-_ODD_NAMES = [
-    name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
-]
 _OF_DELIVERY = [name.encode() for name in COUNTS]
-
-
-# Texts repeat themselves. A short string has at most 255 bytes: with what the cache takes for an
-# entry of its own some 600 in all, so 0.6 MB.
-@functools.lru_cache(maxsize=1024)
-def _is_symbol(row: int, octets: bytes) -> bool:
-    """Whether the field of 1.0 holds this text, in front of a body of data.
-
-    Args:
-        row: of `ROWS`: 0 for the content-type, 1 for the content-encoding.
-        octets: the text.
-    """
-    try:
-        text = octets.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    place = ROWS[row].forward(text, True)
-    return place.where == "field" and place.exact and shortstr(text)
 
 
 def _told(field: bytes) -> bytes:
@@ -85,19 +61,15 @@ def kernel(
         return None
     from amqp10msg.translate._batch import kernel as made  # noqa: PLC0415  (it runs compiled only)
 
-    given_to_all = (_is_symbol, rewritten, _ODD_NAMES)
     user = None if given.user is None else octets(given.user)
+    plain = PlainValues(version)
     if to == "amqp10":
-        proofs = made.ToBasic(*given_to_all), made.RabbitMQ3ToBasic(*given_to_all)
-        if version is not None and version.is_plugin:
-            proofs[1].configured(user, False, False, version.stream)
-        rules = LOSSLESS if version is None else rules_of(version)
-        return made.ToAmqp10(rules, user, strict, _is_symbol, rewritten, _told, _told_name, proofs)
-    if version is None:
-        return made.ToBasic(*given_to_all)
+        lossless = made.ToBasic(basic_rules(None), PlainValues(None), None)
+        is_plugin = version is not None and version.is_plugin
+        plugin = made.ToBasic(basic_rules(version), plain, user) if is_plugin else lossless
+        rules = LOSSLESS if version is None else amqp10_rules(version)
+        own = plain.is_symbol, plain.rewritten, _told, _told_name
+        return made.ToAmqp10(rules, user, strict, *own, (lossless, plugin))
     if user is not None and (len(user) > 255 or not utf8_without_nul(user)):
         user = None
-    to_basic = made.RabbitMQ3ToBasic if version.is_plugin else made.RabbitMQToBasic
-    return to_basic(*given_to_all).configured(
-        user, version.durable_by_default, version.queue_addresses, version.stream
-    )
+    return made.ToBasic(basic_rules(version), plain, user)

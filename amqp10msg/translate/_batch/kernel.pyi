@@ -5,31 +5,15 @@ from typing import Any, TypeAlias
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.translate.to_amqp10_rules import ToAmqp10Rules
+from amqp10msg.translate.to_basic_rules import PlainValues, ToBasicRules
 
 _Symbol: TypeAlias = Callable[[int, bytes], bool]
 _Rewritten: TypeAlias = Callable[[bytes], bytes | None]
 
 class ToBasic:
-    def __init__(
-        self,
-        is_symbol: _Symbol,
-        rewritten: _Rewritten,
-        odd_names: list[bytes],
-        /,
-    ) -> None: ...
+    def __init__(self, rules: ToBasicRules, plain: PlainValues, user: bytes | None, /) -> None: ...
     def run(self, rows: int, wire: tuple[Any, ...] | None) -> tuple[list[int], tuple[Any, ...]]: ...
-
-class RabbitMQToBasic(ToBasic):
-    def configured(
-        self,
-        user: bytes | None,
-        durable_by_default: bool,
-        queue_addresses: bool,
-        stream: bool,
-        /,
-    ) -> RabbitMQToBasic: ...
-
-class RabbitMQ3ToBasic(RabbitMQToBasic): ...
+    def one(self, wire: bytes, /) -> tuple[bytes, bytes, str, str, bool, int, bool] | None: ...
 
 class ToAmqp10:
     def __init__(
@@ -41,7 +25,7 @@ class ToAmqp10:
         rewritten: _Rewritten,
         told: Callable[[bytes], bytes],
         told_name: Callable[[bytes], bytes],
-        proofs: tuple[ToBasic, RabbitMQ3ToBasic],
+        proofs: tuple[ToBasic, ToBasic],
         /,
     ) -> None: ...
     def run(

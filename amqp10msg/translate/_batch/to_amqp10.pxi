@@ -328,7 +328,7 @@ cdef class ToAmqp10:
     cdef list unplaced_names
     cdef bytes user
     cdef ToBasic lossless
-    cdef RabbitMQ3ToBasic plugin
+    cdef ToBasic plugin
     cdef Rules rules
     cdef LossRule[LOSSES] loss_rules
     cdef Given given

@@ -23,7 +23,7 @@ cdef int SUBJECT, TO, USER_ID
 cdef Layout _GIVEN
 cdef Layout _BASIC
 cdef list _BLANK
-cdef tuple _DATA_HEADS, _OWN_ANNOTATIONS, _INTERNAL, _LEFT_OUT, PROPERTY_NAMES
+cdef tuple _DATA_HEADS, _OWN_ANNOTATIONS, _INTERNAL, PROPERTY_NAMES
 
 
 @cython.final
@@ -44,9 +44,7 @@ cdef _transport(made, Received found, _Arrived arrived)
 cdef _durable(broker, list header, list annotations)
 cdef _priority(list header, list annotations)
 @cython.locals(out=list, name=bytes, simple=tuple)
-cdef list _annotation_headers(broker, list annotations, Notes notes)
 @cython.locals(out=list, simple=tuple)
-cdef list _property_headers(broker, list pairs, Notes notes)
 cdef tuple _id(value, bytes header, Notes notes)
 cdef _queue_of(broker, value, Notes notes)
 cdef _check_user(list properties, user)

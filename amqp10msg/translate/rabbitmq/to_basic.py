@@ -69,7 +69,7 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.wire.kernel.twin import Layout
 
 #: The fields that become no property.
-_LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)
+LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)
 # Without the checks of what is given: everything is made here.
 _GIVEN = Layout(BasicProperties, [field.name for field in attrs.fields(BasicProperties)])
 _BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
@@ -93,9 +93,7 @@ def to_basic(
         check(data)
     found = received(broker, data)
     annotations = found.annotations
-    routes = annotation(annotations, b"x-cc")
-    if broker.validates and routes is not None and not _are_routes(routes):
-        raise RefusedError("refused: bad value for 'x-cc'", "message-annotations['x-cc']")
+    check_routes(broker, annotations)
     _check_user(found.properties, given.user)
     arrived = _Arrived(
         _durable(broker, found.header, annotations),
@@ -125,11 +123,11 @@ def to_basic(
         extra += deaths.added_headers(given)
     if given.deaths:
         made.expiration = None  # so that it does not expire again
-    extra += _annotation_headers(broker, annotations, notes)
+    extra += annotation_headers(broker, annotations, notes)
     message_id = _id(fields[MESSAGE_ID], b"x-message-id", notes)
     correlation = _id(fields[CORRELATION_ID], b"x-correlation-id", notes)
     extra += correlation[1] + message_id[1]
-    extra += _property_headers(broker, found.application, notes)
+    extra += property_headers(broker, found.application, notes)
     made.headers = _sorted(extra, notes)
     made.message_id = written("message_id", message_id[0])
     made.correlation_id = written("correlation_id", correlation[0])
@@ -158,7 +156,7 @@ def to_basic(
     made.content_encoding = written("content_encoding", plain(fields[CONTENT_ENCODING]))
     # Remembered when the message came in, whatever properties stand behind the body.
     made.timestamp = seconds_of(moment, notes)
-    for index in _LEFT_OUT:
+    for index in LEFT_OUT:
         if fields[index] is not None:
             notes.dropped(
                 f"properties.{PROPERTY_NAMES[index]}",
@@ -174,9 +172,13 @@ def to_basic(
     return basic
 
 
-def _are_routes(value: Term) -> bool:
-    """Whether a value is a list of strings."""
-    return is_kind(value, "list") and all(is_kind(one, "utf8") for one in value[1])
+def check_routes(broker: BrokerVersion, annotations: list[Any]) -> None:
+    """Raise for routes that are not a list of strings, where the broker looks at them."""
+    routes = annotation(annotations, b"x-cc") if broker.validates else None
+    if routes is not None and not (
+        is_kind(routes, "list") and all(is_kind(one, "utf8") for one in routes[1])
+    ):
+        raise RefusedError("refused: bad value for 'x-cc'", "message-annotations['x-cc']")
 
 
 class _Arrived:
@@ -285,9 +287,10 @@ def _priority(header: list[Term] | None, annotations: list[Any]) -> Term:
     return annotation(annotations, b"x-basic-priority")
 
 
-def _annotation_headers(
+def annotation_headers(
     broker: BrokerVersion, annotations: list[Any], notes: Notes
 ) -> list[tuple[bytes, str, Any]]:
+    """Make headers of message annotations, pairs of terms: name, letter and value of each."""
     out: list[tuple[bytes, str, Any]] = []
     for key, value in annotations:
         name: bytes = key[1]
@@ -319,9 +322,10 @@ def _annotation_headers(
     return out
 
 
-def _property_headers(
+def property_headers(
     broker: BrokerVersion, pairs: list[Any], notes: Notes
 ) -> list[tuple[bytes, str, Any]]:
+    """Make headers of application properties, likewise."""
     out: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
         if key.__class__ is tuple and key[0] == "utf8" and len(key[1]) < 256:

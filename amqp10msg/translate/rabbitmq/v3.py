@@ -159,7 +159,7 @@ def to_basic(
     """Return what a 0-9-1 consumer receives."""
     if not data:
         raise RefusedError("refused: a transfer without bytes")
-    found, body, payload = _assembled(data)
+    found, body, payload = assembled(data)
     made = BasicProperties()
     if "header" in found:
         _transport(made, found["header"][0])
@@ -296,7 +296,7 @@ def _check_stream(table: FieldTable) -> None:
             )
 
 
-def _assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
+def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
     """Split a message as the plugin does: name -> (content, bytes), body kinds, payload."""
     found: dict[str, Any] = {}
     kinds: list[str] = []

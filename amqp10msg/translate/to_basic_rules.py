@@ -1,0 +1,262 @@
+"""What the engine from 1.0 to 0-9-1 does for each profile, and what the plain rules tell it.
+
+A `ToBasicRules` says what becomes of the sections, and has a row for each field of the properties.
+The engine, which is compiled, reads it when it is made; the words of its forms stand there, too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from amqp10msg.basic.properties import encode_field
+from amqp10msg.message import Message
+from amqp10msg.sections import Properties
+from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
+from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
+from amqp10msg.translate._to_basic import annotation_header
+from amqp10msg.translate.rabbitmq import to_basic, v3
+from amqp10msg.translate.rabbitmq.places import (
+    ABSOLUTE_EXPIRY_TIME,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    CREATION_TIME,
+    GROUP_ID,
+    GROUP_SEQUENCE,
+    MESSAGE_ID,
+    REPLY_TO,
+    REPLY_TO_GROUP_ID,
+    SUBJECT,
+    TO,
+    USER_ID,
+)
+from amqp10msg.translate.rabbitmq.reading import TermReader
+from amqp10msg.translate.rabbitmq.terms import BrokerError
+from amqp10msg.translate.rabbitmq.version import BrokerVersion
+from amqp10msg.translate.rabbitmq.writing import generate, rewritten
+from amqp10msg.translate.report import Loss, Notes, as_json
+from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.table import ROWS, shortstr
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import Symbol
+
+__all__ = ["PlainValues", "ToBasicRules", "rules_of"]
+
+#: A field of the properties, the number of its property or -1, and how one becomes the other.
+Row: TypeAlias = tuple[int, int, str]
+
+# The property that each field becomes.
+_NAMES = [field.name for field in attrs.fields(Properties)]
+_TARGETS = {_NAMES.index(row.field): row.number - 1 for row in ROWS if row.section == "properties"}
+_APP_ID = next(row.number - 1 for row in ROWS if row.name == "app_id")
+#: Names of headers and keys of annotations that mean something to the translator or to brokers.
+ODD_NAMES = [
+    name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
+]
+# The types of the annotations that RabbitMQ adds.
+_KINDS = {int: "long", str: "string"}
+_FACTS = [(key.encode(), _KINDS.get(kind, "array")) for key, kind in ANNOTATIONS.items()]
+# What the plain rules are asked about is a single value of a message that no limit concerns.
+_SINGLE = Limits(depth=64, zero_width=1_000)
+_COMPOUND = 0xC0  # the least constructor of a list, map or array
+
+
+@attrs.frozen
+class ToBasicRules:
+    """What the engine does with a message of 1.0.
+
+    Attributes:
+        way: ``lossless``; ``converted``, section by section; ``kept whole``, as headers.
+        early: rows whose losses are told before those of the application properties.
+        late: rows whose losses are told after them.
+        durable_by_default: as `BrokerVersion` has it.
+        stream: likewise.
+        number_prefix: stands before an id that is a number.
+        odd_names: names of headers, and keys, that the lossless profile treats otherwise.
+        facts: the annotations that a delivery adds, and whether each is a long, string or array.
+    """
+
+    way: str
+    early: Sequence[Row]
+    late: Sequence[Row] = ()
+    durable_by_default: bool = False
+    stream: bool = False
+    number_prefix: bytes = b""
+    odd_names: list[bytes] = ODD_NAMES
+    facts: Sequence[tuple[bytes, str]] = ()
+
+
+def _rows(forms: dict[int, str]) -> tuple[Row, ...]:
+    """Return rows in this order."""
+    renamed = {GROUP_ID: _APP_ID} if forms.get(GROUP_ID) == "renamed" else {}
+    targets = _TARGETS | renamed
+    return tuple((index, targets.get(index, -1), form) for index, form in forms.items())
+
+
+_LOSSLESS = _rows(
+    {
+        MESSAGE_ID: "id",
+        USER_ID: "user",
+        TO: "carried",
+        SUBJECT: "carried",
+        REPLY_TO: "short text",
+        CORRELATION_ID: "id",
+        CONTENT_TYPE: "known",
+        CONTENT_ENCODING: "known",
+        ABSOLUTE_EXPIRY_TIME: "carried",
+        CREATION_TIME: "seconds",
+        GROUP_ID: "carried",
+        GROUP_SEQUENCE: "carried",
+        REPLY_TO_GROUP_ID: "carried",
+    }
+)
+_IDS = _rows({MESSAGE_ID: "broker id", CORRELATION_ID: "broker id"})
+_KEPT_WHOLE = _rows(
+    {
+        MESSAGE_ID: "bytes",
+        USER_ID: "login",
+        REPLY_TO: "old address",
+        CORRELATION_ID: "bytes",
+        CONTENT_TYPE: "bytes",
+        CONTENT_ENCODING: "bytes",
+        CREATION_TIME: "same number",
+    }
+)
+
+
+def rules_of(version: BrokerVersion | None) -> ToBasicRules:
+    """Return what the engine does as a version of RabbitMQ; None for the lossless profile."""
+    if version is None:
+        return ToBasicRules("lossless", _LOSSLESS, number_prefix=b"ID:AMQP_ULONG:", facts=_FACTS)
+    if version.is_plugin:
+        return ToBasicRules("kept whole", _KEPT_WHOLE, stream=version.stream)
+    late = {
+        USER_ID: "login",
+        REPLY_TO: "address" if version.queue_addresses else "text",
+        GROUP_ID: "renamed",
+        CREATION_TIME: "whole seconds",
+        CONTENT_TYPE: "text",
+        CONTENT_ENCODING: "text",
+        **dict.fromkeys(to_basic.LEFT_OUT, "dropped"),
+    }
+    return ToBasicRules("converted", _IDS, _rows(late), version.durable_by_default, version.stream)
+
+
+# Texts repeat themselves. A short string has at most 255 bytes: with what the cache takes for an
+# entry of its own some 600 in all, so 0.6 MB.
+@functools.lru_cache(maxsize=1024)
+def is_symbol(row: int, octets: bytes) -> bool:
+    """Whether the field of 1.0 holds this text, with a body of data.
+
+    Args:
+        row: of `ROWS`: 0 for the content-type, 1 for the content-encoding.
+        octets: the text.
+    """
+    try:
+        text = octets.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    place = ROWS[row].forward(text, True)
+    return place.where == "field" and place.exact and shortstr(text)
+
+
+#: What the plain rules make of a value: the name of the header, None where it is left out; letter
+#: and value of the field; the value in its smallest encoding; whether the header says all; losses.
+Said: TypeAlias = tuple[bytes | None, bytes, bytes, bool, list[tuple[Any, ...]]]
+
+
+class PlainValues:
+    """What the plain rules say of the values that the engine does not read.
+
+    Args:
+        version: of RabbitMQ, None for the lossless profile.
+    """
+
+    is_symbol = staticmethod(is_symbol)
+    rewritten = staticmethod(rewritten)
+
+    def __init__(self, version: BrokerVersion | None) -> None:
+        self._version = version
+        self._is_old = version is not None and version.is_plugin
+
+    def is_body(self, octets: bytes) -> bool:
+        """Whether these are one body section, and nothing else."""
+        try:
+            message = Message.decode(octets, limits=_SINGLE)
+            if self._is_old:
+                v3.assembled(octets)
+        except (AmqpError, BrokerError):
+            return False
+        return len(message.sections()) == 1
+
+    def told(self, octets: bytes) -> bytes | None:
+        """Return what a loss tells of a value, as JSON; None where it cannot be read."""
+        try:
+            said = as_json(kernel.decode_value(octets, limits=_SINGLE))
+        except AmqpError:
+            return None
+        return None if said is None else said.encode()
+
+    def header(self, key: bytes, octets: bytes, is_annotation: bool) -> Said | None:
+        """Make the header of an annotation or application property; None where it is odd."""
+        if not is_annotation and (self._version is None or octets[0] >= _COMPOUND):
+            return None
+        notes = Notes()
+        try:
+            value = kernel.decode_value(octets, limits=_SINGLE)
+            if self._version is None:
+                found = _lossless_header(key, value, notes)
+            elif self._is_old:
+                TermReader(self._version.codec, octets, 0).term()
+                found = None, b"", True
+            else:
+                found = self._converted(key, octets, is_annotation, notes)
+            wire = kernel.encode_value(value)
+        except (AmqpError, BrokerError):
+            return None
+        name, field, is_exact = found
+        return name, field, wire, is_exact, [_told(loss) for loss in notes.losses]
+
+    def _converted(
+        self, key: bytes, octets: bytes, is_annotation: bool, notes: Notes
+    ) -> tuple[bytes | None, bytes, bool]:
+        version: Any = self._version
+        term = TermReader(version.codec, octets, 0).term()
+        if is_annotation:
+            pairs = [(("symbol", key), term)]
+            to_basic.check_routes(version, pairs)
+            if version.stream:
+                generate(("map", pairs))  # or the publisher's session dies
+            headers = to_basic.annotation_headers(version, pairs, notes)
+        else:
+            headers = to_basic.property_headers(version, [(("utf8", key), term)], notes)
+        if not headers:
+            return None, b"", True
+        name, letter, value = headers[0]
+        return name, encode_field(letter, value), True
+
+
+def _lossless_header(key: bytes, value: Any, notes: Notes) -> tuple[bytes | None, bytes, bool]:
+    name, letter, item, is_exact = annotation_header(Symbol(key.decode("ascii")), value, notes)
+    if not letter:
+        return None, b"", False
+    return name.encode("utf-8"), encode_field(letter, item), is_exact
+
+
+def _told(loss: Loss) -> tuple[Any, ...]:
+    """Return the members of a loss as the engine takes them."""
+    before, after = as_json(loss.before), as_json(loss.after)
+    return (
+        loss.path.encode("utf-8", "backslashreplace"),
+        loss.action.encode(),
+        None if before is None else before.encode(),
+        None if after is None else after.encode(),
+        loss.reason.encode("utf-8", "backslashreplace"),
+        loss.recoverable,
+    )
