@@ -1,10 +1,9 @@
-"""Plain JSON and CBOR at once, each value visited once, say what the thorough ways say."""
+"""Plain JSON at once, each value visited once, says what the thorough way says."""
 
 from __future__ import annotations
 
 import importlib
 import json
-import struct
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -16,9 +15,7 @@ from hypothesis import strategies as st
 from amqp10msg import DecodeError, Message, decode_value, encode_value
 from amqp10msg.notation import (
     NotationError,
-    from_cbor,
     from_plain,
-    to_cbor,
     to_plain,
     value_from_plain,
 )
@@ -27,7 +24,6 @@ from amqp10msg.wire.limits import UNLIMITED
 
 # Not as attributes of the package: its functions have some of their names.
 plain = importlib.import_module("amqp10msg.notation.plain")
-cbor = importlib.import_module("amqp10msg.notation.cbor")
 plain_writer = importlib.import_module("amqp10msg.notation._plain_writer")
 
 
@@ -45,7 +41,6 @@ def thoroughly(call: Callable[[Any], Any], given: Any) -> Any:
         mock.patch.object(plain, "plain_octets", written),
         mock.patch.object(plain, "octets_of_message", none),
         mock.patch.object(plain, "octets_of_value", none),
-        mock.patch.object(cbor, "octets_of_cbor", none),
     ):
         return outcome(call, given)
 
@@ -229,69 +224,3 @@ def test_as_deep_as_thoroughly(levels: int, inner: Any) -> None:
         # At once it may need less of the interpreter's stack.
         if "interpreter" not in str(thorough):
             assert thorough == outcome(value_from_plain, deep)
-
-
-# CBOR.
-
-
-def head(major: int, number: int, width: int) -> bytes:
-    """The head of an item, its number in so many bytes or more, 0 for none."""
-    if width == 0 and number < 24:
-        return bytes((major << 5 | number,))
-    power = next(n for n in range(4) if 1 << n >= width and number < 1 << (8 << n))
-    return bytes((major << 5 | 24 + power,)) + number.to_bytes(1 << power, "big")
-
-
-WIDTHS = st.sampled_from([0, 0, 0, 1, 2, 4, 8])
-NUMBERS = st.integers(0, 2**64 - 1) | st.integers(0, 300) | st.sampled_from([2**63 - 1, 2**63])
-FLOATS = (
-    st.floats(width=16).map(lambda number: b"\xf9" + struct.pack(">e", number))
-    | st.floats(width=32).map(lambda number: b"\xfa" + struct.pack(">f", number))
-    | st.floats().map(lambda number: b"\xfb" + struct.pack(">d", number))
-    | st.sampled_from(["f97e00", "f9fe00", "fa7fc00001", "fb7ff8000000000001"]).map(bytes.fromhex)
-)
-STRINGS = st.tuples(
-    st.sampled_from([2, 3]),
-    st.binary(max_size=3)
-    | st.text(max_size=3).map(lambda text: text.encode("utf-8", "replace"))
-    | st.sampled_from([4, 8, 16]).flatmap(lambda size: st.binary(min_size=size, max_size=size)),
-    WIDTHS,
-).map(lambda item: head(item[0], len(item[1]), item[2]) + item[1])
-SIMPLE = st.sampled_from([b"\xf4", b"\xf5", b"\xf6", b"\xf7", b"\xe0", b"\xf8\x20", b"\x9f\xff"])
-TAGS = st.integers(41216, 41232) | st.sampled_from([1, 4, 37, 41215, 41233])
-ITEMS = st.recursive(
-    st.tuples(st.sampled_from([0, 1]), NUMBERS, WIDTHS).map(lambda item: head(*item))
-    | FLOATS
-    | STRINGS
-    | SIMPLE,
-    lambda inner: (
-        st.tuples(st.lists(inner, max_size=4), WIDTHS).map(
-            lambda item: head(4, len(item[0]), item[1]) + b"".join(item[0])
-        )
-        | st.tuples(TAGS, inner).map(lambda item: head(6, item[0], 2) + item[1])
-    ),
-    max_leaves=10,
-)
-SECTION = st.tuples(st.integers(0x70, 0x79), ITEMS).map(
-    lambda item: b"\x82" + head(0, item[0], 1) + item[1]
-)
-
-
-@given(ITEMS | values().map(to_cbor).flatmap(mutated))
-def test_values_are_read_from_cbor_as_thoroughly(octets: bytes) -> None:
-    pytest.importorskip("cbor2", reason="CBOR needs amqp10msg[cbor]")
-    assert thoroughly(from_cbor, octets) == outcome(from_cbor, octets)
-
-
-@given(
-    st.tuples(NUMBERS, st.lists(SECTION, max_size=3)).map(
-        lambda item: (
-            b"\xd9\xa1\x10" + head(4, 1 + len(item[1]), 0) + head(0, item[0], 0) + b"".join(item[1])
-        )
-    )
-    | messages().map(to_cbor)
-    | messages().map(to_cbor).flatmap(mutated)
-)
-def test_messages_are_read_from_cbor_as_thoroughly(octets: bytes) -> None:
-    pytest.importorskip("cbor2", reason="CBOR needs amqp10msg[cbor]")
-    assert thoroughly(from_cbor, octets) == outcome(from_cbor, octets)

@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
 """CBOR (RFC 8949): lossless, deterministic, compact; needs ``amqp10msg[cbor]``.
 
 =========================== =====================================================================
@@ -41,73 +42,138 @@ constructor. Reading takes longer forms of numbers and lengths too, but no indef
 
 from __future__ import annotations
 
+import importlib
 import io
-import itertools
 import math
-import uuid
+import struct
+import sys
 from typing import Any
 
 from amqp10msg.message import Message
-from amqp10msg.notation._cbor_check import MAX_DEPTH, check
-from amqp10msg.notation._cbor_items import octets_of_cbor
-from amqp10msg.notation._cbor_octets import cbor_message, cbor_octets
-from amqp10msg.notation._cbor_tags import (
-    ARRAY,
-    CHAR,
-    DECIMAL,
-    DESCRIBED,
-    DOUBLE,
-    FIRST,
-    FLOAT,
-    MAP,
-    MESSAGE,
-    SYMBOL,
-    UUID,
+from amqp10msg.notation._common import (
+    TOO_DEEP,
+    NotationError,
+    message_of,
+    misfit,
+    sections_of,
+    shown,
+    shown_value,
 )
-from amqp10msg.notation._common import TOO_DEEP, NotationError
-from amqp10msg.notation._error import Reader, Step
-from amqp10msg.notation._sections import message_of, sections_of, written
-from amqp10msg.notation.type_names import (
-    DECIMALS,
-    INTEGERS,
-    TYPES,
-    WIDTHS,
-    bits_of,
-    integer_range,
-    of_bits,
+from amqp10msg.notation.cbor_heads import (
+    DETAIL,
+    EIGHT_BYTES,
+    FOUR_BYTES,
+    INDEFINITE,
+    ITEM_DOUBLE,
+    ITEM_FALSE,
+    ITEM_HALF,
+    ITEM_NULL,
+    ITEM_SINGLE,
+    ITEM_TRUE,
+    MAJOR,
+    MAJOR_ARRAY,
+    MAJOR_BYTES,
+    MAJOR_MAP,
+    MAJOR_NEGATIVE,
+    MAJOR_SIMPLE,
+    MAJOR_TAG,
+    MAJOR_TEXT,
+    MAJOR_UNSIGNED,
+    ONE_BYTE,
+    TWO_BYTES,
 )
+from amqp10msg.notation.type_names import INTEGERS, WIDTHS, integer_range
 from amqp10msg.sections import KINDS
-from amqp10msg.sections.parts import Malformed
 from amqp10msg.wire.errors import DecodeError, EncodeError
-from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.kernel.codes import (
+    KIND_ARRAY,
+    KIND_BINARY,
+    KIND_BOOLEAN,
+    KIND_CHAR,
+    KIND_DECIMAL32,
+    KIND_DECIMAL64,
+    KIND_DECIMAL128,
+    KIND_DESCRIBED,
+    KIND_DOUBLE,
+    KIND_FLOAT,
+    KIND_LIST,
+    KIND_LONG,
+    KIND_MAP,
+    KIND_NULL,
+    KIND_OF,
+    KIND_STRING,
+    KIND_SYMBOL,
+    KIND_TIMESTAMP,
+    KIND_UBYTE,
+    KIND_UUID,
+    TYPE_IDS,
+    TYPE_NAMES,
+)
+from amqp10msg.wire.kernel.twin import Output
+from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
+from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 
-_DECIMALS = {cls.width: name for name, cls in DECIMALS.items()}
-#: The tag of each type; what has none is CBOR's own.
-_TAGS: dict[str, int] = {
-    **{name: FIRST + i for i, name in enumerate(INTEGERS)},
-    **dict.fromkeys(DECIMALS, DECIMAL),
-    "float": FLOAT,
-    "char": CHAR,
-    "symbol": SYMBOL,
-    "uuid": UUID,
-    "map": MAP,
-    "array": ARRAY,
-}
-# Those of integers, and what is CBOR's own as it is.
-_NUMBER_TAGS: dict[type, int] = {cls: _TAGS[name] for name, cls in INTEGERS.items()}
-_AS_THEY_ARE = frozenset((type(None), bool, int, str, bytes))
-_BY_CODE = {kind.code: kind for kind in KINDS}
-_NAN = {"float": b"\x7f\xc0", "double": b"\x7f\xf8"}
+# The tags. The first is that of ubyte, and those of the other integers follow.
+_FIRST_TAG, _LAST_INTEGER = 41216, 41223  # 0xA100
+_FLOAT, _DOUBLE, _DECIMAL, _CHAR, _SYMBOL, _MAP, _ARRAY, _DESCRIBED, _MESSAGE = range(41224, 41233)
+_UUID = 37
+
+#: By kind: the tag, 0 for what is CBOR's own; and of what is written by its bits, their size.
+_TAGS = [0] * 256
+_WIDTHS = [0] * 256
+for _place, _name in enumerate(INTEGERS):
+    _TAGS[TYPE_IDS[_name]] = _FIRST_TAG + _place
+for _name, _width in WIDTHS.items():
+    _WIDTHS[TYPE_IDS[_name]] = _width
+_TAGS[KIND_FLOAT] = _FLOAT
+_TAGS[KIND_CHAR] = _CHAR
+_TAGS[KIND_SYMBOL] = _SYMBOL
+_TAGS[KIND_MAP] = _MAP
+_TAGS[KIND_ARRAY] = _ARRAY
+_TAGS[KIND_UUID] = _UUID
+_TAGS[KIND_DECIMAL32] = _TAGS[KIND_DECIMAL64] = _TAGS[KIND_DECIMAL128] = _DECIMAL
+#: By tag from the first one on: the kind, 0 for decimals, whose size tells which they are.
+_KINDS = bytes(
+    [
+        *(TYPE_IDS[name] for name in INTEGERS),
+        *(KIND_FLOAT, KIND_DOUBLE, 0, KIND_CHAR, KIND_SYMBOL, KIND_MAP, KIND_ARRAY),
+        KIND_DESCRIBED,
+    ]
+)
+#: The format codes of what is written by its bits: by kind, and of decimals by their size.
+_CODES = {KIND_FLOAT: 0x72, KIND_DOUBLE: 0x82, KIND_UUID: 0x98}
+_DECIMALS = {4: 0x74, 8: 0x84, 16: 0x94}
+_CODES |= {KIND_DECIMAL32: 0x74, KIND_DECIMAL64: 0x84, KIND_DECIMAL128: 0x94}
+
+_FIRST = KINDS[0].code
+_LAST = _FIRST + len(KINDS) - 1
+_SECTIONS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
+_FORMS = [struct.Struct(f">{letter}") for letter in "efd"]
+_HEADS = [b"\xf9", b"\xfa", b"\xfb"]
+_HALF, _SINGLE, _REAL = _FORMS
+_NAN, _SINGLE_NAN = b"\xf9\x7e\x00", b"\x7f\xc0\x00\x00"
+_DOUBLE_NAN = b"\x82\x7f\xf8" + bytes(6)
+_HALF_NAN = 0x7E00
+_INT64_MAX = 2**63 - 1
+_WORD = 2**32
+#: Every level of AMQP takes two of CBOR, and a message three more.
+MAX_DEPTH = 2 * 256 + 8
+_MAX_DEPTH = MAX_DEPTH
+#: The items of the last major type that this form has.
+_SIMPLE = bytes((ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE))
 
 
 def _cbor2() -> Any:
+    """Return the library, which is an extra: notation is imported without it."""
     try:
-        import cbor2  # noqa: PLC0415  (an extra, and notation is imported without it)
+        return sys.modules.get("cbor2") or importlib.import_module("cbor2")
     except ImportError:
         raise ImportError("CBOR needs cbor2: pip install 'amqp10msg[cbor]'") from None
-    return cbor2
+
+
+# Writing.
 
 
 def to_cbor(value: Any) -> bytes:
@@ -120,81 +186,239 @@ def to_cbor(value: Any) -> bytes:
         EncodeError: the value has no AMQP type, or is out of its range.
         ImportError: cbor2 is not installed.
     """
-    cbor2 = _cbor2()
-    writer = _CborWriter(cbor2.CBORTag)
+    _cbor2()
+    made: bytes
     try:
         if isinstance(value, Message):
-            octets = value.encode()
-            # What was decoded leniently may have a key twice.
-            quick = None if value._lenient else cbor_message(octets, value.message_format)
-            made = writer.message(octets, value.message_format) if quick is None else None
+            made = cbor_of_message(value.encode(), value.message_format, value._lenient)
         else:
-            octets = encode_value(value)
-            quick = cbor_octets(octets)
-            made = writer.item(decode_value(octets, limits=UNLIMITED)) if quick is None else None
-        return bytes(cbor2.dumps(made, canonical=True)) if quick is None else quick
+            made = cbor_of_value(encode_value(value))
     except RecursionError:
         raise EncodeError(TOO_DEEP) from None
+    return made
 
 
-class _CborWriter:
-    """Makes what cbor2 writes; two frames of Python for each level of nesting."""
+def cbor_of_value(octets: bytes) -> bytes:
+    """Write the bytes of a value."""
+    reader = CborWriter.__new__(CborWriter)
+    reader.begin(octets, 0, UNLIMITED)
+    reader.out = Output.__new__(Output)
+    reader.item()
+    return reader.out.finish()  # type: ignore[no-any-return]
 
-    def __init__(self, tag: Any) -> None:
-        self.tag = tag
 
-    def message(self, octets: bytes, message_format: int) -> Any:
-        made: list[Any] = [int(message_format)]
-        for kind, value in sections_of(octets):
-            if type(value) is Malformed:
-                made.append([value.data])
+def cbor_of_message(octets: bytes, message_format: int, is_lenient: bool) -> bytes:
+    """Write the bytes of a message, which may have been decoded leniently."""
+    reader = CborWriter.__new__(CborWriter)
+    reader.begin(octets, 0, UNLIMITED)
+    reader.out = Output.__new__(Output)
+    # What was decoded leniently may have values that are none to the letter.
+    count = -1 if is_lenient else reader.sections()
+    if count < 0:
+        reader.out.finish()
+        count = reader.odd_sections()
+    sections = reader.out.finish()
+    reader.head(MAJOR_TAG, _MESSAGE)
+    reader.head(MAJOR_ARRAY, 1 + count)
+    reader.head(MAJOR_UNSIGNED, message_format)
+    return reader.out.finish() + sections  # type: ignore[no-any-return]
+
+
+class CborWriter(ValueReader):
+    """Reads encoded values, which were accepted before, and writes them as CBOR to `out`."""
+
+    out: Any
+    """An `Output`."""
+
+    def item(self) -> None:
+        """Write one value, with the tag of its type."""
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        code = self.buf[pos]
+        kind = KIND_OF[code]
+        self.pos = pos + 1
+        if kind == KIND_STRING:
+            self.text(code, MAJOR_TEXT)
+        elif kind == KIND_SYMBOL:
+            self.head(MAJOR_TAG, _SYMBOL)
+            self.text(code, MAJOR_TEXT)
+        elif KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
+            if _TAGS[kind]:
+                self.head(MAJOR_TAG, _TAGS[kind])
+            self.integer(int(self.number(code)))
+        elif kind == KIND_NULL:
+            self.out.octet(ITEM_NULL)
+        elif kind == KIND_DOUBLE:
+            self.real(kind, True)
+        elif code == 0:
+            self.enter(pos)
+            self.head(MAJOR_TAG, _DESCRIBED)
+            self.out.octet(MAJOR_ARRAY | 2)
+            self.item()
+            self.item()
+            self.depth += 1
+        else:
+            if _TAGS[kind]:
+                self.head(MAJOR_TAG, _TAGS[kind])
+            self.content(kind, code)
+
+    def content(self, kind: int, code: int) -> None:
+        """Write the data of one value after its format code, without a tag."""
+        if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
+            self.integer(int(self.number(code)))
+        elif kind in {KIND_STRING, KIND_SYMBOL}:
+            self.text(code, MAJOR_TEXT)
+        elif kind == KIND_NULL:
+            self.out.octet(ITEM_NULL)
+        elif kind == KIND_BOOLEAN:
+            self.out.octet(ITEM_TRUE if self.read(code) else ITEM_FALSE)
+        elif kind == KIND_BINARY:
+            self.text(code, MAJOR_BYTES)
+        elif kind == KIND_LIST and code == 0x45:
+            self.out.octet(MAJOR_ARRAY)
+        elif kind in {KIND_LIST, KIND_MAP}:
+            self.compound(code)
+        elif kind in {KIND_FLOAT, KIND_DOUBLE}:
+            self.real(kind, False)
+        elif kind == KIND_CHAR:
+            self.integer(ord(self.read(code)))
+        elif kind == KIND_ARRAY:
+            self.array(code)
+        else:
+            self.head(MAJOR_BYTES, _WIDTHS[kind])
+            pos = self.take(_WIDTHS[kind])
+            self.out.copy(self.buf, pos, self.pos)
+
+    def head(self, major: int, number: int) -> None:
+        """Write the head of an item: its major type, in the upper bits, and a number."""
+        out = self.out
+        if number < ONE_BYTE:
+            out.octet(major | number)
+        elif number < 0x100:
+            out.number(major | ONE_BYTE, 1, number)
+        elif number < 0x10000:
+            out.number(major | TWO_BYTES, 2, number)
+        elif number < 0x100000000:
+            out.number(major | FOUR_BYTES, 4, number)
+        else:
+            out.number(major | EIGHT_BYTES, 8, number)
+
+    def integer(self, number: Any) -> None:
+        """Write an integer."""
+        if number >= 0:
+            self.head(MAJOR_UNSIGNED, number)
+        else:
+            self.head(MAJOR_NEGATIVE, -1 - number)
+
+    def text(self, code: int, major: int) -> None:
+        """Write the bytes of a binary, string or symbol."""
+        pos = self.span(code)
+        self.head(major, self.pos - pos)
+        self.out.copy(self.buf, pos, self.pos)
+
+    def real(self, kind: int, tagged: bool) -> None:
+        """Write a float or a double: the shortest form that holds it, or the bits of a NaN.
+
+        With `tagged`, bits of a double have the tag that tells them from a binary.
+        """
+        form = 1 if kind == KIND_FLOAT else 2
+        size = _WIDTHS[kind]
+        pos = self.take(size)
+        octets = self.buf[pos : self.pos]
+        number = _FORMS[form].unpack(octets)[0]
+        if not math.isnan(number):
+            self.out.add(_shortest(number, form, octets))
+        # CBOR's one NaN is the one without a payload.
+        elif octets.rstrip(b"\x00") == (b"\x7f\xc0" if form == 1 else b"\x7f\xf8"):
+            self.out.add(_NAN)
+        else:
+            if tagged:
+                self.head(MAJOR_TAG, _DOUBLE)
+            self.head(MAJOR_BYTES, size)
+            self.out.add(octets)
+
+    def compound(self, code: int) -> None:
+        """Write the values of a list, or keys and values of a map in turn."""
+        outer = self.descend(code)
+        count = self.count
+        self.head(MAJOR_ARRAY, count)
+        for _ in range(count):
+            self.item()
+        self.ascend(outer)
+
+    def array(self, code: int) -> None:
+        """Write an array: the descriptors of its elements, their format code, and the elements."""
+        self.enter(self.pos)
+        pos = self.span(code)
+        stop = self.pos
+        count = self.buf[pos] if code == 0xE0 else self.u32(pos)
+        self.pos = start = pos + (1 if code == 0xE0 else 4)
+        descriptors = 0
+        while self.buf[self.take(1)] == 0:
+            descriptors += 1
+            self.skip()
+        self.head(MAJOR_ARRAY, count + (2 if descriptors else 1))
+        if descriptors:
+            self.pos = start
+            self.head(MAJOR_ARRAY, descriptors)
+            for _ in range(descriptors):
+                self.take(1)
+                self.item()
+            self.take(1)
+        code = self.buf[self.pos - 1]
+        self.head(MAJOR_UNSIGNED, code)
+        for _ in range(count):
+            self.content(KIND_OF[code], code)
+        self.pos = stop
+        self.depth += 1
+
+    def sections(self) -> int:
+        """Write the sections of a message; return how many, -1 where one has an odd descriptor."""
+        count = 0
+        while self.pos < self.end:
+            code = self.descriptor()
+            if not _FIRST <= code <= _LAST:
+                return -1
+            self.out.octet(MAJOR_ARRAY | 2)
+            self.head(MAJOR_UNSIGNED, code)
+            self.item()
+            count += 1
+        return count
+
+    def odd_sections(self) -> int:
+        """Write the sections of a message that may break rules; return how many there are."""
+        count = 0
+        for section in sections_of(self.buf):
+            count += 1
+            if section.is_raw:
+                self.out.octet(MAJOR_ARRAY | 1)
+                self.head(MAJOR_BYTES, section.end - section.start)
+                self.out.copy(self.buf, section.start, section.end)
+                continue
+            self.out.octet(MAJOR_ARRAY | 2)
+            if section.kind is None:
+                self.out.octet(ITEM_NULL)
             else:
-                made.append([None if kind is None else kind.code, self.item(value)])
-        return self.tag(MESSAGE, made)
+                self.head(MAJOR_UNSIGNED, section.kind.code)
+            self.pos = section.value
+            self.item()
+        return count
 
-    def item(self, value: Any) -> Any:
-        kind = type(value)
-        if kind in _AS_THEY_ARE:
-            return value
-        if kind is Symbol:
-            return self.tag(SYMBOL, str(value))
-        if kind in _NUMBER_TAGS:
-            return self.tag(_NUMBER_TAGS[kind], int(value))
-        if kind is Described:
-            return self.tag(DESCRIBED, [self.item(value.descriptor), self.item(value.value)])
-        name = TYPES[kind]
-        content = self.content(name, value)
-        tag = _TAGS.get(name)
-        if name == "double" and type(content) is bytes:
-            tag = DOUBLE
-        return content if tag is None else self.tag(tag, content)
 
-    def content(self, name: str, value: Any) -> Any:
-        """Return what follows the tag of a type."""
-        if name == "list":
-            return list(map(self.item, value))
-        if name == "map":
-            pairs = value.pairs if type(value) is AmqpMap else value.items()
-            return list(map(self.item, itertools.chain.from_iterable(pairs)))
-        if name == "array":
-            head: list[Any] = [value.code]
-            if value.descriptors:
-                head.insert(0, list(map(self.item, value.descriptors)))
-            return head + list(map(self.content, itertools.repeat(value.type), value.values))
-        if name in INTEGERS:
-            return int(value)
-        if name in ("float", "double"):
-            # CBOR's one NaN is the one without a payload.
-            octets = bits_of(value)
-            payload = math.isnan(value) and octets.rstrip(b"\x00") != _NAN[name]
-            return octets if payload else float(value)
-        if name in WIDTHS:
-            return bits_of(value)
-        if name == "char":
-            return ord(value)
-        if name == "symbol":
-            return str(value)
-        return value
+def _shortest(number: Any, form: int, octets: bytes) -> bytes:
+    """Return the shortest item that holds a number, of the form of its bytes at most."""
+    for i in range(form):
+        try:
+            short: bytes = _FORMS[i].pack(number)
+        except OverflowError:
+            continue
+        if _FORMS[i].unpack(short)[0] == number:
+            return _HEADS[i] + short
+    return _HEADS[form] + octets
+
+
+# Reading.
 
 
 def from_cbor(data: bytes | bytearray | memoryview) -> Any:
@@ -211,181 +435,520 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     """
     cbor2 = _cbor2()
     octets = bytes(data)
-    quick = octets_of_cbor(octets)
-    if quick is not None:
-        made, message_format = quick
-        try:
-            if message_format is None:
-                return decode_value(made, limits=UNLIMITED)
-            return Message.decode(made, limits=UNLIMITED, message_format=message_format)
-        except DecodeError:
-            pass  # what is wrong is said below, with its place in the CBOR
-    check(octets)
     try:
         try:
-            decoder = cbor2.CBORDecoder(io.BytesIO(octets), max_depth=MAX_DEPTH)
-        except TypeError:  # before cbor2 6, where the interpreter's stack is the bound
-            decoder = cbor2.CBORDecoder(io.BytesIO(octets))
-        made = decoder.decode()
-        reader = _CborReader(cbor2.CBORTag)
-        if type(made) is cbor2.CBORTag and made.tag == MESSAGE:
-            return reader.message(made.value)
-        value = reader.item(made)
-        try:
-            return decode_value(encode_value(value), limits=UNLIMITED)
-        except EncodeError as error:
-            raise NotationError(error.reason) from None
-    except (cbor2.CBORError, UnicodeDecodeError) as error:
-        raise NotationError(f"the bytes are not CBOR: {error}") from None
+            made, message_format = bytes_of_cbor(octets, False)
+        except (ValueError, RecursionError):
+            check(octets)
+            try:
+                _decoded(octets)
+            except (cbor2.CBORError, UnicodeDecodeError) as error:
+                raise NotationError(f"the bytes are not CBOR: {error}") from None
+            made, message_format = bytes_of_cbor(octets, True)
+        else:
+            try:
+                if message_format is None:
+                    return decode_value(made, limits=UNLIMITED)
+                return Message.decode(made, limits=UNLIMITED, message_format=message_format)
+            except DecodeError:
+                made, message_format = bytes_of_cbor(octets, True)
     except RecursionError:
         raise NotationError(TOO_DEEP) from None
+    if message_format is None:
+        return decode_value(made, limits=UNLIMITED)
+    return message_of(made, message_format=message_format)
 
 
-class _CborReader(Reader):
-    """Makes AMQP values of what cbor2 returns; two frames of Python for each level of nesting."""
+def _decoded(octets: bytes) -> Any:
+    """Return what cbor2 makes of an item."""
+    cbor2 = _cbor2()
+    stream = io.BytesIO(octets)
+    try:
+        decoder = cbor2.CBORDecoder(stream, max_depth=MAX_DEPTH)
+    except TypeError:  # before cbor2 6, where the interpreter's stack is the bound
+        decoder = cbor2.CBORDecoder(stream)
+    return decoder.decode()
 
-    def __init__(self, tag: Any) -> None:
-        super().__init__()
-        self.tag = tag
 
-    def wrong(self, wanted: str, found: Any, *steps: Step) -> NotationError:
-        if type(found) is self.tag:
-            return self.fault(f"expected {wanted}, not tag {found.tag}", *steps)
-        return super().wrong(wanted, found, *steps)
+def bytes_of_cbor(data: bytes, careful: bool) -> Any:
+    """Return the bytes of the message or value that CBOR holds.
 
-    def message(self, content: Any) -> Message:
-        if not isinstance(content, _ARRAYS) or not content:
-            raise self.wrong("an array of the message-format and the sections", content)
-        message_format = content[0]
-        if type(message_format) is not int or not 0 <= message_format < 2**32:
-            raise self.wrong("a message-format, 0 to 2^32 - 1", message_format, 0)
-        octets = []
-        for index, section in enumerate(content[1:], 1):
-            self.path = [index]
-            if isinstance(section, _ARRAYS) and len(section) == 1 and type(section[0]) is bytes:
-                octets.append(section[0])
-                continue
-            if not isinstance(section, _ARRAYS) or len(section) != 2:
-                raise self.wrong("a section: an array of its code and its value", section)
-            code = section[0]
-            if code is not None and (type(code) is not int or code not in _BY_CODE):
-                raise self.wrong("a section's code, 112 to 120, or null", code, 0)
-            self.path.append(1)
-            value = self.item(section[1])
-            try:
-                octets.append(written(None if code is None else _BY_CODE[code], value))
-            except EncodeError as error:
-                raise self.fault(error.reason) from None
-        return message_of(b"".join(octets), message_format=message_format)
+    What is not of this form raises any ValueError; from a careful reader, which takes longer and
+    wants to have been told that this is CBOR, it says what it is, and so do keys that stand twice.
 
-    def item(self, item: Any) -> Any:
-        """Read an item with its tag, or without one."""
-        kind = type(item)
-        if kind is self.tag:
-            if item.tag == DECIMAL:
-                width = len(item.value) if isinstance(item.value, bytes) else 0
-                if width not in _DECIMALS:
-                    raise self.wrong("a byte string of 4, 8 or 16 bytes", item.value)
-                return of_bits(_DECIMALS[width], item.value)
-            name = _BY_TAG.get(item.tag)
-            if name is None:
-                raise self.wrong("a value", item)
-            return self.content(name, item.value)
-        if kind is uuid.UUID:
-            return item
-        if kind not in _UNTAGGED:
-            raise self.wrong("a value", item)
-        return self.content(_UNTAGGED[kind], item)
+    Returns:
+        The bytes, and the message-format of a message, None of a value.
+    """
+    reader = CborReader.__new__(CborReader)
+    reader.begin(data, 0, UNLIMITED)
+    reader.out = ValueWriter.__new__(ValueWriter)
+    reader.careful = careful
+    reader.late = None
+    message_format = None
+    if reader.head() == MAJOR_TAG and reader.argument == _MESSAGE:
+        message_format = reader.message()
+    else:
+        reader.pos = 0
+        reader.whole("")
+    if reader.pos != len(data):
+        raise ValueError
+    return reader.out.finish(), message_format
 
-    def content(self, name: str, content: Any) -> Any:
-        """Make a value of a type from what follows its tag."""
-        if name not in _COMPOUND:
-            return self.scalar(name, content)
-        if not isinstance(content, _ARRAYS):
-            raise self.wrong(f"an array, for a {name}", content)
-        made = []
-        if name != "array":
-            for index, item in enumerate(content):
-                self.path.append(index)
-                made.append(self.item(item))
-                self.path.pop()
-            if name == "list":
-                return made
-            if name == "map" and len(made) % 2 == 0:
-                return AmqpMap(zip(made[::2], made[1::2], strict=True))
-            if name == "described" and len(made) == 2:
-                return Described(*made)
-            raise self.wrong(_COMPOUND[name], content)
-        described = bool(content) and isinstance(content[0], _ARRAYS)
-        code = content[described] if len(content) > described else None
-        if type(code) is not int or code not in FORMAT_CODES:
-            raise self.wrong(_COMPOUND[name], content)
-        descriptors = []
-        for index, item in enumerate(content[0] if described else ()):
-            self.path += (0, index)
-            descriptors.append(self.item(item))
-            del self.path[-2:]
-        name = FORMAT_CODES[code].type
-        for index, item in enumerate(content[described + 1 :], described + 1):
-            self.path.append(index)
-            made.append(self.content(name, item))
-            self.path.pop()
-        return Array(code, made, descriptors=descriptors)
 
-    def scalar(self, name: str, content: Any) -> Any:
-        kind = type(content)
+class CborReader(ValueReader):
+    """Reads items of CBOR, and writes the values that they are to `out`.
+
+    What cannot be encoded, such as a key that stands twice, is a fault only where there is no
+    other: it is kept until all of a section is read.
+    """
+
+    out: Any
+    """A `ValueWriter`."""
+    argument: int
+    """The number in the head that was read last."""
+    careful: bool
+    """Whether to say what is wrong, and to compare the keys of maps."""
+    late: Any
+    """What cannot be encoded, or None."""
+
+    def head(self) -> int:
+        """Read the head of an item; set `argument` and return the major type."""
+        pos = self.take(1)
+        first = self.buf[pos]
+        detail = first & DETAIL
+        if detail < ONE_BYTE:
+            self.argument = detail
+        elif detail == ONE_BYTE:
+            self.argument = self.buf[self.take(1)]
+        elif detail == TWO_BYTES:
+            pos = self.take(2)
+            self.argument = self.buf[pos] << 8 | self.buf[pos + 1]
+        elif detail == FOUR_BYTES:
+            self.argument = self.u32(self.take(4))
+        elif detail == EIGHT_BYTES:
+            pos = self.take(8)
+            high = self.u32(pos)
+            low = self.u32(pos + 4)
+            self.argument = high * _WORD + low
+        else:
+            raise ValueError
+        return first & MAJOR
+
+    def wrong(self, wanted: str, pos: int) -> ValueError:
+        """Make the error of the item that begins here."""
+        if not self.careful:
+            return ValueError()
+        found = _decoded(self.buf[pos:])
+        text = f"tag {found.tag}" if type(found) is _cbor2().CBORTag else shown(found)
+        return NotationError(f"expected {wanted}, not {text}")
+
+    def whole(self, step: str) -> None:
+        """Read one item, to which this step leads, and say what cannot be encoded of it."""
+        try:
+            self.item()
+        except EncodeError as error:
+            raise NotationError(error.reason, f"${step}") from None
+        except NotationError as error:
+            raise error.within(step) from None
+        if self.late is not None:
+            raise NotationError(self.late, f"${step}")
+
+    def item(self) -> None:
+        """Read one item with its tag, or without one."""
+        pos = self.pos
+        major = self.head()
+        if major == MAJOR_TEXT:
+            self.text(0xA1)
+        elif major in {MAJOR_UNSIGNED, MAJOR_NEGATIVE}:
+            self.integer(KIND_LONG, pos, major)
+        elif major == MAJOR_BYTES:
+            self.text(0xA0)
+        elif major == MAJOR_ARRAY:
+            self.compound(KIND_LIST, pos)
+        elif major == MAJOR_TAG:
+            self.tagged(pos)
+        elif major == MAJOR_SIMPLE:
+            first = self.buf[pos]
+            if first == ITEM_NULL:
+                self.out.octet(0x40)
+            elif first in {ITEM_FALSE, ITEM_TRUE}:
+                self.content(KIND_BOOLEAN, pos, major)
+            else:
+                self.content(KIND_DOUBLE, pos, major)
+        else:
+            raise ValueError
+
+    def tagged(self, start: int) -> None:
+        """Read what a tag, whose head was read, tells the type of."""
+        tag = self.argument
+        pos = self.pos
+        major = self.head()
+        if _FIRST_TAG <= tag <= _LAST_INTEGER:
+            self.integer(_KINDS[tag - _FIRST_TAG], pos, major)
+        elif tag == _SYMBOL and major == MAJOR_TEXT:
+            if not self.text(0xA3):
+                raise self.unfit(KIND_SYMBOL, pos)
+        elif _MAP <= tag <= _DESCRIBED and major == MAJOR_ARRAY:
+            # Not by way of `content`: few calls for each level of nesting.
+            self.compound(_KINDS[tag - _FIRST_TAG], pos)
+        elif tag == _UUID:
+            self.content(KIND_UUID, pos, major)
+        elif tag == _DECIMAL:
+            code = _DECIMALS.get(self.argument, 0) if major == MAJOR_BYTES else 0
+            if code == 0:
+                raise self.wrong("a byte string of 4, 8 or 16 bytes", pos)
+            self.bits(code)
+        elif _FIRST_TAG <= tag < _MESSAGE:
+            self.content(_KINDS[tag - _FIRST_TAG], pos, major)
+        else:
+            raise self.wrong("a value", start)
+
+    def content(self, kind: int, pos: int, major: int) -> None:
+        """Read a value of this kind after its tag; its own head was read, and stands here."""
+        if kind == KIND_STRING and major == MAJOR_TEXT:
+            self.text(0xA1)
+        elif KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
+            self.integer(kind, pos, major)
+        elif kind == KIND_SYMBOL and major == MAJOR_TEXT:
+            if not self.text(0xA3):
+                raise self.unfit(kind, pos)
+        elif kind == KIND_BINARY and major == MAJOR_BYTES:
+            self.text(0xA0)
+        elif kind in {KIND_LIST, KIND_MAP, KIND_DESCRIBED, KIND_ARRAY} and major == MAJOR_ARRAY:
+            self.compound(kind, pos)
+        elif kind in {KIND_FLOAT, KIND_DOUBLE} and major == MAJOR_SIMPLE:
+            self.real(kind, pos)
+        elif kind in _CODES and major == MAJOR_BYTES and self.argument == _WIDTHS[kind]:
+            self.bits(_CODES[kind])
+        elif kind == KIND_BOOLEAN and self.buf[pos] in {ITEM_FALSE, ITEM_TRUE}:
+            self.out.octet(0x41 if self.buf[pos] == ITEM_TRUE else 0x42)
+        elif kind == KIND_NULL and self.buf[pos] == ITEM_NULL:
+            self.out.octet(0x40)
+        elif kind == KIND_CHAR and major == MAJOR_UNSIGNED:
+            number = self.argument
+            if number > 0x10FFFF or number >> 11 == 0x1B:
+                raise self.unfit(kind, pos)
+            self.out.number(0x73, 4, number)
+        else:
+            raise self.unfit(kind, pos)
+
+    def unfit(self, kind: int, pos: int) -> ValueError:
+        """Make the error of an item that is not of this kind."""
+        name = TYPE_NAMES[kind]
+        wanted = f"a {name}"
         if name in INTEGERS or name == "long":
-            low, high, cls = integer_range(name)
-            if kind is not int or not low <= content <= high:
-                raise self.wrong(f"an integer from {low} to {high}, for {name}", content)
-            return cls(content)
-        if name in ("float", "double"):
-            return self.real(name, content)
-        if name == "char":
-            if kind is not int or not 0 <= content <= 0x10FFFF or content >> 11 == 0x1B:
-                raise self.wrong("a Unicode code point that is not a surrogate", content)
-            return Char(chr(content))
-        if name == "symbol":
-            if kind is not str or not content.isascii():
-                raise self.wrong("a text string in ASCII, for a symbol", content)
-            return Symbol(content)
-        if name in WIDTHS:
-            if kind is not bytes or len(content) != WIDTHS[name]:
-                raise self.wrong(f"a byte string of {WIDTHS[name]} bytes, for {name}", content)
-            return of_bits(name, content)
-        if kind is not _PLAIN[name]:
-            raise self.wrong(f"a {name}", content)
-        return content
+            low, high, _ = integer_range(name)
+            wanted = f"an integer from {low} to {high}, for {name}"
+        elif kind in {KIND_FLOAT, KIND_DOUBLE}:
+            wanted = f"a number or a byte string of {_WIDTHS[kind]} bytes, for {name}"
+        elif kind == KIND_CHAR:
+            wanted = "a Unicode code point that is not a surrogate"
+        elif kind == KIND_SYMBOL:
+            wanted = "a text string in ASCII, for a symbol"
+        elif name in WIDTHS:
+            wanted = f"a byte string of {_WIDTHS[kind]} bytes, for {name}"
+        elif kind in {KIND_LIST, KIND_MAP, KIND_DESCRIBED, KIND_ARRAY}:
+            wanted = f"an array, for a {name}"
+        return self.wrong(wanted, pos)
 
-    def real(self, name: str, content: Any) -> Any:
-        if isinstance(content, float):
-            if name == "double":
-                return content
-            if math.isnan(content):
-                return Float.from_bits(0x7FC00000)
+    def span_of_string(self) -> int:
+        """Pass over the bytes of a string; return where they begin."""
+        if self.argument > self.end - self.pos:
+            raise ValueError
+        return self.take(self.argument)
+
+    def text(self, code: int) -> bool:
+        """Write a binary, string or symbol by the code of its short form; False if not ASCII."""
+        pos = self.span_of_string()
+        size = self.pos - pos
+        if code != 0xA0:
+            octets = self.buf[pos : self.pos]
+            if not octets.isascii():
+                if code == 0xA3:
+                    return False
+                octets.decode("utf-8")
+        if size < 256:
+            self.out.pair(code, size)
+        elif size < _WORD:
+            self.out.number(code + 0x10, 4, size)
+        else:
+            raise ValueError
+        self.out.copy(self.buf, pos, self.pos)
+        return True
+
+    def bits(self, code: int) -> None:
+        """Write the bytes of a string after a format code."""
+        self.out.octet(code)
+        pos = self.span_of_string()
+        self.out.copy(self.buf, pos, self.pos)
+
+    def integer(self, kind: int, pos: int, major: int) -> None:
+        """Write an integer of this kind."""
+        try:
+            if major == MAJOR_UNSIGNED:
+                self.out.integer(kind, self.argument)
+            elif major == MAJOR_NEGATIVE and self.argument <= _INT64_MAX:
+                number = self.argument
+                self.out.integer(kind, -1 - number)
+            else:
+                raise self.unfit(kind, pos)
+        except EncodeError:
+            raise self.unfit(kind, pos) from None
+
+    def real(self, kind: int, pos: int) -> None:
+        """Write a float or a double from a floating-point number, whose head was here."""
+        first = self.buf[pos]
+        if first == ITEM_DOUBLE:
+            number = self.f64(pos + 1)
+        elif first == ITEM_SINGLE:
+            number = float(_SINGLE.unpack_from(self.buf, pos + 1)[0])
+        elif first == ITEM_HALF:
+            number = float(_HALF.unpack_from(self.buf, pos + 1)[0])
+        else:
+            raise self.unfit(kind, pos)
+        if kind == KIND_FLOAT:
+            octets = _SINGLE_NAN
+            if not math.isnan(number):
+                try:
+                    octets = _SINGLE.pack(number)
+                except OverflowError:
+                    octets = b""
+                if not octets or _SINGLE.unpack(octets)[0] != number:
+                    raise self.wrong("a number that 32 bits hold exactly", pos)
+            self.out.octet(0x72)
+            self.out.add(octets)
+        elif not math.isnan(number):
+            self.out.double(number)
+        elif first == ITEM_HALF and self.argument == _HALF_NAN:
+            self.out.add(_DOUBLE_NAN)
+        else:
+            # Other forms of a NaN have the bits that cbor2 gives them.
+            self.out.octet(0x82)
+            self.out.add(_REAL.pack(_decoded(self.buf[pos:])))
+
+    def compound(self, kind: int, pos: int) -> None:
+        """Write what holds other values, an array whose head was read."""
+        if self.argument > self.end - self.pos:
+            raise ValueError
+        count = self.argument
+        out = self.out
+        mark = 0
+        if kind == KIND_ARRAY:
+            self.array(pos, count)
+            count = 0
+        elif kind == KIND_DESCRIBED:
+            out.enter()
+            out.octet(0)
+        elif kind == KIND_MAP or count:
+            mark = out.open()
+        else:
+            out.octet(0x45)
+        compared = self.careful and kind == KIND_MAP and count > 2
+        keys: Any = set() if compared else None
+        i = 0
+        try:
+            while i < count:
+                if compared and not i & 1:
+                    self.key(keys)
+                else:
+                    self.item()
+                i += 1
+        except NotationError as error:
+            raise error.within(f"[{i}]") from None
+        if kind == KIND_DESCRIBED:
+            if count != 2:
+                raise self.wrong("an array of a descriptor and a value", pos)
+            out.depth -= 1
+        elif kind == KIND_MAP:
+            if count & 1:
+                raise self.wrong("an array of keys and values in turn", pos)
+            out.close(mark, 0xC1, count)
+        elif count:
+            out.close(mark, 0xC0, count)
+
+    def key(self, seen: Any) -> None:
+        """Read a key of a map, and compare it with those before."""
+        out = self.out
+        self.out = out.inner()
+        self.item()
+        octets = self.out.finish()
+        self.out = out
+        if octets in seen and self.late is None:
+            self.late = f"duplicate map key {shown_value(octets)}"
+        seen.add(octets)
+        out.add(octets)
+
+    def array(self, pos: int, count: int) -> None:
+        """Write an array: descriptors of its elements, if any, their format code, and these."""
+        out = self.out
+        first = self.pos
+        major = self.head() if count else MAJOR_SIMPLE
+        described = 1 if major == MAJOR_ARRAY else 0
+        descriptors = 0
+        if described:
+            descriptors = self.argument
+            self.pos = first
+            self.pass_item()
+            major = self.head() if count > 1 else MAJOR_SIMPLE
+        if major != MAJOR_UNSIGNED or self.argument > 255 or KIND_OF[self.argument] == 0:
+            raise self.wrong("an array that begins with a format code of Part 1, 1.6", pos)
+        code = self.argument
+        kind = KIND_OF[code]
+        start = self.pos
+        mark = out.open()
+        i = 0
+        if described:
+            self.pos = first
+            self.head()
             try:
-                made = Float(content)
-            except OverflowError:
-                made = Float(math.inf)
-            if made == content:
-                return made
-            raise self.wrong("a number that 32 bits hold exactly", content)
-        width = WIDTHS[name]
-        if not isinstance(content, bytes) or len(content) != width:
-            raise self.wrong(f"a number or a byte string of {width} bytes, for {name}", content)
-        return of_bits(name, content)
+                while i < descriptors:
+                    out.octet(0)
+                    self.item()
+                    i += 1
+            except NotationError as error:
+                raise error.within(f"[0][{i}]") from None
+        self.pos = start
+        out.octet(code)
+        i = 1 + described
+        try:
+            while i < count:
+                pos = self.pos
+                major = self.head()
+                self.out = out.inner()
+                self.content(kind, pos, major)
+                octets = self.out.finish()
+                self.out = out
+                if not out.element(code, octets) and self.late is None:
+                    self.late = misfit(octets, code)
+                i += 1
+        except NotationError as error:
+            raise error.within(f"[{i}]") from None
+        out.close(mark, 0xE0, count - 1 - described)
+
+    def pass_item(self) -> None:
+        """Pass over one item, whatever it holds."""
+        left = 1
+        while left:
+            left -= 1
+            major = self.head()
+            if major in {MAJOR_BYTES, MAJOR_TEXT}:
+                self.span_of_string()
+            elif major == MAJOR_TAG:
+                left += 1
+            elif major == MAJOR_ARRAY:
+                if self.argument > self.end - self.pos:
+                    raise ValueError
+                left += self.argument
+
+    def message(self) -> int:
+        """Write the sections of a message, whose tag was read; return its message-format."""
+        start = self.pos
+        if self.head() != MAJOR_ARRAY or self.argument == 0:
+            raise self.wrong("an array of the message-format and the sections", start)
+        count = self.argument
+        start = self.pos
+        try:
+            if self.head() != MAJOR_UNSIGNED or self.argument >= _WORD:
+                raise self.wrong("a message-format, 0 to 2^32 - 1", start)
+            message_format = self.argument
+        except NotationError as error:
+            raise error.within("[0]") from None
+        i = 1
+        try:
+            while i < count:
+                self.section()
+                i += 1
+        except NotationError as error:
+            raise error.within(f"[{i}]") from None
+        return message_format
+
+    def section(self) -> None:
+        """Write a section."""
+        start = self.pos
+        major = self.head()
+        count = self.argument if major == MAJOR_ARRAY else 0
+        if count == 1 and self.head() == MAJOR_BYTES:
+            pos = self.span_of_string()
+            self.out.copy(self.buf, pos, self.pos)
+        elif count == 2:
+            self.section_code()
+            self.whole("[1]")
+        else:
+            raise self.wrong("a section: an array of its code and its value", start)
+
+    def section_code(self) -> None:
+        """Write the descriptor of a section; none for null, which a whole value follows."""
+        pos = self.pos
+        if self.head() == MAJOR_UNSIGNED and _FIRST <= self.argument <= _LAST:
+            self.out.add(_SECTIONS[self.argument - _FIRST])
+        elif self.buf[pos] != ITEM_NULL:
+            error: Any = self.wrong("a section's code, 112 to 120, or null", pos)
+            raise error.within("[0]") if self.careful else error
 
 
-_BY_TAG = {tag: name for name, tag in _TAGS.items()} | {DOUBLE: "double", DESCRIBED: "described"}
-_UNTAGGED: dict[type, str] = {
-    cls: name for cls, name in TYPES.items() if name not in _TAGS and name != "described"
-}
-_UNTAGGED[tuple] = "list"
-_ARRAYS = (list, tuple)  # inside of a tag, cbor2 may give tuples
-_COMPOUND = {
-    "list": "an array",
-    "map": "an array of keys and values in turn",
-    "described": "an array of a descriptor and a value",
-    "array": "an array that begins with a format code of Part 1, 1.6",
-}
-_PLAIN: dict[str, type] = {"null": type(None), "boolean": bool, "binary": bytes, "string": str}
+def check(data: bytes) -> None:
+    """Check that the bytes are one well-formed item that this form can hold.
+
+    Leaves to cbor2, which says what is wrong in texts, only what it makes plain values of: shared
+    references, regular expressions and the other things that tags can ask for never reach it.
+
+    Raises:
+        NotationError: they are not.
+    """
+    end = len(data)
+    pos = start = 0
+    left = 1  # items still to come in this one
+    outer: list[int] = []  # and in those around it
+    while True:
+        if left == 0:
+            if not outer:
+                break
+            left = outer.pop()
+            continue
+        left -= 1
+        start = pos
+        if pos >= end:
+            raise _malformed(start, "the input ends in the middle of an item")
+        major = data[pos] & MAJOR
+        detail = data[pos] & DETAIL
+        pos += 1
+        number = detail
+        if detail >= ONE_BYTE:
+            if detail == INDEFINITE:
+                raise _malformed(start, "indefinite lengths are not part of this form")
+            if detail > EIGHT_BYTES:
+                raise _malformed(start, f"no item begins with 0x{data[start]:02X}")
+            width = 1 << (detail - ONE_BYTE)
+            if width > end - pos:
+                raise _malformed(start, "the input ends in the middle of an item")
+            number = 0
+            for i in range(width):
+                number = number << 8 | data[pos + i]
+            pos += width
+        if major in {MAJOR_UNSIGNED, MAJOR_NEGATIVE}:
+            continue
+        if major in {MAJOR_BYTES, MAJOR_TEXT}:
+            if number > end - pos:
+                raise _malformed(start, f"a string of {number} bytes does not fit the input")
+            pos += number
+        elif major in {MAJOR_ARRAY, MAJOR_TAG}:
+            if major == MAJOR_TAG and number != _UUID and not _FIRST_TAG <= number <= _MESSAGE:
+                raise _malformed(start, f"tag {number} is not part of this form")
+            if major == MAJOR_ARRAY and number > end - pos:
+                raise _malformed(start, f"an array of {number} items does not fit the input")
+            if len(outer) >= _MAX_DEPTH:
+                raise _malformed(start, "items are nested too deeply")
+            outer.append(left)
+            left = 1 if major == MAJOR_TAG else number
+        elif major == MAJOR_MAP:
+            raise _malformed(
+                start, f"a CBOR map is not part of this form: AMQP maps have tag {_MAP}"
+            )
+        elif data[start] not in _SIMPLE:
+            raise _malformed(start, f"simple value {number} is not part of this form")
+    if pos != end:
+        raise _malformed(pos, f"{end - pos} bytes follow the item")
+
+
+def _malformed(at: int, reason: str) -> NotationError:
+    return NotationError(f"at byte {at}: {reason}")
