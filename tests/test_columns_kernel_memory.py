@@ -44,7 +44,7 @@ def a_layout() -> Any:
     """A layout with one column, which no section fills."""
     scan = pytest.importorskip("amqp10msg.columns._kernel.scan")
     schema = pa.schema({"a": pa.string()})
-    return scan.Layout(
+    return scan.ColumnPlan(
         needs=[False] * 9,
         fields={},
         maps={},

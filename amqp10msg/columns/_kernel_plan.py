@@ -50,7 +50,7 @@ def scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch
         ValueError: the array is not valid.
     """
     valid, offsets, data = array.buffers()
-    batch, odd = _layout_of(plan).read(
+    batch, odd = _column_plan(plan).read(
         *_place_of(data),
         *_place_of(offsets),
         8 if pa.types.is_large_binary(array.type) else 4,
@@ -74,9 +74,9 @@ def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
     return (buffer.address, buffer.size) if buffer else (0, 0)
 
 
-# A stream of batches is read with one projection. 64 layouts of some kilobytes each are kept.
+# A stream of batches is read with one projection. 64 plans of some kilobytes each are kept.
 @lru_cache(maxsize=64)
-def _layout_of(plan: Plan) -> scan.Layout:
+def _column_plan(plan: Plan) -> scan.ColumnPlan:
     schema = pa.schema([field for field in plan.schema if field != WIRE])
     kinds: list[int] = []
     place: dict[str, int] = {}
@@ -101,7 +101,7 @@ def _layout_of(plan: Plan) -> scan.Layout:
         way = _FIELDS[field.requires if field.type == "*" else field.type]
         return way, place.get(field.name, -1), second, field.default
 
-    return scan.Layout(
+    return scan.ColumnPlan(
         needs=[index in plan.needs for index in range(len(KINDS))],
         fields={
             _INDEXES[name]: [read_as(field) for field in rows(cls)]

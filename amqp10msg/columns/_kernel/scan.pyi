@@ -24,7 +24,7 @@ STRING_FIELD: int
 SYMBOL_FIELD: int
 IDENTIFIER_FIELD: int
 
-class Layout:
+class ColumnPlan:
     def __init__(
         self,
         *,

@@ -245,7 +245,7 @@ cdef void begin_rows(Column* column, int kind) noexcept:
     column.written = -1
 
 
-cdef class Layout:
+cdef class ColumnPlan:
     """What a projection asks of the kernel; reads as many arrays as there are.
 
     Args:
@@ -394,7 +394,7 @@ cdef class Layout:
             b.map_sections[i].variant = column_at(b, b.map_sections[i].variant_index)
         for i, (section, key) in enumerate(self.picks):
             b.picks[i].section = section
-            # The layout keeps the key.
+            # The plan keeps the key.
             b.picks[i].key = <cursor> <char*> key
             b.picks[i].n = len(key)
             set_kinds(&b.picks[i].values)
