@@ -74,7 +74,7 @@ class OddTrue(int):
     """A boolean field (letter ``t``) whose byte is neither 0 nor 1; equal to True.
 
     Attributes:
-        byte: 2 to 255, as it came.
+        octet: the byte, 2 to 255, as it came.
     """
 
     octet: int
