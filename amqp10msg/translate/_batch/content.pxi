@@ -1,0 +1,418 @@
+# A message of 0-9-1 as it is read, and the rules of a profile in C: what the engine works on.
+
+cdef enum:
+    # What a check says of a value that 1.0 has no counterpart of.
+    LACKING = 2
+    # More elements of arrays and tables make a row odd.
+    MOST_ITEMS = 4096
+    # What RabbitMQ takes for text has at most so many bytes.
+    LONGEST_TEXT = 4096
+    # A scratch buffer of more bytes is given back.
+    MOST_KEPT = 1 << 20
+
+# How a property is read: `Form` in Python.
+cdef enum:
+    TEXT_FORM
+    ID_FORM
+    BROKER_ID_FORM
+    KNOWN_FORM
+    SYMBOL_FORM
+    MODE_FORM
+    PRIORITY_FORM
+    NUMBER_FORM
+    DIGITS_FORM
+    SECONDS_FORM
+    MOMENT_FORM
+    USER_FORM
+    ADDRESS_FORM
+
+# Where a header goes.
+cdef enum:
+    UNPLACED
+    LEFT_OUT
+    ANNOTATION
+    APPLICATION
+    SAVED_SECTION
+
+# What a loss says stands there after: nothing, the same, or what is said beside it.
+cdef enum:
+    NOTHING_AFTER
+    SAME_AFTER
+    ONE_AFTER
+    BINARY_AFTER
+
+# What a loss is about: a property by its number, a header from its own number on, or this.
+cdef enum:
+    REDELIVERED = PROPERTIES
+    FIRST_HEADER = PROPERTIES + 1
+
+# The losses, in the order of Python's `TO_AMQP10_LOSSES`.
+cdef enum:
+    LOSS_REDELIVERED
+    LOSS_FACT
+    LOSS_UNPLACED
+    LOSS_NO_TEXT
+    LOSS_ROUTES
+    LOSS_HIDDEN_ROUTES
+    LOSS_NESTED
+    LOSS_HEADER
+    LOSS_TYPE
+    LOSS_APP_ID
+    LOSS_CLUSTER_ID
+    LOSS_LEFT_OUT
+    LOSS_MOMENT
+    LOSS_USER
+    LOSSES
+
+cdef struct LossRule:
+    const char* action
+    const char* reason
+    bint recoverable
+
+# What becomes of a property: the section that has the field, 0 for none, the place of the field in
+# it and the constructor of a text there; or the key of an annotation, and the one number that it
+# holds, -1 for all.
+cdef struct PropertyRule:
+    int form, section, place, code, only
+    const char* name
+    const char* key
+
+cdef struct PropertyLoss:
+    int index, loss, after
+
+cdef struct Rules:
+    PropertyRule[PROPERTIES] rows
+    PropertyLoss[PROPERTIES] losses
+    int loss_count, delivery_count
+    bint is_lossless, is_plugin, is_stream
+    bint own_first, trims, any_user
+    const char* address
+
+# A header, and where it goes; of the residual, the encoded value that it had in 1.0.
+cdef struct Field:
+    cursor start, stop, name
+    Py_ssize_t size
+    int letter, place
+    Value value
+    Span kept
+
+# A message of 0-9-1 as it was read. Of the residual: the encoded sections and values that it keeps.
+cdef struct Given:
+    bint[PROPERTIES] there
+    Value[PROPERTIES] given
+    bint[PROPERTIES] annotated  # a property in an annotation, though there is a field
+    Field[MOST] fields
+    Py_ssize_t count
+    Span exchange, routing_key, body, residual
+    bint redelivered, is_delivered, is_marked, has_offset, has_unplaced, is_empty
+    Span[3] saved
+    bint has_saved
+    Span header, annotations, properties, application
+    bint[FIELDS] keeps
+    Span[FIELDS] kept
+
+
+cdef int width_of(int letter) noexcept nogil:
+    """Return how many bytes a field has, -4 for those with a size in front, -1 for no letter."""
+    if letter == c"S" or letter == c"x" or letter == c"A" or letter == c"F":
+        return -4
+    if letter == c"I" or letter == c"i" or letter == c"f":
+        return 4
+    if letter == c"l" or letter == c"d" or letter == c"T" or letter == c"L":
+        return 8
+    if letter == c"t" or letter == c"b" or letter == c"B":
+        return 1
+    if letter == c"s" or letter == c"u" or letter == c"U":
+        return 2
+    if letter == c"D":
+        return 5
+    return 0 if letter == c"V" else -1
+
+
+cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept nogil:
+    """Read the content of a field and pass over it; odd where it is cut off."""
+    cdef cursor p = place[0]
+    cdef int width = width_of(letter)
+    v.start = v.at = p
+    v.number = 0
+    if width == -4:
+        if stop - p < 4:
+            return ODD
+        v.n = <Py_ssize_t> unsigned_at(p, 4)
+        v.at = p + 4
+        if v.n > stop - v.at:
+            return ODD
+        place[0] = v.at + v.n
+        return GOOD
+    if width < 0 or width > stop - p:
+        return ODD
+    v.n = width
+    place[0] = p + width
+    v.number = <int64_t> unsigned_at(p, width)
+    if letter == c"I":
+        v.number = <int32_t> <uint32_t> v.number
+    elif letter == c"s" or letter == c"U":
+        v.number = <int16_t> <uint16_t> v.number
+    elif letter == c"b":
+        v.number = <int8_t> <uint8_t> v.number
+    return GOOD
+
+
+cdef inline bint is_number_field(int letter, int64_t bits) noexcept nogil:
+    """Whether the bits of a float or double field are a number."""
+    return is_finite(DOUBLE if letter == c"d" else FLOAT, <uint64_t> bits)
+
+
+cdef inline bint is_broker_text(cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether RabbitMQ takes a long string for text."""
+    return n <= LONGEST_TEXT and not bytes_found(p, n) & NUL and is_utf8(p, n)
+
+
+cdef inline bint is_plain_ascii(cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether bytes are ASCII without NUL."""
+    return bytes_found(p, n) == 0
+
+
+cdef inline Py_ssize_t begin_compound(Out* o) except -1:
+    """Leave room for the head of a short list or map; return where it begins."""
+    reserve(o, 3)
+    o.size += 3
+    return o.size - 3
+
+
+cdef int end_compound(Out* o, Py_ssize_t start, int code, Py_ssize_t count) except -1:
+    """Write the head of a list or map, `code` being that of its short form."""
+    cdef Py_ssize_t size = o.size - start - 3
+    cdef uint8_t* head
+    if size < 255:
+        head = o.at + start
+        head[0] = <uint8_t> code
+        head[1] = <uint8_t> (size + 1)
+        head[2] = <uint8_t> count
+        return 0
+    reserve(o, 6)
+    memmove(o.at + start + 9, o.at + start + 3, <size_t> size)
+    o.size = start
+    octet(o, code + 0x10)
+    number(o, <uint64_t> size + 4, 4)
+    number(o, <uint64_t> count, 4)
+    o.size += size
+    return 0
+
+
+cdef int put_narrow(Out* o, int code, cursor p, Py_ssize_t n) except -1:
+    """Write a string or a binary as RabbitMQ 3.10 does, whose short form ends one byte earlier."""
+    if n != 255:
+        return put_variable(o, code, p, n)
+    octet(o, code + 0x10)
+    number(o, 255, 4)
+    return put(o, p, n)
+
+
+cdef const char* UPPER = b"0123456789ABCDEF"
+
+
+cdef int put_address(Out* o, const char* prefix, cursor p, Py_ssize_t n, bint quotes) except -1:
+    """Write the address of a queue, with percent signs for bytes that are reserved if asked for."""
+    cdef Py_ssize_t i
+    cdef int code
+    say(o, prefix)
+    for i in range(n):
+        code = p[i]
+        if not quotes or (
+            c"0" <= code <= c"9" or c"a" <= (code | 32) <= c"z"
+            or code == c"-" or code == c"." or code == c"_" or code == c"~"
+        ):
+            octet(o, code)
+        else:
+            octet(o, c"%")
+            octet(o, UPPER[code >> 4])
+            octet(o, UPPER[code & 15])
+    return 0
+
+
+cdef bint is_one_section(cursor p, Py_ssize_t n, int code) noexcept nogil:
+    """Whether bytes are nothing but one section."""
+    cdef cursor stop = p + n
+    cdef Span found
+    found.at = NULL
+    return skip_section(&p, stop, code, &found) == GOOD and found.at != NULL and p == stop
+
+
+cdef bytes bytes_of(text):
+    """Encode a text, lone surrogates as the bytes that they stand for."""
+    return b"" if text == "" else (<str?> text).encode("utf-8", "surrogateescape")
+
+
+cdef bint are_plain(tuple values, list entries) except -1:
+    """Whether properties and headers are of the types in which they are decoded."""
+    cdef Py_ssize_t i
+    for i in range(PROPERTIES):
+        value = values[i]
+        if value is None or i == HEADERS:
+            continue
+        if i == DELIVERY_MODE or i == PRIORITY or i == TIMESTAMP_AT:
+            if type(value) is not int:
+                return False
+        elif type(value) is not str:
+            return False
+    return are_plain_entries(entries, 3, 0)
+
+
+cdef bint are_plain_entries(list entries, Py_ssize_t size, int level) except -1:
+    """Whether the values of a table or an array are of the types in which they are decoded."""
+    cdef int letter
+    for entry in entries:
+        if type(entry) is not tuple or len(<tuple> entry) != size:
+            return False
+        value = (<tuple> entry)[size - 1]
+        text = (<tuple> entry)[size - 2]
+        if type(text) is not str or len(<str> text) != 1:
+            return False
+        if size == 3 and type((<tuple> entry)[0]) is not str:
+            return False
+        letter = ord(<str> text)
+        kind = type(value)
+        if letter == c"S":
+            if kind is not str:
+                return False
+        elif letter == c"t":
+            if kind is not bool:
+                return False
+        elif letter == c"d":
+            if kind is not float:
+                return False
+        elif letter == c"x":
+            if kind is not bytes:
+                return False
+        elif letter == c"f":
+            if kind is not Float:
+                return False
+        elif letter == c"D":
+            if kind is not ScaledDecimal:
+                return False
+        elif letter == c"V":
+            if value is not None:
+                return False
+        elif letter == c"F" or letter == c"A":
+            if kind is not (FieldTable if letter == c"F" else FieldArray):
+                return False
+            if level == MOST_LEVELS or type(value.entries) is not list:
+                return False
+            if not are_plain_entries(value.entries, 3 if letter == c"F" else 2, level + 1):
+                return False
+        elif kind is not int:
+            return False
+    return True
+
+
+cdef extern from "Python.h":
+    double PyFloat_Unpack4(const char* p, int little) except? -1.0
+    double PyFloat_Unpack8(const char* p, int little) except? -1.0
+    char* PyOS_double_to_string(
+        double value, char code, int precision, int flags, int* kind
+    ) except NULL
+    int Py_DTSF_ADD_DOT_0
+
+
+cdef int put_double(Out* o, int letter, Value* v) except -1:
+    """Write a float or double as Python's `repr` does."""
+    cdef double value
+    cdef char* made
+    if letter == c"d":
+        value = PyFloat_Unpack8(<const char*> v.at, 0)
+    else:
+        value = PyFloat_Unpack4(<const char*> v.at, 0)
+    made = PyOS_double_to_string(value, c"r", 0, Py_DTSF_ADD_DOT_0, NULL)
+    say(o, made)
+    PyMem_Free(made)
+    return 0
+
+
+cdef int read_kept_fields(Given* g, cursor* p, cursor stop) except -1:
+    """Read the fields of the properties that a residual keeps."""
+    cdef uint64_t count = 0, index = 0, n = 0, i
+    if cbor_read(p, stop, 5, &count) == ODD:
+        return ODD
+    for i in range(count):
+        if cbor_read(p, stop, 0, &index) == ODD or index >= FIELDS:
+            return ODD
+        if cbor_read(p, stop, 2, &n) == ODD:
+            return ODD
+        g.keeps[index] = True
+        g.kept[index].at = p[0] - <Py_ssize_t> n
+        g.kept[index].n = <Py_ssize_t> n
+    return GOOD
+
+
+cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
+    """Read the application properties that a residual keeps."""
+    cdef uint64_t count = 0, size = 0, n = 0, i
+    cdef cursor name
+    cdef Py_ssize_t k
+    if cbor_read(p, stop, 5, &count) == ODD:
+        return ODD
+    for i in range(count):
+        if cbor_read(p, stop, 3, &size) == ODD:
+            return ODD
+        name = p[0] - <Py_ssize_t> size
+        if cbor_read(p, stop, 2, &n) == ODD:
+            return ODD
+        for k in range(g.count):
+            if is_same(g.fields[k].name, g.fields[k].size, name, <Py_ssize_t> size):
+                g.fields[k].kept.at = p[0] - <Py_ssize_t> n
+                g.fields[k].kept.n = <Py_ssize_t> n
+    return GOOD
+
+
+cdef int read_residual(Given* g, Out* o) except -1:
+    """Read what the message kept of the 1.0 message that it was."""
+    cdef cursor p, stop
+    cdef uint64_t count = 0, key = 0, n = 0, i
+    cdef Span section
+    if g.has_unplaced:
+        return ODD
+    o.size = 0
+    if take_base64(o, g.residual.at, g.residual.n) == ODD or o.size < 3:
+        return ODD
+    p = o.at
+    stop = p + o.size
+    if p[0] != 0x83 or p[1] != 1:
+        return ODD
+    p += 2
+    if cbor_read(&p, stop, 5, &count) == ODD:
+        return ODD
+    for i in range(count):
+        if cbor_read(&p, stop, 0, &key) == ODD:
+            return ODD
+        if key == 2:  # in which order they stood: that of the headers, unless a broker sorted
+            if cbor_read(&p, stop, 4, &n) == ODD:
+                return ODD
+            while n:
+                n -= 1
+                if cbor_read(&p, stop, 0, &key) == ODD:
+                    return ODD
+        elif key == HEADER_CODE or (
+            MESSAGE_ANNOTATIONS_CODE <= key <= APPLICATION_PROPERTIES_CODE
+        ):
+            if cbor_read(&p, stop, 2, &n) == ODD:
+                return ODD
+            section.at = p - <Py_ssize_t> n
+            section.n = <Py_ssize_t> n
+            if key == HEADER_CODE:
+                g.header = section
+            elif key == MESSAGE_ANNOTATIONS_CODE:
+                g.annotations = section
+            elif key == PROPERTIES_CODE:
+                g.properties = section
+            else:
+                g.application = section
+        elif key == 0x173:
+            if read_kept_fields(g, &p, stop) == ODD:
+                return ODD
+        elif key == 0x174:
+            if read_kept_values(g, &p, stop) == ODD:
+                return ODD
+        else:
+            return ODD
+    return GOOD  # the checksum is compared with the rest, by the way back
