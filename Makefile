@@ -58,7 +58,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate soak pythons fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -86,11 +86,20 @@ test: setup  ## the tests, on the compiled kernel and on the pure one
 	fi; \
 	$(PY) -m tests.left_out $(LEFT_OUT); exit $$status
 
+# In one process and with few examples: for work in one room.
+room: setup  ## the tests of one room in short, such as make room R=translate
+	@test -d tests/$(or $(R),-) || { echo "make room R=... takes one of" $(notdir $(patsubst %/,%,$(wildcard tests/*/))) >&2; exit 2; }
+	HYPOTHESIS_PROFILE=short $(PY) -m pytest -q -p no:xdist -m 'not kills and not soak' tests/$(R) $(PYTEST_ARGS)
+
+quick: setup  ## in short, the tests that what is not committed touches, or what differs from BASE
+	HYPOTHESIS_PROFILE=short $(PYTEST) -q -m 'not kills and not soak' $(PYTEST_ARGS) \
+	  $$($(PY) tools/changed_tests.py $(BASE))
+
 check: setup  ## lint, format, types, layers, workflows and a documentation build without warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PY) -m pytest -q tests/test_layers.py
+	$(PY) -m pytest -q tests/project/test_layers.py
 	$(BIN)/zizmor --offline --quiet .github
 	$(SCHEMA)-workflows .github/workflows/*.yml
 	$(SCHEMA)-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))

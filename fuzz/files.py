@@ -211,7 +211,7 @@ def _tables() -> list[bytes]:
 
 
 def _avros() -> list[bytes]:
-    from tests.test_files_event_hubs import EVENT, written  # noqa: PLC0415
+    from tests.files.test_event_hubs import EVENT, written  # noqa: PLC0415
 
     return [written(*[EVENT] * 4), written(EVENT, codec="deflate")]
 

@@ -72,16 +72,21 @@ settings.register_profile("thorough", settings.get_profile("dev"), max_examples=
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.load_profile("pure" if PURE_PASS and PROFILE not in {"thorough", "short"} else PROFILE)
 
-#: The rooms above the kernel, by the first word behind ``test_`` in a file's name: their tests run
-#: once. Files elsewhere say so for themselves, with the marker ``once``.
-ROOMS_THAT_RUN_ONCE = {
-    *{"bench", "cli", "conformance", "docs", "files", "fresh", "fuzz", "jobs", "layers"},
-    *{"left", "net", "packaging", "serve", "spark", "systems", "testing", "typing"},
+#: The rooms above the kernel: their tests run once.
+ROOMS_THAT_RUN_ONCE = {"files", "jobs", "net", "spark", "testing"}
+#: The same of the other rooms, by the first word after ``test_`` in a file's name. Files elsewhere
+#: say so for themselves, with the marker ``once``.
+SUBJECTS_THAT_RUN_ONCE = {
+    *{"bench", "changed", "cli", "conformance", "docs", "fresh", "fuzz", "layers", "left"},
+    *{"packaging", "systems", "typing"},
 }
 
 
 def _runs_once(path: Path) -> bool:
-    return path.suffix == ".py" and path.stem.partition("_")[2].split("_")[0] in ROOMS_THAT_RUN_ONCE
+    return path.suffix == ".py" and (
+        path.parent.name in ROOMS_THAT_RUN_ONCE
+        or path.stem.partition("_")[2].split("_")[0] in SUBJECTS_THAT_RUN_ONCE
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -36,12 +36,12 @@ STATUS = re.compile(r"\s+# exit status (?P<status>\d+)$")
 # Commands that are shown and not run here, and why.
 NOT_RUN = {
     r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
-    r"make inspector\b": "takes npm: tests/test_inspector_page.py builds and shows it",
+    r"make inspector\b": "takes npm: tests/app/test_inspector_page.py builds and shows it",
     r"tcpdump\b": "has to be root, and goes on until it is ended",
     r"pip install\b": "would change the environment of this very run",
     r"pip wheel\b": "compiles for minutes",
     r"python -m venv|environment/bin/": "fills an environment from an index of packages",
-    r"PYSPARK_PYTHON=.* spark-submit": "needs a cluster: tests/test_spark_cluster.py has one",
+    r"PYSPARK_PYTHON=.* spark-submit": "needs a cluster: tests/spark/test_cluster.py has one",
 }
 
 

@@ -1,0 +1,415 @@
+"""The command line as a whole: its help, its errors, its behaviour as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import amqp10msg
+from amqp10msg import Message, Properties
+from amqp10msg.app.cli import main
+from amqp10msg.notation import from_plain, from_typed
+
+ROOT = Path(__file__).parents[2]
+OCTETS = Message("hello").encode()
+COMMANDS = (
+    *("inspect", "encode", "validate", "filter", "convert"),
+    *("bridge", "conformance", "migrate-check"),
+    *("translate", "diff-profiles", "serve", "pipeline", "spool", "demo"),
+)
+
+
+def process(
+    *arguments: str | bytes, env: dict[str, str] | None = None, **options: object
+) -> subprocess.CompletedProcess[bytes]:
+    command: list[str | bytes] = [sys.executable, "-m", "amqp10msg", *arguments]
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command,
+        **{"cwd": ROOT, "capture_output": True, "timeout": 60, "input": b"", **options},
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": "error", **(env or {})},
+    )
+
+
+def test_version_says_which_kernel_runs() -> None:
+    kernel = "compiled kernel" if amqp10msg.COMPILED else "pure Python kernel"
+
+    result = CliRunner().invoke(main, ["--version"])
+
+    assert 0 == result.exit_code
+    assert result.output.startswith(f"amqp10msg {amqp10msg.__version__} ({kernel}, ")
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_every_command_and_option_is_explained(self, command: str) -> None:
+        chosen = main.commands[command]
+
+        assert chosen.help
+        assert chosen.help.strip().splitlines()[0].endswith(".")
+        for parameter in chosen.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{command} {parameter.opts}"
+            else:
+                assert parameter.human_readable_name in chosen.help
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    @pytest.mark.parametrize("option", ["-h", "--help"])
+    def test_help_fits_a_terminal(self, command: str, option: str) -> None:
+        result = CliRunner().invoke(main, [command, option])
+
+        assert 0 == result.exit_code
+        assert result.output.startswith(f"Usage: amqp10msg {command}")
+        assert max(map(len, result.output.splitlines())) <= 80
+
+    def test_the_group_lists_its_commands_and_completion(self) -> None:
+        result = CliRunner().invoke(main, ["--help"])
+
+        assert 0 == result.exit_code
+        assert set(COMMANDS) == set(main.commands)
+        assert all(
+            re.search(rf"^  {command} ", result.output, re.MULTILINE) for command in COMMANDS
+        )
+        assert "_AMQP10MSG_COMPLETE=bash_source" in result.output
+
+    def test_without_a_command_the_help_is_shown_and_nothing_done(self) -> None:
+        result = CliRunner().invoke(main, [])
+
+        assert 2 == result.exit_code
+        assert CliRunner().invoke(main, ["--help"]).output == result.output
+
+    def test_the_examples_of_the_help_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those without a pipe into another program; the files that they name are made up.
+
+        Spark and brokers have tests of their own.
+        """
+        monkeypatch.chdir(tmp_path)
+        Path("message.bin").write_bytes(OCTETS)
+        Path("header-and-body.bin").write_bytes(bytes.fromhex("003c") + bytes(12))
+        Path("order.json").write_text('{"body": "hello"}')
+        Path("captured").mkdir()
+        Path("captured/one").write_bytes(OCTETS)
+        for name in ("recorded.jsonl.gz", "messages.jsonl"):
+            Path(name).write_text(f'{{"raw": "{OCTETS.hex()}"}}\n' * 20)
+        ran = 0
+        for command in set(COMMANDS) - {"pipeline", "spool", "bridge"}:
+            for line in (main.commands[command].epilog or "").splitlines():
+                if line.startswith("  amqp10msg "):
+                    arguments = shlex.split(line.partition("|")[0])[1:]
+                    result = CliRunner().invoke(main, arguments)
+
+                    assert (0, line) == (result.exit_code, line), result.output
+                    ran += 1
+
+        assert ran >= 12
+
+
+@pytest.mark.parametrize(
+    "arguments, error",
+    [
+        (["nothing"], "amqp10msg: No such command 'nothing' (see amqp10msg --help)\n"),
+        (["--nothing"], "amqp10msg: No such option"),
+        (["inspect", "--width"], "amqp10msg inspect: No such option"),
+        (["convert", "00"], "amqp10msg convert: Missing option '--to'"),
+        (["convert", "--to", "x", "00"], "amqp10msg convert: Invalid value for '--to': 'x' is not"),
+        (
+            ["validate", "--max-size", "0", "00"],
+            "amqp10msg validate: Invalid value for '--max-size'",
+        ),
+        (
+            ["validate", "no.bin"],
+            "amqp10msg validate: no such file, and neither hex nor base64: 'no.bin'",
+        ),
+        (
+            ["inspect", "a\x1b[2J\nb"],
+            r"amqp10msg inspect: no such file, and neither hex nor base64: 'a\x1b[2J'",
+        ),
+        (["validate", "--report", "no/where.html", "00"], "--report: there is no folder no (see"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_status_2(arguments: list[str], error: str) -> None:
+    result = CliRunner().invoke(main, arguments)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert error in result.stderr
+    assert 1 == result.stderr.count("\n")
+
+
+def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        main, ["convert", "--to", "hex", OCTETS.hex(), "-o", str(tmp_path / "no" / "file")]
+    )
+
+    assert 1 == result.exit_code
+    assert f"amqp10msg: {tmp_path}/no/file: No such file or directory\n" == result.stderr
+
+
+@given(
+    command=st.sampled_from([*COMMANDS[:5], *COMMANDS[6:8]]),
+    options=st.lists(
+        st.sampled_from(
+            ["--json", "--typed", "--html", "--value", "-q", "--to", "typed", "cbor", "--format",
+             "--from", "raw", "prefixed", "--out", "--no-color", "--profile", "azure", "-"]
+        ),
+        max_size=3,
+    ),
+    arguments=st.lists(
+        st.binary(max_size=12).map(bytes.hex)
+        | st.binary(max_size=8).map(lambda tail: (OCTETS + tail).hex())
+        | st.text(st.characters(exclude_characters="\0/"), max_size=12),
+        max_size=3,
+    ),
+    content=st.binary(max_size=20) | st.text(max_size=20).map(str.encode),
+)  # fmt: skip
+def test_whatever_is_given_there_is_a_status_and_no_traceback(
+    command: str, options: list[str], arguments: list[str], content: bytes
+) -> None:
+    result = CliRunner().invoke(main, [command, *options, *arguments], input=content)
+
+    assert result.exit_code in (0, 1, 2)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    for line in result.stderr.splitlines():
+        assert line.startswith("amqp10msg")
+
+
+@pytest.mark.once
+class TestProcess:
+    """What only shows from outside."""
+
+    def test_the_module_runs(self) -> None:
+        result = subprocess.run(
+            [sys.executable, "-m", "amqp10msg", "--version"],
+            cwd=ROOT, capture_output=True, check=True,
+        )  # fmt: skip
+
+        assert result.stdout.startswith(f"amqp10msg {amqp10msg.__version__} (".encode())
+
+    def test_a_message_through_a_pipe(self) -> None:
+        result = process("inspect", input=OCTETS)
+
+        assert (0, b"") == (result.returncode, result.stderr)
+        assert b'"hello"' in result.stdout
+        assert b"\x1b" not in result.stdout
+
+    def test_a_reader_that_goes_away_is_no_error_to_show(self, tmp_path: Path) -> None:
+        file = tmp_path / "lines"
+        file.write_text(f'{{"raw": "{OCTETS.hex()}"}}\n' * 3_000)
+        for command in (["inspect"], ["validate", "--json"], ["convert", "--to", "typed"]):
+            with subprocess.Popen(
+                [sys.executable, "-m", "amqp10msg", *command, str(file)],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            ) as running:
+                assert running.stdout is not None
+                assert running.stderr is not None
+                running.stdout.readline()
+                running.stdout.close()
+                errors = running.stderr.read()
+
+            assert b"" == errors
+
+    @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are text there")
+    def test_a_file_whose_name_is_no_text(self, tmp_path: Path) -> None:
+        name = os.fsencode(tmp_path) + b"/\xff\x1b\n.bin"
+        Path(os.fsdecode(name)).write_bytes(OCTETS[:-1])
+
+        result = process("validate", name)
+
+        assert 1 == result.returncode
+        assert rb"/\xff\x1b\x0a.bin: byte " in result.stdout
+        assert b"" == result.stderr
+
+        result = process("inspect", name)
+
+        assert 1 == result.returncode
+        assert result.stderr.startswith(b"amqp10msg: ")
+        assert rb"\xff\x1b\x0a.bin: at byte " in result.stderr
+        assert 1 == result.stderr.count(b"\n")
+
+    def test_an_encoding_without_these_characters(self) -> None:
+        octets = Message("\N{SNOWMAN}").encode()
+
+        result = process("inspect", "--json", octets.hex(), env={"PYTHONIOENCODING": "latin-1"})
+
+        assert 0 == result.returncode
+        assert rb'"\u2603"' in result.stdout
+
+    def test_closed_standard_input(self) -> None:
+        result = subprocess.run(
+            f"exec '{sys.executable}' -m amqp10msg inspect - <&-",
+            shell=True, cwd=ROOT, capture_output=True, check=False,
+        )  # fmt: skip
+
+        assert 1 == result.returncode
+        assert result.stderr.startswith(b"amqp10msg: standard input: ")
+        assert 1 == result.stderr.count(b"\n")
+
+    @pytest.mark.parametrize("missing", ["click", "rich.console"])
+    def test_without_the_extra_one_line_says_what_to_install(self, missing: str) -> None:
+        program = (
+            f"import sys; sys.modules['{missing}'] = None; "
+            "from amqp10msg.app.cli import main; sys.exit(main(['validate', '00']))"
+        )
+
+        result = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+        assert 1 == result.returncode
+        assert (
+            f"amqp10msg: the command line needs the package {missing.partition('.')[0]}: "
+            "pip install 'amqp10msg[cli]'\n"
+        ) == result.stderr
+
+    def test_the_shell_is_told_how_to_complete(self) -> None:
+        script = process(env={"_AMQP10MSG_COMPLETE": "zsh_source"})
+        names = process(
+            env={
+                "_AMQP10MSG_COMPLETE": "zsh_complete",
+                "COMP_WORDS": "amqp10msg con",
+                "COMP_CWORD": "1",
+            }
+        )
+
+        assert b"compdef _amqp10msg_completion amqp10msg" in script.stdout
+        assert b"convert" in names.stdout
+
+
+def shown(*arguments: str, env: dict[str, str] | None = None) -> str:
+    """Run a command on a terminal of its own and give what the terminal got."""
+    above, below = os.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        if not (env or {}).get(name):
+            environment.pop(name, None)
+    pieces = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "amqp10msg", *arguments],
+        cwd=ROOT, stdin=below, stdout=below, stderr=below, env=environment,
+    ) as running:  # fmt: skip
+        os.close(below)
+        while True:
+            try:
+                piece = os.read(above, 65_536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+        running.wait(timeout=60)
+    os.close(above)
+    return b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+@pytest.mark.once
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+class TestTerminal:
+    """What somebody sees who watches."""
+
+    def test_colour_is_there_unless_it_is_not_wanted(self) -> None:
+        assert "\x1b[" in shown("inspect", OCTETS.hex())
+        assert "\x1b[" not in shown("inspect", OCTETS.hex(), env={"NO_COLOR": "1"})
+        assert "\x1b[" not in shown("inspect", OCTETS.hex(), env={"TERM": "dumb"})
+        assert "\x1b[" not in shown("inspect", "--no-color", OCTETS.hex())
+        assert "\x1b[" in shown("inspect", "--color", OCTETS.hex(), env={"NO_COLOR": "1"})
+
+    def test_lines_fit_the_terminal(self) -> None:
+        octets = Message("x" * 1_000).encode()
+
+        lines = shown("inspect", "--no-color", octets.hex()).splitlines()
+
+        assert max(map(len, lines)) <= 100
+
+    def test_binary_is_not_written_to_a_terminal(self) -> None:
+        text = shown("convert", "--to", "raw", OCTETS.hex())
+
+        assert "this is binary, not for a terminal" in text
+        assert "hello" not in text
+
+    def test_no_messages_and_nobody_to_wait_for(self) -> None:
+        assert shown("validate") == (
+            "amqp10msg validate: no messages are given: name files or hex, or pipe them in "
+            "(see amqp10msg validate --help)\n"
+        )
+
+    def test_a_long_run_shows_how_far_it_is(self, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+
+        def write() -> None:
+            with pipe.open("w") as file:
+                for _ in range(4):
+                    file.write(f'{{"raw": "{OCTETS.hex()}"}}\n' * 1_000)
+                    file.flush()
+                    time.sleep(0.5)  # it is slow whatever the machine is
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        text = shown("validate", str(pipe))
+        writer.join()
+
+        assert re.search(r"[123],\d\d\d messages", text)
+        assert text.rstrip().endswith("4,000 messages, no violations (profile oasis)\x1b[0m")
+
+    def test_a_short_run_shows_no_bar(self) -> None:
+        assert "\x1b[?25l" not in shown("validate", OCTETS.hex())
+
+
+READERS = {"typed": from_typed, "plain": from_plain}
+ACTED_ON = "a\x7fb\x9bc\u202ed"
+TOLD = Message(
+    ACTED_ON,
+    properties=Properties(message_id=ACTED_ON, subject=ACTED_ON, to=ACTED_ON),
+    application_properties={ACTED_ON: ACTED_ON},
+    message_annotations={"x-opt-a": ACTED_ON},
+)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect"],
+        ["inspect", "--json"],
+        ["inspect", "--typed"],
+        ["validate"],
+        ["validate", "--json"],
+        ["convert", "--to", "typed"],
+        ["convert", "--to", "plain"],
+        ["translate", "--to", "basic"],
+        ["translate", "--to", "basic", "--json"],
+        ["filter", "--json", "JMSMessageID = 'x'"],
+    ],
+    ids=" ".join,
+)
+def test_no_control_character_of_a_message_reaches_a_terminal(arguments: list[str]) -> None:
+    """DEL, C1 and the marks that turn the direction of text are what `str.isprintable` says."""
+    result = CliRunner().invoke(main, [*arguments, TOLD.encode().hex()])
+
+    assert result.exit_code in {0, 1}, result.output
+    found = {char for char in result.output if not char.isprintable()} - {"\n"}
+    assert set() == found
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ["typed", "plain"])
+def test_what_is_escaped_is_the_same_json(target: str) -> None:
+    result = CliRunner().invoke(main, ["convert", "--to", target, TOLD.encode().hex()])
+
+    assert TOLD == READERS[target](json.loads(result.stdout))

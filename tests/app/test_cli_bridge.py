@@ -1,0 +1,416 @@
+"""``amqp10msg bridge``: by options and by file, signals, reports, metrics; no credentials."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+click_testing = pytest.importorskip("click.testing")
+pytest.importorskip("pika")
+pytest.importorskip("proton")
+pytest.importorskip("prometheus_client")
+
+from amqp10msg import Message, Properties, Symbol  # noqa: E402
+from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.app.cli._live import LiveLine, log_lines  # noqa: E402
+from amqp10msg.basic import BasicMessage, BasicProperties  # noqa: E402
+from amqp10msg.net.bridge import RouteOptions, Statistics, read_quarantine  # noqa: E402
+from amqp10msg.net.bridge.routes import read_routes  # noqa: E402
+from amqp10msg.net.serve import Server  # noqa: E402
+from tests.basic_broker import BasicBroker, running  # noqa: E402
+from tests.bridging import stored  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.chdir(tmp_path)
+    users = {"u": "s3cr3t"}
+    with Server(users=users, anonymous=True, accept_durable=True, max_message_size=2000) as made:
+        for number in range(10):
+            made.publish("a", Message(b"%d" % number, properties=Properties(subject=f"{number}")))
+        yield made
+
+
+def run(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Any:
+    done = click_testing.CliRunner().invoke(main, ["bridge", *arguments], env=env)
+    assert status == done.exit_code, done.output
+    return done
+
+
+def signed(server: Server, address: str) -> str:
+    return server.url.replace("amqp://", "amqp://u:s3cr3t@") + f"/{address}"
+
+
+def test_a_route_and_its_reports(server: Server) -> None:
+    ends = ["--from", signed(server, "a"), "--to", signed(server, "b"), "--max-messages", "10"]
+    reports = ["--report", "r.json", "--report", "r.html"]
+
+    done = run(*ends, *reports, "--log", "json")
+
+    assert 10 == server.counts("b").available
+    (route,) = json.loads(Path("r.json").read_text())["routes"]
+    assert ("a -> b", 10, "ended") == (route["name"], route["accepted"], route["state"])
+    page = Path("r.html").read_text()
+    assert "AMQP messages bridged" in page
+    assert ["target-open", "source-open"] == [
+        json.loads(line)["event"] for line in done.stderr.splitlines() if line.startswith("{")
+    ]
+    for text in (done.output, page, Path("r.json").read_text()):
+        assert "s3cr3t" not in text
+
+
+def test_wrong_credentials_are_named_but_not_shown(server: Server) -> None:
+    source = signed(server, "a").replace("s3cr3t", "h1dd3n")
+
+    done = run("--from", source, "--to", f"{server.url}/b", status=1)
+
+    (said,) = (line for line in done.stderr.splitlines() if "unauthorized" in line)
+    assert said.endswith("amqp:unauthorized-access: wrong user or password")
+    assert "h1dd3n" not in done.output
+
+
+def test_credentials_of_the_environment(server: Server) -> None:
+    source = signed(server, "a").replace("u:s3cr3t", "${NAME}:${WORD}")
+    ends = ["--from", source, "--to", f"{server.url}/b", "--max-messages", "10"]
+
+    run(*ends, env={"NAME": "u", "WORD": "s3cr3t"})
+
+    assert 10 == server.counts("b").available
+    assert "no variable WORD" in run(*ends, env={"NAME": "u"}, status=2).output
+
+
+def test_a_file_of_routes(server: Server) -> None:
+    Path("routes.toml").write_text(
+        f"""
+        [defaults]
+        idle = 0.2
+        quarantine = "aside.jsonl"
+        [[route]]
+        name = "first"
+        from = "{server.url}/a"
+        to = "{server.url}/b"
+        max-messages = 4
+        [[route]]
+        from = "{server.url}/c"
+        to = "{server.url}/d"
+        on = {{ too-large = "reject" }}
+        """
+    )
+
+    done = run("--config", "routes.toml", "--log", "none")
+
+    assert (6, 4) == (server.counts("a").available, server.counts("b").available)
+    assert ["first", "c"] == [line.split()[0] for line in done.output.splitlines()[2:]]
+    first, second = read_routes(Path("routes.toml"))
+    assert (Path("aside.jsonl"), {}) == (first.options.quarantine, first.options.on)
+    assert {"too-large": "reject"} == second.options.on
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "it has none"),
+        ("x = 1\n[[route]]", "it has 'x'"),
+        ("[[route]]\nfrom = 'amqp://h/q'", "route 1 has no 'to'"),
+        ("[[route]]\nfrom = 'amqp://u:s3cr3t@h/q#'\nto = 'amqp://h'", "%23"),
+        (
+            "[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nspeed = 1",
+            "'speed' is not an option",
+        ),
+        (
+            "[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nwindow = 'x'",
+            "window must be a number",
+        ),
+        ("[route", "at the end of a table"),
+    ],
+)
+def test_what_is_no_file_of_routes(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "routes.toml"
+    path.write_text(text)
+
+    done = run("--config", str(path), status=2)
+
+    assert said in done.output
+    assert "s3cr3t" not in done.output
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([], "give --from and --to"),
+        (["--from", "amqp://h/q"], "give --from and --to"),
+        (["--from", "x://h/q", "--to", "amqp://h/q"], "begins with one of"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full"], "REASON=ACTION"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full=x"], "is not an action"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--report", "r.txt"], "neither .json"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--listen", "9419"], "HOST:PORT"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", "a ="], "--filter"),
+    ],
+)
+def test_command_lines_that_make_no_sense(arguments: list[str], said: str) -> None:
+    assert said in run(*arguments, status=2).output
+
+
+def test_a_filter_and_what_is_too_large(server: Server) -> None:
+    server.publish("a", Message(b"x" * 1900))
+    with Server(max_message_size=1000, accept_durable=True) as small:
+        ends = ["--from", f"{server.url}/a", "--to", f"{small.url}/b", "--max-messages", "11"]
+        selected = "JMSType IS NULL OR JMSType IN ('1', '3')"
+        done = run(*ends, "--filter", selected, "--unmatched", "accept", status=5)
+
+        assert 2 == small.counts("b").available
+    (entry,) = read_quarantine(Path("quarantine.jsonl"))
+    assert ("too-large", 1) == (entry.reason, entry.octets.count(b"x" * 1900))
+    assert [
+        "a -> b: 1 message in quarantine: too-large",
+        "a -> b: 8 messages passed over by the filter",
+    ] == done.output.splitlines()[-2:]
+
+
+def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Server) -> None:
+    command = [sys.executable, "-m", "amqp10msg", "bridge", "--listen", "127.0.0.1:0"]
+    command += ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        assert process.stderr is not None
+        url = process.stderr.readline().strip()
+        for _ in range(1_000):
+            metrics = urllib.request.urlopen(url).read().decode()
+            if 'amqp10msg_bridge_accepted_total{route="a -> b"} 10.0' in metrics:
+                break
+            time.sleep(0.02)
+        health = json.load(urllib.request.urlopen(url.replace("metrics", "health")))
+        with pytest.raises(urllib.error.HTTPError, match="404") as caught:
+            urllib.request.urlopen(url.replace("metrics", "other"))
+        caught.value.close()
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate()
+        watchdog.cancel()
+
+    assert {"a -> b": "running"} == health
+    assert 0 == process.returncode
+    assert "10" in output.splitlines()[-1].split()
+    assert 10 == server.counts("b").available
+
+
+@pytest.mark.parametrize("profile, lost", [("lossless", 0), ("rabbitmq-4.3", 3)])
+def test_a_dry_run_takes_nothing_and_says_what_would_be_lost(
+    server: Server, profile: str, lost: int
+) -> None:
+    for number in range(3):
+        server.publish("c", Message(b"x", footer={Symbol("x-opt-a"): number}))
+    server.publish("c", Message(b"plain"))
+    before = server.messages("c")
+
+    done = run(
+        "--from",
+        f"{server.url}/c",
+        "--to",
+        "amqp091://nowhere/?queue=q",
+        "--dry-run",
+        "--idle",
+        "0.5",
+        "--profile",
+        profile,
+    )
+
+    assert f"4 messages read and given back, {4 - lost} lose nothing" in done.output
+    assert (lost > 0) == ("3 messages: footer" in done.output)
+    assert before == server.messages("c")
+
+
+def test_a_dry_run_of_nothing_there(server: Server) -> None:
+    ends = ["--from", signed(server, "a").replace("s3", "x"), "--to", "amqp://nowhere/q"]
+
+    assert "unauthorized" in run(*ends, "--dry-run", status=1).output
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
+    server: Server, protocol: str
+) -> None:
+    """As migrate-check does: the target would refuse it."""
+    broker = BasicBroker("from")
+    for user in (None, "u", "somebody"):
+        broker.queues["from"].append(stored(BasicMessage(BasicProperties(user_id=user))))
+        octets = None if user is None else user.encode()
+        server.publish("c", Message(b"x", properties=Properties(user_id=octets)))
+    with running(broker):
+        source, target = broker.url("queue=from"), "amqp091://u:p@nowhere/?queue=q"
+        if protocol == "1.0":
+            source, target = f"{server.url}/c", "amqp://u:p@nowhere/q"
+
+        done = run("--from", source, "--to", target, "--dry-run", "--idle", "0.5")
+
+    assert "3 messages read and given back, 2 lose nothing" in done.output
+    assert (
+        "1 message cannot be sent: properties.user-id: refused: the user-id is not the "
+        "connection's user" in done.output
+    )
+
+
+@pytest.mark.parametrize(
+    "source, management, said",
+    [
+        ("amqp://h/orders", "h:15672", "a URL such as"),
+        ("amqp://h//exchanges/e", "http://h:15672", "asked for a queue of RabbitMQ"),
+        ("file:x.jsonl", "http://h:15672", "asked for a queue of RabbitMQ"),
+    ],
+)
+def test_a_management_api_is_of_a_queue(source: str, management: str, said: str) -> None:
+    done = run("--from", source, "--to", "amqp://h/q", "--management", management, status=1)
+
+    assert said in done.output
+
+
+# What people see while it runs.
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_line_fits_and_says_the_rate_of_late(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp10msg.app.cli._live._width", lambda: columns)
+    clock = iter([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    line = LiveLine(lambda: next(clock))
+    one = Statistics(lag=7_000, in_flight=400, waiting=3, state="running")
+    one.lose("headers['a']", "dropped")
+    one.lose("headers['b']", "carried")
+    for taken in (100, 1_000, 2_000, 3_000):
+        one.accepted = taken
+        line.show({"a": one})
+    one.state = "target is away"
+    line.show({"a": one, "b": Statistics()})
+
+    lines = capsys.readouterr().err.split("\r\x1b[K")[1:]
+    assert all(len(text) < columns for text in lines)
+    whole = "3,000 taken, 967/s, 400 in flight, 7,000 to come, 3 waiting, 1 dropped"
+    assert whole.startswith(lines[3].removesuffix("…"))
+    # Of the last seconds, in which there was less.
+    assert "starting, target is away: 3,000 taken, 667/s".startswith(lines[4][:40].rstrip("…"))
+
+
+def test_events_pass_by_the_line() -> None:
+    record = logging.makeLogRecord({"msg": "target-lost", "levelname": "WARNING"})
+
+    assert log_lines(live=True).format(record).startswith("\r\x1b[K2")
+    assert log_lines(live=False).format(record).endswith(" WARNING target-lost")
+
+
+def test_the_rate_is_of_the_time_in_which_there_were_messages(server: Server) -> None:
+    ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+
+    run(*ends, "--until-empty", "--idle", "1", "--report", "r.json")
+
+    (route,) = json.loads(Path("r.json").read_text())["routes"]
+    assert 0 < route["busy"] < route["seconds"] - 0.5
+    rounded = 0.0006 * route["rate"]  # of busy, to milliseconds
+    assert 10 == pytest.approx(route["rate"] * route["busy"], abs=rounded)
+
+
+def test_the_fault_of_one_of_several_routes_is_an_event(server: Server) -> None:
+    Path("routes.toml").write_text(
+        f"""
+        [defaults]
+        idle = 0.2
+        to = "{server.url}/b"
+        [[route]]
+        name = "good"
+        from = "{server.url}/a"
+        [[route]]
+        name = "bad"
+        from = "amqp://u:h1dd3n@127.0.0.1:{server.port}/a"
+        """
+    )
+
+    done = run("--config", "routes.toml", "--log", "json", status=1)
+
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert ["bad"] == [one["route"] for one in events if one["event"] == "route-failed"]
+    assert 10 == server.counts("b").available
+
+
+# How it ended.
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("more, status", [([], 5), (["--accept-quarantine"], 0)])
+def test_messages_in_the_quarantine_are_a_status_of_their_own(
+    server: Server, more: list[str], status: int
+) -> None:
+    server.publish("a", Message(b"x" * 1900))
+    with Server(max_message_size=1000, accept_durable=True) as small:
+        ends = ["--from", f"{server.url}/a", "--to", f"{small.url}/b"]
+
+        done = run(*ends, "--until-empty", "--idle", "0.2", *more, status=status)
+
+    assert "a -> b: 1 message in quarantine: too-large" in done.output
+    assert "left at the source" not in done.output
+
+
+def test_what_is_left_at_the_source_is_said_with_a_status_of_its_own(server: Server) -> None:
+    ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+
+    done = run(*ends, "--until-empty", "--idle", "0.2", "--filter", "JMSType = '1'", status=3)
+
+    assert "a -> b: 9 messages left at the source" in done.output.splitlines()
+    assert (9, 1) == (server.counts("a").available, server.counts("b").available)
+
+
+@pytest.mark.parametrize("end", ["--from", "--to"])
+def test_an_end_that_is_never_reached_is_given_up(server: Server, end: str) -> None:
+    nowhere = f"amqp://127.0.0.1:{closed_port()}/x"
+    other = {"--from": "--to", "--to": "--from"}[end]
+    ends = [end, nowhere, other, f"{server.url}/a"]
+
+    done = run(*ends, "--until-empty", "--connect-timeout", "0.5", status=1)
+
+    assert f"{nowhere}: not reached within 0.5 s (" in done.output.splitlines()[-1]
+    assert 10 == server.counts("a").available
+
+
+def test_until_length_takes_what_is_there(server: Server) -> None:
+    ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+
+    done = run(*ends, "--until-length", "--log", "json")
+
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [10] == [one["messages"] for one in events if one["event"] == "source-counted"]
+    assert (0, 10) == (server.counts("a").available, server.counts("b").available)
+
+
+def test_without_a_bound_an_end_is_tried_for_ever() -> None:
+    assert (None, 60.0, 60.0, 60.0, 5.0) == tuple(
+        RouteOptions(**given).reach
+        for given in (
+            {},
+            {"idle": 1.0},
+            {"until_length": True},
+            {"max_messages": 1},
+            {"connect_timeout": 5.0},
+        )
+    )

@@ -1,0 +1,182 @@
+"""What ``-o`` writes is there whole or not at all: after a failure, and after Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from amqp10msg import Message
+from amqp10msg.app.cli import main
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[2]
+OCTETS = Message(b"hello").encode()
+COMMANDS = {
+    "encode": (("encode", "--out", "jsonl"), '{"body": "hello"}\n'),
+    "convert": (("convert", "--to", "jsonl"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
+    "translate": (("translate", "--to", "basic"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
+    "inspect": (("inspect", "--json"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
+}
+NAMES = pytest.mark.parametrize("command", COMMANDS)
+FORMER = pytest.mark.parametrize("former", [None, b"what was there"], ids=["new", "old"])
+
+
+def run(*arguments: str, data: str = "") -> Result:
+    return CliRunner().invoke(main, arguments, input=data)
+
+
+def found(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def before(folder: Path, content: bytes | None) -> dict[str, bytes]:
+    if content is not None:
+        (folder / "out").write_bytes(content)
+    return found(folder)
+
+
+@pytest.mark.parametrize("command", ["encode", "convert"])
+@FORMER
+def test_a_failure_leaves_what_was_there(
+    tmp_path: Path, command: str, former: bytes | None
+) -> None:
+    arguments, line = COMMANDS[command]
+    expected = before(tmp_path, former)
+
+    result = run(*arguments, "-", "-o", str(tmp_path / "out"), data=f"{line}no JSON\n")
+
+    assert 1 == result.exit_code
+    assert expected == found(tmp_path)
+    assert "with -o no file is written" in told(command)
+
+
+def told(command: str) -> str:
+    """The help of a command, as one line."""
+    return " ".join(run(command, "--help").output.split())
+
+
+@pytest.mark.parametrize("command", ["translate", "inspect"])
+@FORMER
+def test_the_others_are_written_where_one_cannot_be_read(
+    tmp_path: Path, command: str, former: bytes | None
+) -> None:
+    arguments, line = COMMANDS[command]
+    before(tmp_path, former)
+    out = tmp_path / "out"
+    assert 0 == run(*arguments, "-", "-o", str(out), data=line).exit_code
+    expected = out.read_bytes()
+
+    result = run(*arguments, "-", "-o", str(out), data=f"no JSON\n{line}")
+
+    assert 1 == result.exit_code
+    assert expected == out.read_bytes()
+    assert "the file of -o has all the others then" in told(command)
+
+
+@NAMES
+@FORMER
+def test_an_interrupt_leaves_what_was_there(
+    tmp_path: Path, command: str, former: bytes | None
+) -> None:
+    """Ctrl-C comes while messages are written and more of them are awaited."""
+    arguments, line = COMMANDS[command]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    expected = before(folder, former)
+    with subprocess.Popen(
+        [sys.executable, "-m", "amqp10msg", *arguments, "-", "-o", str(folder / "out")],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(line.encode() * 3)
+        process.stdin.flush()
+        for _ in range(600):  # until it has begun to write
+            if found(folder) != expected or process.poll() is not None:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        try:
+            status = process.wait(60)  # less than a pipe holds is said
+        finally:
+            process.kill()
+        said = process.stderr.read()
+
+    assert (130, b"amqp10msg: interrupted") == (status, said.strip())
+    assert expected == found(folder)
+
+
+@NAMES
+def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path: Path, command: str) -> None:
+    arguments, line = COMMANDS[command]
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_bytes(b"what was there")
+    file.chmod(0o640)
+    link.symlink_to(file)
+
+    result = run(*arguments, "-", "-o", str(link), data=line)
+
+    assert 0 == result.exit_code, result.output
+    assert link.is_symlink()
+    assert 0o640 == stat.S_IMODE(file.stat().st_mode)
+    assert file.read_bytes().endswith(b"\n")
+    assert ["file", "link"] == sorted(found(tmp_path))
+
+
+def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+
+    assert 0 == run("convert", "--to", "hex", OCTETS.hex(), "-o", str(tmp_path / "out")).exit_code
+    assert (tmp_path / "other").stat().st_mode == (tmp_path / "out").stat().st_mode
+
+
+def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    file.write_bytes(b"what was there")
+    file.chmod(0o400)
+    if os.access(file, os.W_OK):
+        pytest.skip("this user may write everything")
+
+    result = run("convert", "--to", "hex", OCTETS.hex(), "-o", str(file))
+
+    assert 1 == result.exit_code
+    assert f"amqp10msg: {file}: Permission denied\n" == result.stderr
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "none" / "out"
+
+    result = run("convert", "--to", "hex", OCTETS.hex(), "-o", str(file))
+
+    assert 1 == result.exit_code
+    assert f"amqp10msg: {file}: No such file or directory\n" == result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no such device here")
+def test_a_device_is_written_to_as_it_is() -> None:
+    assert 0 == run("convert", "--to", "hex", OCTETS.hex(), "-o", "/dev/null").exit_code
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert 0 == run("convert", "--to", "hex", OCTETS.hex(), "-o", str(pipe)).exit_code
+        assert f"{OCTETS.hex()}\n".encode() == os.read(reader, 1_000)
+    finally:
+        os.close(reader)

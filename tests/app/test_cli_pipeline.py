@@ -1,0 +1,446 @@
+"""``amqp10msg pipeline``: jobs from files to folders, their summary and their page."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Message, Properties
+from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
+from amqp10msg.translate import Circumstances, ProfileName, to_amqp10
+
+click = pytest.importorskip("click")
+pytest.importorskip("rich")
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+from click.testing import CliRunner, Result  # noqa: E402
+
+from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.app.cli import pipeline as command  # noqa: E402
+from amqp10msg.jobs import output_of  # noqa: E402
+from tests.pages import Page  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+ROOT = Path(__file__).parents[2]
+
+SOUND = Message(
+    b"x", properties=Properties(message_id="m"), application_properties={"tenant": "a"}
+).encode()
+DRIFTED = Message(b"x", application_properties={"tenant": 5, "<b>": True}).encode()
+WRONG = Message("x", properties=Properties(content_encoding="gzip")).encode()
+
+
+@pytest.fixture(params=["local", "spark"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "spark":
+        request.getfixturevalue("spark_session")  # skips where there is none
+    return str(request.param)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(
+        main, ["pipeline", *map(str, arguments)], env={"COLUMNS": "120", "NO_COLOR": "1"}
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.jsonl"
+    wires = [SOUND] * 3 + [DRIFTED, WRONG, SOUND[:-1]]
+    path.write_text("".join(f'{{"raw": "{wire.hex()}"}}\n' for wire in wires))
+    return path
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    found = pq.ParquetDataset(folder).read().to_pylist()
+    assert isinstance(found, list)
+    return found
+
+
+def test_decode_says_what_it_did(source: Path, tmp_path: Path, engine: str) -> None:
+    out = tmp_path / "out"
+
+    wanted = "message_id, application_properties.tenant"
+    result = run("decode", source, out, "--columns", wanted, "--engine", engine)
+
+    assert 1 == result.exit_code
+    good, bad = read(out / "messages"), read(out / "quarantine")
+    assert ["m", "m", "m", None, None] == [row["message_id"] for row in good]
+    assert [SOUND[:-1]] == [row["wire"] for row in bad]
+    assert bad[0]["error_text"].startswith("at byte ")
+    assert f"6 messages: 5 good, 1 in {out}/quarantine" in result.stdout
+    assert f"page: {out}/_report.html" in result.stdout
+    ran = "local" if engine == "local" else "Spark "
+    assert f"engine: {ran}" in result.stdout
+    assert "in.jsonl@" in result.stdout
+    text = (out / "_report.html").read_text()
+    shown = Page(text)
+    assert [] == shown.open
+    assert "truncated" in shown.text
+    assert f"{source} → {out} · engine: {ran}" in shown.text
+    # What runs is the script for the examples alone, by its hash.
+    (script,) = re.findall("<script>(.*?)</script>", text, re.DOTALL)
+    assert 1 == shown.tags.count("script")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"; script-src 'sha256-{digest}'\"" in text
+
+
+def test_a_profile_quarantines_more(source: Path, tmp_path: Path, engine: str) -> None:
+    out = tmp_path / "out"
+    result = run("decode", source, out, "--profile", "oasis", "--json", "--engine", engine)
+
+    summary = json.loads(result.stdout)
+    assert engine in summary["engine"].lower()
+    assert (6, 4, 2) == (summary["messages"], summary["good"], summary["quarantined"])
+    assert {"truncated", "content-encoding-without-data"} == set(summary["rules"])
+
+
+@pytest.mark.parametrize(
+    "bound, status",
+    [("0", 1), ("1", 0), ("16%", 1), ("16.7%", 0), ("100%", 0), ("99.999%", 0), ("0.0%", 1)],
+)
+def test_the_status_says_failure_beyond_what_may_be_in_quarantine(
+    source: Path, tmp_path: Path, bound: str, status: int
+) -> None:
+    result = run("decode", source, tmp_path / "out", "--max-quarantine", bound)
+
+    assert status == result.exit_code
+    assert "6 messages: 5 good, 1 in " in result.stdout
+
+
+def test_a_share_in_quarantine_is_exact(tmp_path: Path) -> None:
+    wires = [SOUND] * 999 + [SOUND[:-1]]
+    pq.write_table(pa.table({"wire": wires}), tmp_path / "in.parquet")
+
+    statuses = [
+        run("profile", tmp_path / "in.parquet", tmp_path / f"out{i}", *options).exit_code
+        for i, options in enumerate(
+            [[], ["--max-quarantine", "0.1%"], ["--max-quarantine", "0.09%"]]
+        )
+    ]
+
+    assert [0, 0, 1] == statuses  # the first by default
+
+
+@pytest.mark.parametrize("bound", ["101%", "-1", "half", "0.5", "", "%"])
+def test_what_is_no_bound_of_the_quarantine_is_refused(
+    source: Path, tmp_path: Path, bound: str
+) -> None:
+    refused = run("decode", source, tmp_path / "out", "--max-quarantine", bound)
+
+    assert 2 == refused.exit_code
+    assert "is not a share such as 0.5%" in refused.stderr
+
+
+def test_validate_and_then_profile_what_is_sound(source: Path, tmp_path: Path, engine: str) -> None:
+    sound = tmp_path / "sound"
+    assert 1 == run("validate", source, sound, "--engine", engine).exit_code
+
+    result = run("profile", sound / "messages", tmp_path / "drift", "--engine", engine)
+
+    assert 0 == result.exit_code
+    assert "application-properties['tenant']" in result.stdout
+    assert "string 3, long 1" in result.stdout
+    assert "4 messages: 4 good" in result.stdout
+    shown = Page((tmp_path / "drift" / "_report.html").read_text())
+    assert "1 of 2 properties have more than one type." in shown.text
+    assert "<b>" in shown.text  # as text
+
+
+def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine").write_text("keep")
+
+    refused = run("decode", source, out)
+
+    assert 2 == refused.exit_code
+    assert "exists already: use --overwrite" in refused.stderr
+    assert "keep" == (out / "mine").read_text()
+    assert 1 == run("decode", source, out, "--overwrite").exit_code
+    assert not (out / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, status, text",
+    [
+        (["decode", "{in}", "{out}", "--columns", "gone"], 2, "unknown column 'gone'"),
+        (["validate", "{in}", "{out}", "--profile", "gone"], 2, "unknown profile 'gone'"),
+        (["decode", "{in}-not", "{out}"], 1, "there is no such file"),
+        (["decode", "{in}", "{out}", "--report", "/gone/x.html"], 2, "there is no folder /gone"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(
+    source: Path, tmp_path: Path, engine: str, arguments: list[str], status: int, text: str
+) -> None:
+    out = tmp_path / "out"
+
+    result = run(*(a.format(**{"in": source, "out": out}) for a in arguments), "--engine", engine)
+
+    assert status == result.exit_code
+    assert text in result.stderr.splitlines()[-1]
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--engine", "local", "--master", "local[1]"], "--master and --memory are Spark's"),
+        (["--engine", "local", "--memory", "2g"], "--master and --memory are Spark's"),
+        (["--engine", "spark", "--workers", "2"], "--workers is for the engine local"),
+        (["--master", "local[1]", "--workers", "2"], "--workers is for the engine local"),
+        (["--workers", "0"], "0 is not in the range"),
+        (["--engine", "hadoop"], "'hadoop' is not one of"),
+    ],
+)
+def test_options_of_the_other_engine_are_refused(
+    source: Path, tmp_path: Path, options: list[str], text: str
+) -> None:
+    result = run("decode", source, tmp_path / "out", *options)
+
+    assert 2 == result.exit_code
+    assert text in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_engine_is_the_local_one_unless_spark_is_asked_for(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = []
+
+    def note(name: str) -> Callable[..., Any]:
+        def engine(*_: object) -> Any:
+            chosen.append(name)
+            raise click.ClickException("only looking")
+
+        return engine
+
+    for name in ("local", "spark"):
+        monkeypatch.setattr(command, f"_{name}", note(name))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    for options in ([], ["--workers", "2"], ["--master", "local[2]"], ["--memory", "1g"]):
+        run("decode", source, tmp_path / "out", *options)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # spark-submit has started a JVM
+    for options in ([], ["--engine", "local"]):
+        run("decode", source, tmp_path / "out", *options)
+
+    assert ["local", "local", "spark", "spark", "spark", "local"] == chosen
+
+
+def test_what_only_spark_can_read_goes_to_spark(tmp_path: Path, spark_session: Any) -> None:
+    for day in ("1", "2"):
+        (tmp_path / "in" / f"day={day}").mkdir(parents=True)
+        pq.write_table(pa.table({"wire": [SOUND]}), tmp_path / "in" / f"day={day}" / "x.parquet")
+
+    result = run("decode", tmp_path / "in", tmp_path / "out")
+
+    assert (0, True) == (result.exit_code, "engine: Spark" in result.stdout)
+    assert spark_session.version in result.stdout
+    refused = run("decode", tmp_path / "in", tmp_path / "not", "--engine", "local")
+    assert 2 == refused.exit_code
+    assert "only Spark reads folders that are columns" in refused.stderr
+
+
+def without_pyspark(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from amqp10msg.app.cli import main\n"
+        "if __name__ == '__main__': main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, "pipeline", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_without_pyspark_all_works_that_does_not_ask_for_it(source: Path, tmp_path: Path) -> None:
+    done = without_pyspark("decode", source, tmp_path / "out", "--workers", 2)
+
+    assert (1, "") == (done.returncode, done.stderr)
+    assert "6 messages: 5 good, 1 in" in done.stdout
+    assert "Spark" not in done.stdout
+
+
+@pytest.mark.parametrize("options", [["--master", "local[2]"], ["--engine", "spark"]])
+def test_without_pyspark_asking_for_it_says_how_to_install_it(
+    source: Path, tmp_path: Path, options: list[str]
+) -> None:
+    done = without_pyspark("decode", source, tmp_path / "out", *options)
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert (
+        "amqp10msg: amqp10msg.spark needs pyspark: pip install 'amqp10msg[spark]'\n" == done.stderr
+    )
+    read_by_spark = without_pyspark("decode", "s3a://x/y.parquet", tmp_path / "out")
+    assert "pip install 'amqp10msg[spark]'" in read_by_spark.stderr
+
+
+def test_the_summary_says_what_is_wrong(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    wires = [bytes.fromhex("00537779"), bytes.fromhex("0053774f"), SIGNED]
+    pq.write_table(pa.table({"wire": wires}), source)
+
+    result = run("translate", source, out, "--to", "basic", "--profile", "rabbitmq-4.0")
+
+    stats = json.loads((out / "_amqp10msg.json").read_text())
+    reason = "properties.user-id: refused: the user-id is not the connection's user"
+    assert {
+        "unknown-constructor": (2, "Part 1, 1.2"),
+        "not-translatable": (1, ""),
+    } == {code: (row["messages"], row["clause"]) for code, row in stats["rules"].items()}
+    assert f"not-translatable: {reason}\n" in result.stdout
+    assert "unknown-constructor: at byte 3 (amqp-value): " in result.stdout
+    assert reason in Page((out / "_report.html").read_text()).text
+    assert {"Part 1, 1.2", ""} == {row["error_clause"] for row in read(out / "quarantine")}
+
+
+def test_a_fault_of_0_9_1_names_its_clause(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    header = encode_content_header(BasicProperties(), 2)
+    pq.write_table(
+        pa.table({"content_header": [header[:-1], header], "payload": [b"", b"x"]}), source
+    )
+
+    assert 1 == run("translate", source, out, "--to", "amqp10").exit_code
+
+    assert {"0-9-1, 4.2.6.1"} == {row["error_clause"] for row in read(out / "quarantine")}
+
+
+def test_a_message_in_place_of_sized_ones_is_read_as_one(tmp_path: Path) -> None:
+    source = tmp_path / "hi.bin"
+    source.write_bytes(SOUND)
+
+    assert 0 == run("decode", source, tmp_path / "out").exit_code
+    result = run("decode", "-f", "prefixed", source, tmp_path / "other")
+
+    assert 1 == result.exit_code
+    assert "damaged-file: cut off, " in result.stdout
+    assert "this is one message, not preceded by its size: read it as raw" in result.stdout
+
+
+def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Path) -> None:
+    """What stands behind the damage is missing; of the 199 messages before it, none."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    line = json.dumps({"raw": SOUND.hex()}).encode() + b"\n"
+    packed = gzip.compress(line * 199, 0)
+    (source / "a.jsonl").write_bytes(line * 800 + b"no record\n")
+    (source / "b.jsonl.gz").write_bytes(packed)
+    whole = run("decode", source, tmp_path / "whole", "--max-quarantine", "1%")
+    (source / "b.jsonl.gz").write_bytes(packed[:-4])
+
+    result = run("decode", source, out, "--max-quarantine", "1%")
+    again = run("decode", out / "quarantine", tmp_path / "again", "--max-quarantine", "100%")
+
+    assert (0, 1, 1) == (whole.exit_code, result.exit_code, again.exit_code)
+    stats = json.loads((out / "_amqp10msg.json").read_text())
+    assert (1001, 2) == (stats["messages"], stats["quarantined"])
+    assert {"damaged-file": 1, "unreadable-input": 1} == {
+        code: row["messages"] for code, row in stats["rules"].items()
+    }
+    assert "1 damaged file: what stands behind the damage is missing" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "name, octets",
+    [
+        ("a.prefixed", len(SOUND).to_bytes(4, "big") + SOUND[:-1]),
+        ("a.cborseq", b"\x58"),
+        ("a.pcap", bytes.fromhex("d4c3b2a1") + bytes(30)),
+    ],
+)
+def test_files_that_are_cut_off_are_damaged(tmp_path: Path, name: str, octets: bytes) -> None:
+    (tmp_path / name).write_bytes(octets)
+
+    result = run("decode", tmp_path / name, tmp_path / "out", "--max-quarantine", "100%")
+
+    assert 1 == result.exit_code
+    assert "damaged-file" in result.stdout
+
+
+SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()
+
+
+@pytest.mark.parametrize(
+    "options, status", [([], 1), (["--user", "alice"], 0), (["--user", ""], 0)]
+)
+def test_a_broker_takes_nobodys_word_for_who_he_is(
+    tmp_path: Path, options: list[str], status: int
+) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    pq.write_table(pa.table({"wire": [SIGNED]}), source)
+
+    result = run("translate", "--to", "basic", "--profile", "rabbitmq-4.3", source, out, *options)
+
+    assert status == result.exit_code
+    good, bad = ([] if not any(f.iterdir()) else read(f) for f in output_of(out))
+    assert [b"x"] * (1 - status) == [row["payload"] for row in good]
+    assert ["not-translatable"] * status == [row["error_code"] for row in bad]
+
+
+@pytest.mark.parametrize(
+    "profile, options, given",
+    [
+        ("rabbitmq-3.10-stream", ["--stream-offset", "7"], Circumstances(stream_offset=7)),
+        (
+            "qpid-broker-j",
+            ["--arrival-time", "1700000000000"],
+            Circumstances(arrival_time=1_700_000_000_000),
+        ),
+    ],
+)
+def test_the_circumstances_reach_the_translator(
+    tmp_path: Path, profile: ProfileName, options: list[str], given: Circumstances
+) -> None:
+    header = encode_content_header(BasicProperties(), 0)
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    pq.write_table(pa.table({"content_header": [header], "payload": [b""]}), source)
+
+    result = run("translate", "--to", "amqp10", "--profile", profile, source, out, *options)
+
+    assert 0 == result.exit_code
+    (row,) = read(out / "messages")
+    empty = BasicMessage(BasicProperties())
+    assert row["wire"] == to_amqp10(empty, profile, circumstances=given).message.encode()
+    assert row["wire"] != to_amqp10(empty, profile).message.encode()
+
+
+@pytest.mark.parametrize("width", [80, 76])
+def test_clauses_are_folded_between_words_and_places_are_not(tmp_path: Path, width: int) -> None:
+    body = bytes.fromhex("005375a000")
+    wrong = [
+        bytes.fromhex("005372c10402a1016140"),  # a key that is a string
+        bytes.fromhex("005373c0050240a10161"),  # a user-id that is a string
+    ]
+    wires = [Message(b"x" * 1_000).encode(), *(head + body for head in wrong)]
+    octets = b"".join(len(wire).to_bytes(4, "big") + wire for wire in wires)
+    (tmp_path / "messages.bin").write_bytes(octets)
+
+    done = CliRunner().invoke(
+        main,
+        ["pipeline", "profile", str(tmp_path / "messages.bin"), str(tmp_path / "out")],
+        env={"COLUMNS": str(width), "NO_COLOR": "1"},
+    )
+
+    assert "message-annotations-key-type" in done.stdout
+    assert "Part 3, 3.2.1," in done.stdout
+    for place in (len(octets) - 2 * 19, len(octets) - 19):
+        assert f"messages.bin@{place}" in done.stdout

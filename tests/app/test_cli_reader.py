@@ -1,0 +1,340 @@
+"""One reader: commands read what the pipeline reads and writes, and a message by its place."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties, files
+from amqp10msg.app.cli import main
+from amqp10msg.app.cli._input import Inputs, Selection
+from amqp10msg.app.inspector.reading import Item
+from amqp10msg.basic import BasicProperties, encode_content_header
+from amqp10msg.files import recognition
+
+ROOT = Path(__file__).parents[2]
+CAPTURE = ROOT / "tests" / "vectors" / "capture.pcap"
+SOUND = Message("hello", properties=Properties(message_id="m")).encode()
+BROKEN = SOUND[:-1]
+BASIC = encode_content_header(BasicProperties("text/plain", message_id="m"), 5) + b"hello"
+BODIES = st.lists(st.binary(max_size=40), min_size=1, max_size=6)
+
+
+def run(*arguments: object, data: bytes = b"") -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=data)
+
+
+def prefixed(messages: list[bytes]) -> bytes:
+    return b"".join(len(one).to_bytes(4, "big") + one for one in messages)
+
+
+def jsonl(messages: list[bytes]) -> bytes:
+    return "".join(json.dumps({"raw": one.hex()}) + "\n" for one in messages).encode()
+
+
+def cborseq(messages: list[bytes]) -> bytes:
+    return b"".join(b"\x59" + len(one).to_bytes(2, "big") + one for one in messages)
+
+
+def parquet(messages: list[bytes], column: str = "wire") -> bytes:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({column: pa.array(messages, pa.binary())}), out)
+    octets: bytes = out.getvalue().to_pybytes()
+    return octets
+
+
+WRITERS: dict[str, Callable[[list[bytes]], bytes]] = {
+    "prefixed": prefixed,
+    "jsonl": jsonl,
+    "cborseq": cborseq,
+    "parquet": parquet,
+    "raw column": lambda messages: parquet(messages, "raw"),
+    "hex lines": lambda messages: "\n".join(one.hex() for one in messages).encode(),
+    "gzip": lambda messages: gzip.compress(prefixed(messages), mtime=0),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reader")
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@given(bodies=BODIES, data=st.data())
+def test_every_form_is_recognised_and_every_message_has_a_name_and_a_place(
+    folder: Path, form: str, bodies: list[bytes], data: st.DataObject
+) -> None:
+    messages = [Message(body).encode() for body in bodies]
+    path = folder / "file"
+    path.write_bytes(WRITERS[form](messages))
+
+    found = list(Inputs([str(path)]))
+
+    assert messages == [item.data for item in found]
+    assert {""} == {item.fault for item in found}
+    item = data.draw(st.sampled_from(found))
+    assert [item] == list(Inputs([item.source])) or len(found) == 1
+    assert [item.data] == [one.data for one in Inputs([f"{path}:{item.number}"])]
+    if item.offset is not None:
+        (there,) = Inputs([f"{path}@{item.offset}"])
+        assert (f"{path}@{item.offset}", item.data) == (there.source, there.data)
+
+
+@given(bodies=BODIES, data=st.data())
+def test_selected_messages_are_those_with_these_numbers(
+    folder: Path, bodies: list[bytes], data: st.DataObject
+) -> None:
+    messages = [Message(body).encode() for body in bodies]
+    path = folder / "selected"
+    path.write_bytes(prefixed(messages))
+    wanted = sorted(data.draw(st.sets(st.integers(1, len(messages)), min_size=1)))
+    select = Selection.of(",".join(map(str, wanted)))
+
+    found = Inputs([str(path), str(path)], select=select).some()
+
+    assert [messages[number - 1] for number in wanted] == [item.data for item in found]
+
+
+@pytest.mark.parametrize(
+    "text, ranges",
+    [("3", ((3, 3),)), ("3,17-20", ((3, 3), (17, 20))), (" 5- , 1 ", ((5, None), (1, 1)))],
+)
+def test_selections(text: str, ranges: tuple[tuple[int, int | None], ...]) -> None:
+    assert Selection(ranges) == Selection.of(text)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,", "3-2", "0", "-4", "1-2-3", "²"])
+def test_what_is_no_selection(text: str) -> None:
+    result = run("validate", "--select", text, SOUND.hex())
+
+    assert (2, 1) == (result.exit_code, result.stderr.count("\n"))
+    assert "Invalid value for '--select'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "place, fault",
+    [
+        (":3", "there is none: the file has 2 in all"),
+        (":0", "there is none: the file has 2 in all"),
+        ("@1", "no message begins at byte 1"),
+    ],
+)
+def test_a_place_without_a_message(tmp_path: Path, place: str, fault: str) -> None:
+    path = tmp_path / "hex"
+    path.write_text(f"{SOUND.hex()}\n{SOUND.hex()}\n")
+
+    assert [Item(f"{path}{place}", fault=fault)] == list(Inputs([f"{path}{place}"]))
+
+
+def test_a_file_whose_name_is_like_a_place_goes_first(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(BROKEN)
+    (tmp_path / "a:1").write_bytes(SOUND)
+
+    assert [SOUND] == [item.data for item in Inputs([str(tmp_path / "a:1")])]
+
+
+def test_none_is_selected() -> None:
+    with pytest.raises(click.ClickException, match="--select: the input has 1 and none of these"):
+        list(Inputs([SOUND.hex()], select=Selection.of("2")).some())
+
+
+class TestCaptures:
+    def test_its_messages_are_those_of_the_reader_of_files(self) -> None:
+        records = [record for record in files.read(CAPTURE) if record.protocol == "amqp-1.0"]
+        found = [item for item in Inputs([str(CAPTURE)]) if item.data]
+
+        assert [record.wire for record in records] == [item.data for item in found]
+        assert len(records) > 3
+
+    def test_basic_messages_are_for_those_who_take_them(self) -> None:
+        basic = [record for record in files.read(CAPTURE) if record.content_header]
+        refused = [item for item in Inputs([str(CAPTURE)]) if "AMQP 0-9-1" in item.fault]
+        taken = [i for i in Inputs([str(CAPTURE)], basic=True) if i.data[:2] == b"\0\x3c"]
+
+        assert basic
+        assert len(basic) == len(refused) == len(taken)
+        assert (basic[0].content_header or b"") + (basic[0].payload or b"") == taken[0].data
+
+    def test_translate_takes_exchange_and_routing_key_from_it(self) -> None:
+        result = run("translate", "--to", "amqp10", "--json", CAPTURE)
+
+        records = [json.loads(line) for line in result.stdout.splitlines()]
+        made = [Message.decode(bytes.fromhex(one["raw"])) for one in records if "raw" in one]
+        assert made
+        assert any("AMQP 1.0 already" in one.get("error", "") for one in records)
+
+
+def test_a_quarantine_is_read_and_says_where_its_messages_were(tmp_path: Path) -> None:
+    jobs = pytest.importorskip("amqp10msg.jobs")
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(jsonl([SOUND, BROKEN, SOUND[:-2]]))
+    jobs.run(source, tmp_path / "out", jobs.Job("decode"))
+
+    found = list(Inputs([str(tmp_path / "out" / "quarantine")]))
+
+    assert [BROKEN, SOUND[:-2]] == [item.data for item in found]
+    (there,) = Inputs([found[1].source.partition(" (")[2].rstrip(")")])
+    assert SOUND[:-2] == there.data
+    assert [SOUND[:-2]] == [item.data for item in Inputs([found[1].source.partition(" (")[0]])]
+
+
+def test_what_is_unreadable_in_a_quarantine_stays_so(tmp_path: Path) -> None:
+    jobs = pytest.importorskip("amqp10msg.jobs")
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b'{"raw": "0"}\n')
+    jobs.run(source, tmp_path / "out", jobs.Job("decode"))
+
+    (item,) = Inputs([str(tmp_path / "out" / "quarantine")])
+
+    assert item.fault.startswith("not a record: 'raw' is not hex")
+
+
+@pytest.mark.parametrize(
+    "column, fault",
+    [
+        ("other", "there is no column wire or raw of encoded messages: there are other"),
+        ("wire", "the column wire has no bytes in it"),
+    ],
+)
+def test_parquet_without_messages(tmp_path: Path, column: str, fault: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({column: ["text"]}), tmp_path / "t.parquet")
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and no more")
+
+    bad, none = Inputs([str(tmp_path)])
+
+    assert bad.fault.startswith("this is not Parquet, or damaged: ")
+    assert fault == none.fault
+
+
+def test_parquet_from_a_pipe_is_a_fault_that_says_what_to_do() -> None:
+    result = run("validate", "--format", "parquet", data=gzip.compress(parquet([SOUND])))
+
+    assert 1 == result.exit_code
+    assert "this is not Parquet" in result.stdout
+
+
+def test_what_validate_names_inspect_shows(tmp_path: Path) -> None:
+    path = tmp_path / "fail.jsonl"
+    path.write_bytes(jsonl([BROKEN, SOUND, BROKEN]))
+    judged = run("validate", "--json", path).stdout.splitlines()
+    names = [json.loads(line)["source"] for line in judged[:-1]]
+
+    assert [f"{path}:{line}" for line in (1, 2, 3)] == names
+    shown = run("inspect", names[1])
+    assert (0, True) == (shown.exit_code, '"hello"' in shown.stdout)
+    assert 1 == run("inspect", names[0]).exit_code
+    assert SOUND.hex() == run("convert", "--to", "hex", names[1]).stdout.strip()
+
+
+def test_what_passes_a_filter_is_written(tmp_path: Path) -> None:
+    other = Message("x", properties=Properties(subject="s")).encode()
+    source = tmp_path / "all.bin"
+    source.write_bytes(prefixed([SOUND, other, SOUND, BROKEN]))
+    kept = tmp_path / "kept"
+
+    result = run("filter", "JMSType IS NULL", source, "-o", kept, "--to", "prefixed")
+
+    assert 1 == result.exit_code  # one cannot be read
+    assert prefixed([SOUND, SOUND]) == kept.read_bytes()
+    assert "4 messages: 2 passed, 1 did not, 1 not readable" in result.stdout
+    piped = run("filter", "JMSType IS NULL", source, "-o", "-", "--to", "hex")
+    assert f"{SOUND.hex()}\n" * 2 == piped.stdout
+    assert "2 passed" in piped.stderr
+    run("filter", "JMSType = 'no such'", source, "-o", kept)
+    assert b"" == kept.read_bytes()
+
+
+class TestHints:
+    """What was given in place of what is wanted is said, and what to do."""
+
+    @pytest.mark.parametrize(
+        "form, octets",
+        [
+            ("raw", SOUND),
+            ("prefixed", prefixed([SOUND])),
+            ("prefixed", prefixed([b"", BASIC])),
+            ("cborseq", cborseq([SOUND])),
+            ("pcap", CAPTURE.read_bytes()[:64]),
+        ],
+    )
+    def test_forms(self, form: str, octets: bytes) -> None:
+        assert form == recognition.form_of_head(octets)
+        assert "" == recognition.advice(octets, form)
+        assert f"read {'them' if form == 'prefixed' else 'it'} as {form}" in recognition.advice(
+            octets
+        )
+
+    @given(octets=st.binary(max_size=recognition.HEAD))
+    def test_advice_on_anything_is_one_line(self, octets: bytes) -> None:
+        assert "\n" not in recognition.advice(octets)
+
+    @pytest.mark.parametrize(
+        "command, octets, hint",
+        [
+            (["validate", "-f", "raw"], SOUND.hex().encode(), "these are hex digits"),
+            (["inspect", "-f", "raw"], SOUND.hex().encode(), "these are hex digits"),
+            (["inspect", "-f", "raw"], CAPTURE.read_bytes(), "read it as pcap"),
+            (["validate", "-f", "prefixed"], CAPTURE.read_bytes(), "read it as pcap"),
+            (["validate", "-f", "prefixed"], SOUND, "this is one message"),
+            (["inspect"], BASIC, "translate --to amqp10 reads it"),
+            (["translate", "--to", "amqp10"], SOUND, "--to basic translates it"),
+            (["translate", "--to", "basic"], BASIC, "--to amqp10 translates it"),
+        ],
+    )
+    def test_of_commands(self, command: list[str], octets: bytes, hint: str) -> None:
+        result = run(*command, data=octets)
+
+        assert 1 == result.exit_code
+        assert hint in result.output
+
+    def test_of_the_pipeline(self, tmp_path: Path) -> None:
+        pytest.importorskip("pyarrow")
+        (tmp_path / "hex.txt").write_text(SOUND.hex())
+        (tmp_path / "hi.bin").write_bytes(SOUND)
+
+        unknown = run("pipeline", "decode", tmp_path / "hex.txt", tmp_path / "a")
+        named = run("pipeline", "decode", "-f", "raw", tmp_path / "hex.txt", tmp_path / "b")
+
+        assert (2, True) == (unknown.exit_code, "these are hex digits" in unknown.stderr)
+        assert (1, True) == (named.exit_code, "these are hex digits" in named.stdout)
+        assert 0 == run("pipeline", "decode", tmp_path / "hi.bin", tmp_path / "c").exit_code
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (["inspect", "--jsn", "00"], "amqp10msg inspect: No such option '--jsn'"),
+        (["convert", "00"], "amqp10msg convert: Missing option '--to'. Choose from: typed, plain,"),
+        (["inspect", "--html", "--json", "00"], "--json and --html exclude each other"),
+        (["inspct"], "amqp10msg: No such command 'inspct'"),
+    ],
+)
+def test_usage_errors_are_one_plain_line(arguments: list[str], line: str) -> None:
+    result = run(*arguments)
+
+    assert (2, 1) == (result.exit_code, result.stderr.count("\n"))
+    assert line in result.stderr
+    assert "\\x" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text, octets", [('"hi"', "a1026869"), ("5", "5505"), ("true", "41"), ('{"body": 1}', None)]
+)
+def test_encode_takes_any_json(text: str, octets: str | None) -> None:
+    result = run("encode", text)
+
+    assert 0 == result.exit_code, result.output
+    assert octets in (None, result.stdout.strip())
+    assert result.stdout == run("encode", data=text.encode()).stdout

@@ -1,0 +1,153 @@
+"""``amqp10msg serve``, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from amqp10msg import Header, Message
+from amqp10msg.app.cli import main
+
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
+utils = pytest.importorskip("proton.utils")
+
+from amqp10msg.interop.proton import send, sendable  # noqa: E402
+from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
+
+pytestmark = pytest.mark.once
+
+TIMEOUT = 20.0  # seconds
+
+
+@contextmanager
+def serving(*options: str, stop: int = signal.SIGTERM) -> Iterator[tuple[str, Any]]:
+    """Run the command; give its address and, at the end, what it logged."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "amqp10msg", "serve", "--port", "0", *options],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log: list[str] = []
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        yield url, log
+        process.send_signal(stop)
+        _, errors = process.communicate(timeout=TIMEOUT)
+        log += errors.splitlines()
+        assert 0 == process.returncode, errors
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_messages_go_through_a_file_and_users(tmp_path: Path) -> None:
+    users = tmp_path / "users.txt"
+    users.write_text("ann:secret\n\nbob:with:colon\n")
+    options = ["--store", str(tmp_path / "messages.db"), "--users", str(users), "--log", "json"]
+    login = {"timeout": TIMEOUT, "allow_insecure_mechs": True}
+    with serving(*options) as (url, log):
+        connection = utils.BlockingConnection(url, user="ann", password="secret", **login)
+        connection.create_sender("q").send(sendable(Message("x", header=Header(durable=True))))
+        connection.close()
+        with pytest.raises(proton.ConnectionException):
+            utils.BlockingConnection(url, user="ann", password="wrong", **login)
+    events = [json.loads(line) for line in log]
+    assert ["listening", "connected", "opened", "attached"] == [one["event"] for one in events[:4]]
+    assert ("ann", url) == (events[2]["user"], events[0]["url"])
+    with serving(*options, stop=signal.SIGINT) as (url, _):
+        connection = utils.BlockingConnection(url, user="bob", password="with:colon", **login)
+        assert "x" == connection.create_receiver("q").receive().body
+        connection.close()
+
+
+def test_what_a_sender_was_told_is_stored_survives_a_kill(tmp_path: Path) -> None:
+    """The server confirms after the store, also where many messages come at once."""
+    random = Random(1)
+    told: set[int] = set()
+    number = 0
+    for _ in range(4):
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "amqp10msg", "serve", "--port", "0", "--log", "none"),
+                *("--store", str(tmp_path / "messages.db")),
+            ],
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        with process.stdout as output:
+            url = output.readline().strip()
+            connection = utils.BlockingConnection(url, timeout=TIMEOUT)
+            link = connection.create_sender("q").link
+            connection.wait(lambda link=link: link.credit)
+            sent = {}
+            while link.credit:
+                number += 1
+                message = Message(str(number), header=Header(durable=True))
+                sent[number] = send(link, message)
+            enough = random.randrange(len(sent))
+            connection.wait(lambda sent=sent, enough=enough: settled(sent) >= enough)
+            process.kill()
+            with pytest.raises(proton.ConnectionException):
+                connection.wait(lambda: False)
+            process.wait()
+        told |= {one for one, delivery in sent.items() if delivery.settled}
+        with Server(file=tmp_path / "messages.db") as server:
+            held = {int(message.text()) for message in server.messages("q")}
+        assert told <= held
+        assert len(told) >= enough
+
+
+def settled(sent: dict[int, Any]) -> int:
+    return sum(delivery.settled for delivery in sent.values())
+
+
+def test_nodes_that_are_not_named_are_refused() -> None:
+    with serving("--node", "q", "--no-create", "--log", "none") as (url, log):
+        connection = utils.BlockingConnection(url, timeout=TIMEOUT)
+        connection.create_sender("q")
+        with pytest.raises(utils.LinkDetached, match="amqp:not-found"):
+            connection.create_sender("other")
+        connection.close()
+    assert [] == log
+
+
+def test_port_that_is_taken_is_one_line() -> None:
+    with serving() as (url, _):
+        port = url.rpartition(":")[2]
+        result = CliRunner().invoke(main, ["serve", "--port", port])
+
+    assert 1 == result.exit_code
+    assert 1 == result.stderr.count("\n")
+    assert f"{port}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options, error",
+    [
+        (["--key", __file__], "--key needs --cert"),
+        (["--users", __file__], "line 1 of"),
+        (["--port", "70000"], "70000 is not in the range"),
+    ],
+)
+def test_wrong_options(options: list[str], error: str) -> None:
+    result = CliRunner().invoke(main, ["serve", *options])
+
+    assert 2 == result.exit_code
+    assert error in result.stderr

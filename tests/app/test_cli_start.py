@@ -1,0 +1,142 @@
+"""What the command imports before it has to, and Ctrl-C while it does."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amqp10msg.app.cli import _app, main
+
+ROOT = Path(__file__).parents[2]
+#: What takes long to import: the rest of the library, and what draws tables.
+HEAVY = {
+    *("rich", "jinja2", "pyarrow", "cbor2", "proton"),
+    *("amqp10msg.notation", "amqp10msg.delivery", "amqp10msg.translate", "amqp10msg.files"),
+    *("amqp10msg.jobs", "amqp10msg.basic", "amqp10msg.interop.corpus", "amqp10msg.app.pages"),
+}
+REPORT = (
+    "import atexit, json, os, sys\n"
+    "atexit.register(lambda: open(os.environ['LOADED'], 'w').write(json.dumps([*sys.modules])))\n"
+    "from amqp10msg.app.cli import main\n"
+    "sys.argv[:] = ['amqp10msg', *sys.argv[1:]]\n"
+    "main()\n"
+)
+#: What messages need: neither ``--help`` nor the names of the commands wait for it.
+KERNEL = {"attr", "amqp10msg.wire.kernel", "amqp10msg.message", "amqp10msg.validation"}
+BOTH = HEAVY | KERNEL
+
+
+def loaded(
+    folder: Path, *arguments: str, words: str | None = None, of: set[str] = HEAVY
+) -> set[str]:
+    """Those modules that were imported when a command ended, or when the shell was answered."""
+    environment = {**os.environ, "LOADED": str(folder / "loaded")}
+    if words is not None:
+        environment |= {
+            "_AMQP10MSG_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, *arguments],
+        cwd=ROOT, env=environment, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout
+    found: list[str] = json.loads((folder / "loaded").read_text())
+    return {name for name in found if any(f"{name}.".startswith(f"{one}.") for one in of)}
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
+def test_what_says_something_of_the_command_alone_imports_no_more(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    assert set() == loaded(tmp_path, *arguments, of=HEAVY if "--version" in arguments else BOTH)
+
+
+def test_the_completion_of_a_command_imports_no_kernel(tmp_path: Path) -> None:
+    assert set() == loaded(tmp_path, words="amqp10msg in", of=BOTH)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [*(f"amqp10msg {name} --" for name in _app.COMMANDS if name != "demo"),
+     "amqp10msg pipeline decode --"],
+)  # fmt: skip
+def test_completion_imports_no_more(words: str, tmp_path: Path) -> None:
+    assert set() == loaded(tmp_path, words=words)
+
+
+def test_the_list_of_commands_says_what_their_help_says() -> None:
+    assert {name: about for name, (_, about) in _app.COMMANDS.items()} == {
+        name: command.get_short_help_str(61) for name, command in main.commands.items()
+    }
+    assert not [about for _, about in _app.COMMANDS.values() if about.endswith("...")]
+
+
+def test_importing_the_package_imports_nothing_until_a_name_is_used() -> None:
+    program = (
+        "import sys, amqp10msg\n"
+        "before = [name for name in sys.modules if name.startswith(('amqp10msg.', 'attr'))]\n"
+        "from amqp10msg import *\n"
+        "print(before, Message.__name__, amqp10msg.notation.__name__, 'UInt' in dir(amqp10msg))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+
+    assert ["[]", "Message", "amqp10msg.notation", "True"] == done.stdout.split()
+
+
+def test_type_checkers_know_every_module() -> None:
+    """By name, so that they find misspelled ones."""
+    tree = ast.parse((ROOT / "amqp10msg" / "__init__.py").read_text(encoding="utf-8"))
+    listed = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "amqp10msg"
+        for alias in node.names
+    }
+
+    found = {module.name for module in pkgutil.iter_modules([str(ROOT / "amqp10msg")])}
+    assert {name for name in found if not name.startswith("_")} == listed
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals there")
+@pytest.mark.parametrize(
+    "module",
+    [
+        *(
+            "amqp10msg.app.cli",
+            "click",
+            "amqp10msg.app.cli._app",
+            "attr",
+            "amqp10msg.wire.primitives",
+        ),
+        *("rich.console", "amqp10msg.notation", "amqp10msg.app.cli.inspect"),
+    ],
+)
+def test_ctrl_c_while_something_is_imported_is_one_line(module: str) -> None:
+    """The signal comes exactly when a module is looked for."""
+    program = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from amqp10msg.__main__ import main\n"
+        "sys.argv[1:] = (['validate', '00'] if 'rich' in sys.argv[1] else ['inspect', '00'])\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, module], cwd=ROOT, capture_output=True, check=False
+    )
+
+    assert (130, b"amqp10msg: interrupted") == (done.returncode, done.stderr.strip())

@@ -1,0 +1,80 @@
+"""Some of the columns: the same cells, and the outline of a message judged all the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Header, Message, ULong
+from amqp10msg.testing import encodings, messages
+from tests.columns.column_rows import ERRORS, only, said
+
+columns = pytest.importorskip("amqp10msg.columns")
+fuzzing = pytest.importorskip("fuzz.columns")
+
+
+NAMES = st.sampled_from([*columns.SCHEMA.names, "wire"])
+
+
+@given(st.lists(messages().flatmap(encodings), max_size=2), st.lists(NAMES, unique=True))
+def test_a_projection_gives_the_same_cells(octets: list[bytes], names: list[str]) -> None:
+    whole = columns.decode(octets, [*columns.SCHEMA.names, "wire"])
+    some = columns.decode(octets, names)
+
+    assert names == some.schema.names
+    assert len(octets) == some.num_rows
+    assert fuzzing.same(whole.select(names), some)
+
+
+def test_entries_are_picked_from_maps() -> None:
+    octets = Message(
+        b"", application_properties={"a.b": 1}, message_annotations={ULong(5): "u"}
+    ).encode()
+    row = only(octets, ["application_properties.a.b", "message_annotations.5", "footer.x"])
+
+    assert [("long", 1), ("ulong", "u")] == [
+        (row["application_properties.a.b"]["type"], row["application_properties.a.b"]["l"]),
+        (row["message_annotations.5"]["key_type"], row["message_annotations.5"]["s"]),
+    ]
+    assert None is row["footer.x"]
+
+
+def test_what_no_column_needs_is_passed_over() -> None:
+    # A property that is no UTF-8: nobody looks.
+    octets = (
+        Message(b"x", application_properties={"key": "abc"}).encode().replace(b"abc", b"\xff**")
+    )
+
+    assert "invalid-utf8" == only(octets)["error_code"]
+    assert {"body": b"x"} == said(only(octets, ["body", *ERRORS]))
+    assert (
+        "invalid-utf8"
+        == only(octets, ["footer.x", "application_properties.k", *ERRORS])["error_code"]
+    )
+
+
+@pytest.mark.parametrize(
+    "octets, rule",
+    [
+        (Message(b"").encode() + Message(b"", header=Header()).encode(), "section-out-of-order"),
+        (Message(b"", header=Header()).encode()[:4] * 2, "duplicate-section"),
+        (Message(b"").encode() + Message("").encode(), "mixed-body-sections"),
+        (Message("").encode() * 2, "duplicate-section"),
+        (Message(footer={}).encode() * 2, "duplicate-section"),
+        (Message(footer={}).encode() + Message(b"").encode(), "section-out-of-order"),
+        (Message(b"").encode() + b"\0\x53\x90\x40", "unknown-section"),
+        (Message(b"").encode() + b"\x40", "not-a-section"),
+        (Message(b"xy").encode()[:-1], "truncated"),
+        (Message(b"").encode() + b"\0\xa3\x02\xff\xff\x40", "symbol-not-ascii"),
+        (b"\0\x80\0\0\0\0\0\0\0\x75\xa0\0\0\xa3\x10amqp:data:binary\xa0\0\x57", "not-a-section"),
+    ],
+)
+def test_the_outline_is_judged_in_every_projection(octets: bytes, rule: str) -> None:
+    whole = only(octets)
+    if rule == "not-a-section" and whole["error_code"] == "unknown-constructor":
+        rule = "unknown-constructor"
+
+    assert rule == whole["error_code"]
+    for name in (["to"], ["body_kind"], ["body"], ["body_json"], ["footer.x"], []):
+        assert {k: whole[k] for k in ERRORS} == said(only(octets, [*name, *ERRORS]))

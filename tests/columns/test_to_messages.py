@@ -1,0 +1,92 @@
+"""Columns encoded to messages: nothing is lost on the way back, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import EncodeError, Message, Properties
+from amqp10msg.testing import bodies, encodings, messages
+from tests.columns.column_rows import joined
+
+pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
+columns = pytest.importorskip("amqp10msg.columns")
+
+
+@given(messages(body=st.none() | bodies()))
+def test_nothing_is_lost_on_the_way_back(message: Message) -> None:
+    octets = message.encode()
+    batch = columns.decode([octets, None])
+    batch.validate(full=True)
+    first, second = columns.encode(batch).to_pylist()
+
+    assert batch["error_code"].to_pylist() == [None, None]
+    assert joined(message) == Message.decode(first)
+    assert None is second
+
+
+@given(messages().flatmap(encodings))
+def test_however_a_peer_spells_a_message(octets: bytes) -> None:
+    message = Message.decode(octets)
+    (back,) = columns.encode(columns.decode([octets])).to_pylist()
+
+    assert joined(message) == Message.decode(back)
+
+
+@pytest.mark.parametrize(
+    "cells, path",
+    [
+        ({"priority": 256}, "header.priority"),
+        ({"message_id": "x", "message_id_type": "ulong"}, "message_id"),
+        ({"message_id": "x", "message_id_type": "int"}, "message_id"),
+        ({"body_kind": "nothing"}, "body_kind"),
+        ({"body_kind": "amqp-value"}, "body_json"),
+        ({"body_kind": "amqp-value", "body_json": "[1"}, "body_json"),
+        ({"body_kind": "amqp-value", "body_json": '["uint",-1]'}, "body_json"),
+        ({"body_json": "[]"}, "body_kind"),
+        ({"body_kind": "data", "body_json": "[]"}, "body"),
+        ({"footer": [("k", {"type": "uint", "l": -1})]}, "footer['k']"),
+        ({"footer": [("k", {"type": "uint"})]}, "footer['k']"),
+        ({"footer": [("k", {"type": "nothing"})]}, "footer['k']"),
+        ({"footer": [("k", None)]}, "footer['k']"),
+        ({"footer": [("k", {"type": "float", "b": b"123"})]}, "footer['k']"),
+        ({"footer": [("k", {"type": "list", "s": '["uint",1]'})]}, "footer['k']"),
+        ({"footer": [("k", {"type": "null"})] * 2}, "footer['k']"),
+        ({"footer": [("k", {"type": "null", "key_type": "ulong"})]}, "footer['k']"),
+        ({"footer": [("1", {"type": "null", "key_type": "uint"})]}, "footer['1']"),
+    ],
+)
+def test_rows_that_cannot_be_encoded(cells: dict[str, Any], path: str) -> None:
+    schema = pa.schema([columns.SCHEMA.field(name) for name in cells])
+    batch = pa.RecordBatch.from_pylist([{}, cells], schema=schema)
+    with pytest.raises(EncodeError) as caught:
+        columns.encode(batch)
+
+    assert f"row 1: {path}" == caught.value.path
+
+
+@pytest.mark.once
+def test_a_moment_between_milliseconds_cannot_be_encoded() -> None:
+    moment = pa.array([1], pa.timestamp("us", "UTC"))
+    with pytest.raises(EncodeError, match="microseconds"):
+        columns.encode(pa.table({"creation_time": moment}))
+
+
+@pytest.mark.once
+def test_frames_that_are_none() -> None:
+    for wrong in (5, pa.table({"other": [1]}), pa.table({"to": [b"\xff"], "ttl": ["x"]})):
+        with pytest.raises(TypeError):
+            columns.encode(wrong)
+
+
+def test_a_few_columns_are_enough_to_encode() -> None:
+    table = pa.table({"to": ["queue", None, None], "body": [b"1", b"2", None], "other": [1, 2, 3]})
+
+    assert [
+        Message(b"1", properties=Properties(to="queue")).encode(),
+        Message(b"2").encode(),
+        None,
+    ] == columns.encode(table).to_pylist()

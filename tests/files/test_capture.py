@@ -1,0 +1,551 @@
+"""`amqp10msg.files`: messages from captures, whatever the network did to their segments."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Array, Described, Message, Symbol, UInt, ULong, files
+from amqp10msg.app.cli import main
+from amqp10msg.basic import decode_content_header
+from amqp10msg.files import Record, _segments, capture
+from fuzz.files import run
+from tests.captures import (
+    BODIES,
+    DELIVER,
+    GET_OK,
+    HEADER,
+    OLD_HEADER,
+    PUBLISH,
+    RETURN,
+    Piece,
+    attach,
+    block,
+    content,
+    cut,
+    frame,
+    of_pieces,
+    old_frame,
+    packet,
+    pcap,
+    pcapng,
+    read,
+    stream_of,
+    transfer,
+)
+from tests.effort import calls
+
+pytestmark = pytest.mark.once
+CAPTURE = Path(__file__).parents[1] / "vectors" / "capture.pcap"
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    start=st.sampled_from([1, 0xFFFFFF00]),
+    seed=st.integers(0, 1 << 32),
+)
+def test_order_and_repetition_of_segments_change_nothing(
+    pieces: int, sizes: list[int], start: int, seed: int
+) -> None:
+    segments = cut(stream_of(BODIES, pieces), sizes, start)
+    # Some come twice, and each lands up to four places from where it was.
+    order = Random(seed)
+    again = order.choices(segments[1:], k=5)
+    rest = [*segments[1:], *again]
+    rest = [p for _, p in sorted(enumerate(rest), key=lambda x: x[0] + order.uniform(0, 4))]
+
+    found = of_pieces([segments[0], *rest])
+
+    assert BODIES == [record.wire for record in found]
+    assert {""} == {record.fault for record in found}
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("write", [pcap, pcapng])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_what_a_record_says(write: Any, order: str, version: int) -> None:
+    octets = HEADER + attach(3, "q") + transfer(3, b"m", 7, message_format=0x80013700)
+    packets = [packet(piece, version) for piece in cut(octets, [1000])]
+
+    (record,) = read(write(packets, order))
+
+    assert (b"m", "", "amqp-1.0") == (record.wire, record.fault, record.protocol)
+    assert ("q", b"tag7", 0x80013700) == (
+        record.address,
+        record.delivery_tag,
+        record.message_format,
+    )
+    assert 101_000_005 == record.time
+    expected = "10.0.0.1:50000 > 10.0.0.2:5672"
+    if version == 6:
+        expected = "[fd00::1]:50000 > [fd00::2]:5672"
+    assert expected == record.connection
+
+
+def test_nanoseconds_of_pcap() -> None:
+    packets = [packet(piece) for piece in cut(stream_of([b"m"]), [1000])]
+
+    (record,) = read(pcap(packets, nano=True))
+
+    assert 101_000_005 == record.time
+
+
+@pytest.mark.parametrize(
+    "link, head", [(101, b""), (0, bytes(4)), (113, bytes(16)), (276, bytes(20))]
+)
+def test_other_link_layers(link: int, head: bytes) -> None:
+    packets = [head + packet(piece)[14:] for piece in cut(stream_of([b"m"]), [1000])]
+
+    assert [b"m"] == [record.wire for record in read(pcap(packets, link=link))]
+
+
+def test_tags_of_virtual_networks_are_passed_over() -> None:
+    tagged = [
+        p[:12] + b"\x81\x00\x00\x05" + p[12:]
+        for p in (packet(piece) for piece in cut(stream_of([b"m"]), [1000]))
+    ]
+
+    assert [b"m"] == [record.wire for record in read(pcap(tagged))]
+
+
+def test_links_and_channels_interleave() -> None:
+    octets = (
+        HEADER
+        + attach(0, "a")
+        + attach(1, None, "b")
+        + transfer(0, b"a1", 0, more=True)
+        + transfer(1, b"b1", 1, more=True)
+        + transfer(0, b"c1", 0, more=True, channel=4)
+        + transfer(1, b"b2")
+        + transfer(0, b"a2")
+        + transfer(0, b"c2", channel=4)
+    )
+
+    found = of_pieces(cut(octets, [30]))
+
+    assert [(b"b1b2", "b"), (b"a1a2", "a"), (b"c1c2", None)] == [(r.wire, r.address) for r in found]
+    assert {""} == {record.fault for record in found}
+
+
+@pytest.mark.parametrize(
+    "octets, wire, fault",
+    [
+        (transfer(0, b"m", 0, more=True), b"m", "the capture ends before the message does"),
+        (
+            transfer(0, b"m", 0, more=True) + transfer(0, b"n", aborted=True),
+            b"mn",
+            "the sender aborted the delivery",
+        ),
+        (transfer(0, b"m"), b"m", "the beginning of the message is missing"),
+        (
+            transfer(0, b"m", 0, more=True) + frame(Described(0x16, [UInt(0)])),
+            b"m",
+            "the link was detached before the message ended",
+        ),
+        (
+            transfer(0, b"m", 0, more=True) + frame(Described(Symbol("amqp:end:list"), [])),
+            b"m",
+            "the session ended before the message did",
+        ),
+        (frame(None, b"\x00\x53"), b"\x00\x53", "a frame that cannot be read"),
+        (transfer(0, b"m", 0, more=True) + HEADER, b"m", "another protocol header follows"),
+        (
+            transfer(0, b"m", 0, more=True) + b"\0\0\0\x01garbage",
+            b"m",
+            "what follows is not a frame",
+        ),
+    ],
+)
+def test_what_is_not_complete_is_kept_with_its_octets(
+    octets: bytes, wire: bytes, fault: str
+) -> None:
+    (record,) = of_pieces(cut(HEADER + attach(0, "q") + octets, [1000]))
+
+    assert wire == record.wire
+    assert record.fault.startswith(fault)
+
+
+def test_a_message_that_is_too_large_is_given_up() -> None:
+    octets = (
+        HEADER + transfer(0, b"m" * 20, 0, more=True) + transfer(0, b"n") + transfer(0, b"o", 1)
+    )
+
+    found = read(pcap([packet(p) for p in cut(octets, [1000])]), max_size=10)
+
+    assert ["larger than 10 bytes"] == [r.fault for r in found][:1]
+    assert (b"o", "") == (found[-1].wire, found[-1].fault)
+
+
+def test_behind_missing_segments_reading_goes_on_at_a_frame() -> None:
+    first = HEADER + transfer(0, b"a", 0) + transfer(0, b"b1", 1, more=True)
+    missing = transfer(0, b"b2") + transfer(0, b"c", 2)
+    last = transfer(0, b"d", 3)
+    pieces = [
+        Piece(0, b"", 0x02),
+        Piece(1, first),
+        Piece(1 + len(first) + len(missing), last),
+    ]
+
+    found = of_pieces(pieces)
+
+    assert [b"a", b"b1", b"d"] == [record.wire for record in found]
+    assert ["", f"{len(missing):,} bytes are missing in the capture", ""] == [
+        r.fault for r in found
+    ]
+
+
+def test_missing_segments_are_reported_where_no_message_was_begun() -> None:
+    first, missing, last = HEADER + transfer(0, b"a", 0), transfer(0, b"b", 1), transfer(0, b"c", 2)
+    pieces = [
+        Piece(0, b"", 0x02),
+        Piece(1, first),
+        Piece(1 + len(first) + len(missing), last),
+    ]
+
+    found = of_pieces(pieces)
+
+    assert [
+        (b"a", ""),
+        (None, f"{len(missing):,} bytes are missing in the capture"),
+        (b"c", ""),
+    ] == [(r.wire, r.fault) for r in found]
+
+
+def backwards(count: int) -> list[Piece]:
+    """The octets of a message, one a segment and the last first."""
+    pieces = cut(HEADER + transfer(0, bytes(count), 0), [1])
+    return [pieces[0], *pieces[:0:-1]]
+
+
+def with_gaps(count: int) -> list[Piece]:
+    """Of every two octets the second one."""
+    pieces = cut(HEADER + transfer(0, bytes(2 * count), 0), [1])
+    return [pieces[0], *pieces[2::2]]
+
+
+@pytest.mark.parametrize("order", [backwards, with_gaps])
+def test_segments_out_of_order_are_not_searched(order: Any) -> None:
+    """Whether each costs the same, however many wait."""
+    small, large = (pcap([packet(piece) for piece in order(count)]) for count in (1_000, 4_000))
+    one, other = calls(lambda: read(small)), calls(lambda: read(large))
+
+    assert other < 5 * one
+
+
+@pytest.mark.parametrize(
+    "name, bound, reason",
+    [
+        ("_MAX_HELD", 20, "more than 20 bytes waited behind them"),
+        ("_MAX_SEGMENTS", 2, "more than 2 segments waited behind them"),
+        ("_MAX_ALL_HELD", 20, "more than 20 bytes of all connections waited behind them"),
+        ("_MAX_ALL_SEGMENTS", 2, "more than 2 segments of all connections waited behind them"),
+    ],
+)
+def test_what_is_held_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, name: str, bound: int, reason: str
+) -> None:
+    """What a gap is given up for is reported; what is behind it is read."""
+    monkeypatch.setattr(_segments, name, bound)
+    first, missing = HEADER + transfer(0, b"a", 0), transfer(0, b"b", 1)
+    start = 1 + len(first) + len(missing)
+    last = [transfer(0, b"c%d" % n, 2 + n) for n in range(3)]
+    size = len(last[0])
+    pieces = [Piece(0, b"", 0x02), Piece(1, first)]
+    pieces += [Piece(start + n * size, octets) for n, octets in enumerate(last)]
+
+    # What was missing comes too late.
+    found = of_pieces([*pieces, Piece(1 + len(first), missing)])
+
+    assert [
+        (b"a", ""),
+        (None, f"{len(missing):,} bytes were given up, as {reason}"),
+        *((b"c%d" % n, "") for n in range(3)),
+    ] == [(r.wire, r.fault) for r in found]
+
+
+def test_nothing_is_held_of_connections_that_ended() -> None:
+    together = _segments.Held()
+    flows = [_segments.Flow(together) for _ in range(3)]
+    for flow in flows:
+        for sequence, data in ((1, b"a"), (5, b"longer"), (5, b"long"), (7, b"over"), (5, b"5")):
+            assert [b"a"] * (sequence == 1) == [
+                octets
+                for _, octets in flow.feed(
+                    _segments.Segment(b"", b"", sequence, data, syn=False, reset=False)
+                )
+            ]
+    assert (6, 30) == (together.segments, together.octets)
+
+    found = [octets for flow in flows for _, octets in flow.finish()]
+
+    assert [b"longer"] * 3 == found
+    assert (0, 0) == (together.segments, together.octets)
+
+
+def test_more_connections_than_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_MAX_FLOWS", 1)
+    pieces = cut(HEADER + transfer(0, b"a", 0, more=True), [1000])
+    back = [attrs.evolve(p, back=True) for p in cut(stream_of([b"b"]), [1000], 9)]
+
+    found = of_pieces([*pieces, *back])
+
+    assert [(b"a", "given up: more than 1 connections"), (b"b", "")] == [
+        (r.wire, r.fault) for r in found
+    ]
+
+
+def test_a_capture_may_begin_in_the_middle() -> None:
+    tail = transfer(0, b"x" * 30, 0)[11:]
+    pieces = [Piece(500, tail), Piece(500 + len(tail), transfer(0, b"m", 1))]
+
+    (record,) = of_pieces(pieces)
+
+    assert (b"m", "") == (record.wire, record.fault)
+
+
+def test_ports_are_used_again() -> None:
+    first, second = cut(stream_of([b"a"]), [1000]), cut(stream_of([b"b"]), [1000], 70_000)
+
+    assert [b"a", b"b"] == [record.wire for record in of_pieces([*first, *second])]
+
+
+def test_both_directions_are_read() -> None:
+    pieces = cut(stream_of([b"a"]), [1000])
+    back = [attrs.evolve(p, back=True) for p in cut(stream_of([b"b"]), [1000], 9)]
+
+    assert {b"a", b"b"} == {record.wire for record in of_pieces([*pieces, *back])}
+
+
+def test_what_is_encrypted_is_told() -> None:
+    (record,) = of_pieces(cut(b"\x16\x03\x01\x00\x05hello" + bytes(100), [50]))
+
+    assert record.fault == "the connection is encrypted with TLS: decrypt it first"
+
+
+def test_other_protocols_are_passed_over() -> None:
+    assert [] == of_pieces(cut(b"GET / HTTP/1.1\r\n\r\n" * 10, [40]))
+
+
+# AMQP 0-9-1.
+
+
+@pytest.mark.parametrize("method", [PUBLISH, DELIVER, GET_OK, RETURN])
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4), count=st.integers(1, 3))
+def test_content_of_0_9_1(method: bytes, sizes: list[int], count: int) -> None:
+    bodies = [b"hello" * 10, b"", b"x"]
+    octets = OLD_HEADER + b"".join(content(method, body, count) for body in bodies)
+
+    found = of_pieces(cut(octets, sizes))
+
+    assert bodies == [record.payload for record in found]
+    assert {("", "amqp-0-9-1", "ex", "key", None)} == {
+        (r.fault, r.protocol, r.exchange, r.routing_key, r.wire) for r in found
+    }
+    assert {14} == {len(r.content_header or b"") for r in found}
+    # Only who delivers says it.
+    assert {False if method in {DELIVER, GET_OK} else None} == {r.redelivered for r in found}
+
+
+@pytest.mark.parametrize("method, bit", [(DELIVER, 16), (GET_OK, 12)])
+def test_a_delivery_of_0_9_1_says_that_it_is_one_again(method: bytes, bit: int) -> None:
+    again = method[:bit] + b"\x01" + method[bit + 1 :]
+
+    (record,) = of_pieces(cut(OLD_HEADER + content(again, b"m"), [1000]))
+
+    assert (True, "ex", "key") == (record.redelivered, record.exchange, record.routing_key)
+
+
+def test_a_server_of_0_9_1_sends_no_header() -> None:
+    start = old_frame(1, struct.pack(">HH", 10, 10) + bytes(20), 0)
+
+    (record,) = of_pieces(cut(start + content(DELIVER, b"m"), [1000]))
+
+    assert (b"m", "") == (record.payload, record.fault)
+
+
+def test_content_that_is_broken_off() -> None:
+    header = struct.pack(">HHQH", 60, 0, 10, 0)
+    octets = OLD_HEADER + old_frame(1, PUBLISH) + old_frame(2, header) + old_frame(3, b"part")
+
+    (record,) = of_pieces(cut(octets + old_frame(1, PUBLISH), [1000]))[:1]
+
+    assert (b"part", header, "the rest of the message is missing") == (
+        record.payload,
+        record.content_header,
+        record.fault,
+    )
+
+
+# Whatever the octets.
+
+
+def captures() -> Iterator[bytes]:
+    pieces = cut(stream_of(BODIES, 2), [50])
+    old = cut(OLD_HEADER + content(PUBLISH, b"hello", 2), [30])
+    for some in (pieces, old):
+        packets = [packet(piece) for piece in some]
+        yield pcap(packets)
+        yield pcapng(packets)
+
+
+@given(data=st.data())
+def test_damaged_captures_never_raise(data: st.DataObject) -> None:
+    octets = bytearray(data.draw(st.sampled_from(list(captures()))))
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(octets) - 1))
+        octets[at] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(octets)))
+
+    for record in read(bytes(octets[:end])):
+        assert isinstance(record, Record)
+
+
+@pytest.mark.parametrize(
+    "octets, fault",
+    [
+        (b"nothing", "this is neither pcap nor pcapng"),
+        (b"", "this is neither pcap nor pcapng"),
+        (pcap([])[:-1], "the header of the capture is cut off"),
+        (pcap([bytes(60)])[:-1], "the capture is cut off in a packet"),
+        (pcap([bytes(60)])[:30], "the capture is cut off in the header of a packet"),
+        (pcapng([bytes(60)])[:-1], "the capture is cut off in a block"),
+        (pcapng([bytes(60)]) + b"\0", "the capture is cut off in the header of a block"),
+        (pcapng([]) + struct.pack("<II", 6, 3), "a block of 3 bytes: the capture is damaged"),
+        (pcap([]) + struct.pack("<4I", 0, 0, 1 << 30, 0), "a packet of 1073741824 bytes"),
+    ],
+)
+def test_what_is_damaged_is_told(octets: bytes, fault: str) -> None:
+    assert [True] == [record.fault.startswith(fault) for record in read(octets)]
+
+
+# What tcpdump wrote.
+
+
+def test_a_capture_of_a_broker() -> None:
+    records = list(files.read(CAPTURE))
+
+    over_amqp10 = [record for record in records if record.protocol == "amqp-1.0"]
+    decoded = [Message.decode(record.wire or b"") for record in over_amqp10]
+    sent, received = decoded[::2], decoded[1::2]
+    assert [""] * 12 == [record.fault for record in records]
+    assert ["m-0", "m-1", "m-2", "large"] == [
+        message.properties and message.properties.message_id for message in sent
+    ]
+    assert Message(b"0123456789" * 300).body == sent[-1].body
+    assert [message.bare for message in sent] == [message.bare for message in received]
+    assert {("/queues/orders", 0)} == {(one.address, one.message_format) for one in over_amqp10}
+    assert [b"1", b"2", b"3", b"4"] == [record.delivery_tag for record in over_amqp10[::2]]
+    over_basic = [record for record in records if record.protocol == "amqp-0-9-1"]
+    headers = [decode_content_header(record.content_header or b"") for record in over_basic]
+    assert ["b-0", "b-1"] * 2 == [header.properties.message_id for header in headers]
+    assert [b'{"order": 0}', b'{"order": 1}'] * 2 == [record.payload for record in over_basic]
+    assert {("", "orders")} == {(one.exchange, one.routing_key) for one in over_basic}
+
+
+ODD_VALUES = [[1], {"a": 1}, Array("int", [1]), Described(UInt(1), 2), "0", 1.0, b"0", True, -1]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+@pytest.mark.parametrize(
+    "performative",
+    [
+        lambda value: Described(value, []),
+        lambda value: Described(ULong(0x12), ["link", value]),
+        lambda value: Described(ULong(0x14), [value, UInt(0), b"tag"]),
+        lambda value: Described(ULong(0x14), [UInt(0), value, b"tag"]),
+        lambda value: Described(Symbol("amqp:transfer:list"), [value]),
+        lambda value: Described(ULong(0x16), [value]),
+    ],
+    ids=["descriptor", "attach", "transfer", "delivery-id", "symbol", "detach"],
+)
+def test_a_frame_with_an_odd_value_costs_that_frame(performative: Any, value: Any) -> None:
+    """Whether the messages around it are read, also one of which a part came before it."""
+    odd = frame(performative(value), b"odd")
+    octets = HEADER + attach(0, "q") + transfer(0, b"a", 0, more=True)
+    octets += odd + transfer(0, b"b", 0) + transfer(0, b"c", 1)
+
+    found = of_pieces(cut(octets, [1000]))
+
+    assert [b"ab", b"c"] == [record.wire for record in found if not record.fault]
+    for record in found:
+        if record.fault:
+            assert record.fault.startswith("a frame that cannot be read: its ")
+            assert odd[8:] == record.wire
+
+
+@pytest.mark.parametrize("value", [True, -1, 1 << 32, "0"])
+def test_a_message_format_that_is_none_is_not_told(value: Any) -> None:
+    odd = frame(Described(ULong(0x14), [UInt(0), UInt(0), b"tag", value]), b"m")
+
+    (record,) = of_pieces(cut(HEADER + odd, [1000]))
+
+    assert (b"m", "", None) == (record.wire, record.fault, record.message_format)
+
+
+def timed(ticks: int, resolution: int) -> bytes:
+    """A capture in pcapng of one message, at a time in ticks of 10^-resolution seconds."""
+    (_, piece) = cut(stream_of([b"m"]), [1000])
+    data = packet(piece)
+    options = struct.pack("<HHB3xHH", 9, 1, resolution, 0, 0)
+    head = struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, len(data), len(data))
+    begin = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    return begin + block(1, struct.pack("<HHI", 1, 0, 0) + options) + block(6, head + data)
+
+
+@pytest.mark.parametrize(
+    "ticks, resolution, time",
+    [
+        (2**64 - 1, 9, (2**64 - 1) // 1000),
+        (2**64 - 1, 6, None),
+        (2**64 - 1, 0, None),
+        (253_402_300_799_999_999, 6, 253_402_300_799_999_999),
+        (253_402_300_800_000_000, 6, None),
+    ],
+)
+def test_a_time_after_the_year_9999_is_unknown(
+    ticks: int, resolution: int, time: int | None
+) -> None:
+    (record,) = read(timed(ticks, resolution))
+
+    assert (b"m", "", time) == (record.wire, record.fault, record.time)
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate", "pipeline"])
+def test_commands_read_what_is_beside_an_odd_frame(tmp_path: Path, command: str) -> None:
+    path, out = tmp_path / "c.pcapng", tmp_path / "out"
+    octets = HEADER + frame(Described([1], []), b"odd") + transfer(0, Message(b"m").encode(), 0)
+    path.write_bytes(pcapng([packet(piece) for piece in cut(octets, [1000])]))
+    arguments = ["pipeline", "validate", str(path), str(out)]
+
+    result = CliRunner().invoke(main, arguments if command == "pipeline" else [command, str(path)])
+
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    if command == "pipeline":
+        assert [b"\x00\x53\x75\xa0\x01m"] == columns(out / "messages")["wire"]
+        assert ["a frame that cannot be read: its descriptor is of the type list"] == columns(
+            out / "quarantine"
+        )["error_text"]
+    else:
+        assert ('binary vbin8  1 byte: "m"' if command == "inspect" else "1 sound") in result.output
+        assert "its descriptor is of the type list" in result.output
+
+
+def columns(folder: Path) -> dict[str, list[Any]]:
+    dataset: Any = pytest.importorskip("pyarrow.dataset")
+    found: dict[str, list[Any]] = dataset.dataset(folder).to_table().to_pydict()
+    return found
+
+
+def test_many_damaged_captures() -> None:
+    """Whether each gives records; `python -m fuzz.files` reads more."""
+    assert [] == run(2_000, 1, ["pcap"], kept=None)

@@ -1,0 +1,83 @@
+"""The figures with which README and documentation compare this library with others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amqp10msg import Message
+from amqp10msg.interop import corpus
+from amqp10msg.validation import RULES
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[2]
+README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+COMPARISON = (ROOT / "docs/explanation/comparison.md").read_text(encoding="utf-8")
+CASES = corpus.load()
+RECORDED = [
+    case.data for case in CASES if case.origin.startswith("recorded") and case.kind == "message"
+]
+
+
+def is_kept(octets: bytes) -> bool:
+    """Whether a message is the same bytes when encoded again, the bare one when annotated."""
+    message = Message.decode(octets, strict=False)
+    annotations = {**(message.message_annotations or {}), "x-opt-hop": 1}
+    changed = message.evolve(message_annotations=annotations)
+    return message.encode() == octets and changed.bare == message.bare
+
+
+def row(name: str) -> list[str]:
+    """The cells of a row of the comparison, behind its name."""
+    (line,) = [line for line in COMPARISON.splitlines() if line.startswith(f"| {name}")]
+    return [cell.strip() for cell in line.split("|")[2:-1]]
+
+
+def test_our_figures() -> None:
+    kept = sum(map(is_kept, RECORDED))
+    counts = corpus.run(CASES, corpus.Amqp10msg()).counts()
+
+    assert (
+        f"of {len(RECORDED)} messages recorded from RabbitMQ, proton and rhea, {kept} are" in README
+    )
+    assert f"{len(RULES)} rules" in README
+    assert str(kept) == row("Messages of the corpus")[0]
+    assert f"of {len(RECORDED)} |" in COMPARISON
+    shown = f"{counts['pass']}, {counts['fail'] + counts['error']}, {counts['skip']}"
+    assert shown == row("Cases of the corpus")[0]
+    assert f"of {len(CASES)} |" in COMPARISON
+
+
+def test_those_of_proton() -> None:
+    proton = pytest.importorskip("proton")
+    if proton.VERSION < (0, 40):
+        pytest.skip("measured with a later version")
+    kept = 0
+    for octets in RECORDED:
+        message = proton.Message()
+        try:
+            message.decode(octets)
+            kept += message.encode() == octets
+        except Exception:  # noqa: BLE001  (whatever it raises, it is not kept)
+            continue
+    counts = corpus.run(CASES, corpus.Proton()).counts()
+
+    assert f"with python-qpid-proton {kept}," in README
+    assert str(kept) == row("Messages of the corpus")[1]
+    shown = f"{counts['pass']}, {counts['fail'] + counts['error']}, {counts['skip']}"
+    assert shown == row("Cases of the corpus")[1]
+
+
+def test_those_of_azure() -> None:
+    decode = pytest.importorskip("azure.servicebus._pyamqp._decode").decode_payload
+    encode = pytest.importorskip("azure.servicebus._pyamqp._encode").encode_payload
+    kept = 0
+    for octets in RECORDED:
+        try:
+            kept += bytes(encode(bytearray(), decode(memoryview(octets)))) == octets
+        except Exception:  # noqa: BLE001
+            continue
+
+    assert str(kept) == row("Messages of the corpus")[2]

@@ -1,0 +1,268 @@
+"""Translation of batches as RabbitMQ does it: what the thorough way gives, row by row.
+
+The translator, which takes messages one by one, is the oracle, as in `test_jobs_batches`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    AmqpSequence,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UByte,
+    ULong,
+)
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
+from amqp10msg.testing import basic_messages, encodings, messages, mutated
+from amqp10msg.translate import PROFILES as KNOWN
+from amqp10msg.translate import Circumstances, Death, TranslationError, to_basic
+from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
+
+pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
+
+from amqp10msg.jobs.translating import BASIC, Translator  # noqa: E402
+from amqp10msg.translate.batches import kernel  # noqa: E402
+
+if kernel("basic", "rabbitmq-4.0") is None:
+    pytest.skip("this build has no kernel for batches", allow_module_level=True)
+
+from tests.jobs.test_batches import (  # noqa: E402
+    SIMPLE,
+    TEXTS,
+    assert_same,
+    buffers,
+    cells_of,
+    columns_of,
+    is_text,
+    recorded,
+    usual,
+    usual_basic,
+)
+from tests.samples import corpus_cases  # noqa: E402
+
+PROFILES = tuple(name for name in KNOWN if name.startswith("rabbitmq-"))
+TO_BASIC = {profile: Translator("basic", profile) for profile in PROFILES}
+TO_AMQP10 = {profile: Translator("amqp10", profile) for profile in PROFILES}
+# Annotations that the broker takes for its own, or nearly.
+OWN = st.dictionaries(
+    st.sampled_from(
+        [
+            *("x-exchange", "x-routing-key", "x-basic-type", "x-basic-priority", "x-cc", "x-ccc"),
+            *("x-death", "x-opt-deaths", "x-opt-rabbitmq-received-time", "x-opt-a", "x-'", "y"),
+            *("x-stream-filter-value", "x-basic-expiration"),
+        ]
+    ).map(Symbol),
+    st.one_of(TEXTS, SIMPLE, st.none()),
+    max_size=3,
+)
+ADDRESSES = st.sampled_from(["/queues/q", "/queues/a%20b", "/queues/", "/queue/q", "é" * 200])
+
+# Headers that version 4 knows, and those that 3.10 does.
+NEW_NAMES = (
+    *("BCC", "x-exchange", "x-basic-type", "x-stream-filter-value", "é", "x-é", "n'"),
+    "x-basic-expiration",
+)
+OLD_NAMES = (
+    *("x-amqp-1.0-message-annotations", "x-amqp-1.0-properties", "x-amqp-1.0-app-properties"),
+    *("x-amqp-1.0-footer", "x-stream-offset"),
+)
+
+
+@st.composite
+def sent(draw: st.DrawFn) -> bytes:
+    """Messages as publishers of 1.0 send them, and some that a broker does not take."""
+    message: Any = Message.decode(draw(usual()))
+    if message.properties is not None:
+        if draw(st.booleans()):
+            message.properties.user_id = b"guest"
+        if draw(st.booleans()):
+            message.properties.reply_to = draw(ADDRESSES)
+    if draw(st.booleans()):
+        message.message_annotations = {**(message.message_annotations or {}), **draw(OWN)}
+    if draw(st.booleans()):
+        more = draw(st.dictionaries(TEXTS, st.one_of(SIMPLE, st.none()), max_size=2))
+        message.application_properties = {**(message.application_properties or {}), **more}
+    octets: bytes = message.encode()
+    return octets
+
+
+@st.composite
+def published(draw: st.DrawFn) -> BasicMessage:
+    """Messages of 0-9-1 as their publishers send them, and some that a broker does not take."""
+    found = draw(usual_basic())
+    properties = found.properties
+    if draw(st.booleans()):
+        properties = attrs.evolve(properties, user_id="guest")
+    if draw(st.booleans()):
+        type_ = draw(st.sampled_from(["amqp-1.0", "t"]))
+        reply = draw(st.sampled_from(["q", "a b", "amq.rabbitmq.reply-to", "é", ""]))
+        cluster = draw(st.sampled_from([None, "c"]))
+        properties = attrs.evolve(properties, type=type_, reply_to=reply, cluster_id=cluster)
+    if draw(st.booleans()):
+        names = draw(st.sampled_from([NEW_NAMES, OLD_NAMES]))
+        texts = ("v", "\0", "\udcff", "é" * 2049, "x" * 4096, "", "\0Ss\x45", "\0Sr\x45")
+        entry = (draw(st.sampled_from(names)), "S", draw(st.sampled_from(texts)))
+        entries = properties.headers.entries if isinstance(properties.headers, FieldTable) else []
+        properties = attrs.evolve(properties, headers=FieldTable.of([*entries, entry]))
+    body = found.body
+    if properties.type == "amqp-1.0" and draw(st.booleans()):
+        message = Message.decode(draw(usual()))
+        body = Message(message.body).encode()
+    return attrs.evolve(found, properties=properties, body=body)
+
+
+def columns(found: list[BasicMessage]) -> dict[str, Any]:
+    return columns_of([cells_of(one) for one in found if is_text(one.exchange, one.routing_key)])
+
+
+def odd_rows(to: str, profile: str, given: dict[str, Any]) -> list[int]:
+    """The rows that the kernel leaves to the thorough way."""
+    rows = len(next(iter(given.values())))
+    odd: list[int] = kernel(to, profile).run(rows, *map(buffers.column_of, given.values()))[0]
+    return odd
+
+
+@given(st.lists(st.one_of(sent(), messages().map(Message.encode)), max_size=6))
+def test_messages_of_1_0(wires: list[bytes]) -> None:
+    for translator in TO_BASIC.values():
+        assert_same(translator, {"wire": pa.array(wires, pa.binary())})
+
+
+@given(
+    st.lists(
+        st.one_of(sent().flatmap(mutated), sent().map(Message.decode).flatmap(encodings)),
+        max_size=6,
+    )
+)
+def test_messages_of_1_0_that_are_damaged_or_in_other_encodings(wires: list[bytes]) -> None:
+    for translator in TO_BASIC.values():
+        assert_same(translator, {"wire": pa.array(wires, pa.binary())})
+
+
+@given(st.lists(st.one_of(published(), basic_messages()), max_size=6))
+def test_messages_of_0_9_1(found: list[BasicMessage]) -> None:
+    for translator in TO_AMQP10.values():
+        assert_same(translator, columns(found))
+
+
+@given(st.lists(sent(), max_size=5), st.data())
+def test_messages_go_back(wires: list[bytes], data: st.DataObject) -> None:
+    for profile in PROFILES:
+        found = []
+        for wire in wires:
+            try:
+                found.append(to_basic(Message.decode(wire), KNOWN[profile]).message)
+            except TranslationError:
+                continue
+        rows = [cells_of(one) for one in found]
+        rows += [
+            row | {"content_header": data.draw(mutated(row["content_header"]))} for row in rows
+        ]
+        assert_same(TO_AMQP10[profile], columns_of(rows))
+
+
+USUAL = {
+    "reference": REFERENCE,
+    "general": GENERAL,
+    "a map as body": GENERAL_VALUE,
+    "a body alone": Message(b"x").encode(),
+    "a list as body": Message(AmqpSequence([1, "a", [], {"k": 2.5}])).encode(),
+    "a header that says nothing": Message(b"x", header=Header()).encode(),
+    "a priority beyond 9": Message(b"x", header=Header(priority=UByte(200))).encode(),
+    "it was 0-9-1 before": Message(
+        b"x",
+        message_annotations={"x-exchange": "e", "x-routing-key": "k", "x-basic-type": "t"},
+    ).encode(),
+    "ids that are numbers": Message(
+        b"x", properties=Properties(message_id=ULong(2**64 - 1), correlation_id=ULong(0))
+    ).encode(),
+    "numbers that do not fit": Message(
+        b"x", application_properties={"a": ULong(2**63), "b": Timestamp(1), "c": b"\xff\0"}
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", USUAL)
+def test_usual_messages_are_no_odd_rows(name: str, profile: str) -> None:
+    wire = {"wire": pa.array([USUAL[name]], pa.binary())}
+    if "3.10" in profile and name == "ids that are numbers":
+        pytest.skip("version 3.10 does not deliver it")
+    basic = columns_of([cells_of(to_basic(Message.decode(USUAL[name]), KNOWN[profile]).message)])
+
+    assert [] == odd_rows("basic", profile, wire)
+    assert_same(TO_BASIC[profile], wire)
+    assert [] == odd_rows("amqp10", profile, basic)
+    assert_same(TO_AMQP10[profile], basic)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_expiration_among_the_headers(profile: str) -> None:
+    """A stream's consumer reads it where no ttl stands in the header, and ends for other texts."""
+    for value in ("abc", "5", ""):
+        headers = FieldTable.of([("x-basic-expiration", "S", value)])
+        basic = columns([BasicMessage(BasicProperties(headers=headers, delivery_mode=2), b"x")])
+        assert_same(TO_AMQP10[profile], basic)
+
+
+def test_what_brokers_were_sent() -> None:
+    wires = [case.data for case in corpus_cases()]
+    folder = Path(__file__).parents[1] / "vectors"
+    for name in ("translations", "odd_translations", "circumstances"):
+        with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for line in lines:
+                wires += recorded(json.loads(line))
+    wires = sorted(set(wires))
+    assert len(wires) > 1000
+    for profile in PROFILES:
+        there = TO_BASIC[profile].run({"wire": pa.array(wires, pa.binary())})
+        assert_same(TO_BASIC[profile], {"wire": pa.array(wires, pa.binary())})
+        assert_same(TO_AMQP10[profile], {name: there[name] for name in BASIC.names})
+
+
+@pytest.mark.parametrize("user", [None, "", "other", "guest\0", "u" * 256])
+def test_other_users(user: str | None) -> None:
+    wires = [
+        Message(b"x", properties=Properties(user_id=name)).encode()
+        for name in (None, b"guest", b"other", b"", b"u" * 256, b"guest\0")
+    ]
+    rows = [BasicMessage(BasicProperties(user_id=name), b"x") for name in (None, "guest", "other")]
+    for profile in PROFILES:
+        given = Circumstances(user=user)
+        to_basic_ = Translator("basic", profile, circumstances=given)
+        assert_same(to_basic_, {"wire": pa.array(wires, pa.binary())})
+        assert_same(Translator("amqp10", profile, circumstances=given), columns(rows))
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        Circumstances(delivery_count=2),
+        Circumstances(stream_offset=7, arrival_time=9),
+        Circumstances(deaths=[Death("q", "expired", 1)]),
+    ],
+)
+def test_what_depends_on_circumstances_is_left_to_the_thorough_way(given_: Circumstances) -> None:
+    for profile in PROFILES:
+        assert kernel("basic", profile, circumstances=given_) is None
+        assert kernel("amqp10", profile, circumstances=given_) is None
+
+
+def test_in_strict_mode_losses_are_refused() -> None:
+    translator = Translator("basic", "rabbitmq-4.3", strict=True)
+    made = translator.run({"wire": pa.array([REFERENCE, Message(b"x").encode()], pa.binary())})
+
+    assert ["not-translatable", None] == made["error_code"].to_pylist()

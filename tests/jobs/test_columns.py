@@ -1,0 +1,90 @@
+"""The columns of jobs that decode: entries of maps, the struct of errors, names for many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties
+
+pa = pytest.importorskip("pyarrow")
+
+from amqp10msg import columns, jobs  # noqa: E402
+from amqp10msg.jobs import Job, Stats  # noqa: E402
+from tests.jobs.job_inputs import read, write  # noqa: E402
+
+WIRES = [
+    Message(
+        b"hello",
+        properties=Properties(message_id=f"m-{n}", creation_time=1_700_000_000_000),
+        application_properties={"tenant": f"t{n}", "n": n},
+    ).encode()
+    for n in range(4)
+]
+BROKEN = WIRES[0][:-1]
+NAMES = (
+    *("message_id", "creation_time", "body", "body_text", "body_value", "error", "error_code"),
+    *("application_properties", "application_properties.tenant"),
+    *("application_properties.tenant string", "application_properties.n bigint as number"),
+)
+
+
+@given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
+def test_the_columns_are_those_of_decode(names: list[str]) -> None:
+    expected = columns.decode(WIRES, names)
+    shown = [name for name in expected.schema.names if name != "error_code"]
+    assume(shown)
+    stats = Stats()
+
+    good, bad = Job("decode", columns=tuple(names)).run(
+        pa.record_batch({"wire": [*WIRES, BROKEN]}), stats
+    )
+
+    assert shown == good.schema.names
+    assert [{name: row[name] for name in shown} for row in expected.to_pylist()] == good.to_pylist()
+    assert [(BROKEN, "truncated")] == [(r["wire"], r["error_code"]) for r in bad.to_pylist()]
+    assert (5, 1) == (stats.rows, stats.errors)
+
+
+@pytest.mark.parametrize("name", columns.SETS)
+def test_a_name_stands_for_many_columns(name: str) -> None:
+    good, _ = Job("decode", columns=(name,)).run(pa.record_batch({"wire": WIRES}), Stats())
+
+    expected = columns.decode(WIRES, name)
+    shown = [one for one in expected.schema.names if not one.startswith("error_")]
+    assert expected.select(shown).to_pylist() == good.to_pylist()
+
+
+def test_entries_reach_the_files(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.bin", [*WIRES, BROKEN])
+    names = ("application_properties.tenant string", "application_properties.n bigint as number")
+
+    jobs.run(source, tmp_path / "out", Job("decode", columns=names))
+
+    rows = read(tmp_path / "out" / "messages")
+    assert [(f"t{n}", n) for n in range(4)] == [(row["tenant"], row["number"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "names, text",
+    [
+        (("application_properties.a string as body", "body"), "duplicate columns: body"),
+        (("application_properties.a string as error_code",), "duplicate columns: error_code"),
+        (("application_properties.a string as source",), "source: a column of the input and a dec"),
+        (("application_properties.a text",), None),
+        (("lean", "body"), "unknown column 'lean'"),
+        (("error_code", "error_clause"), "good rows have no columns of errors"),
+    ],
+)
+def test_names_that_clash_are_told(names: tuple[str, ...], text: Any) -> None:
+    job = Job("decode", columns=names)
+
+    if text is None:
+        job.check(["wire", "source"])
+        return
+    with pytest.raises(ValueError, match=text):
+        job.check(["wire", "source"])

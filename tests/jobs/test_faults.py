@@ -1,0 +1,238 @@
+"""What fails while a job runs: it ends with a reason, leaves what was there, and goes on later."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import jobs  # noqa: E402
+from amqp10msg.jobs import Job, JobError, output_of  # noqa: E402
+from amqp10msg.jobs.inputs import Reading  # noqa: E402
+from amqp10msg.jobs.output import Output  # noqa: E402
+from tests.jobs.job_inputs import SOUND, names_in, read  # noqa: E402
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """A file of many parts."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"wire": SOUND}), path, row_group_size=10)
+    return path
+
+
+PARTS = {"rangeBytes": "1"}
+
+
+@pytest.fixture(params=[False, True], ids=["new", "overwrite"])
+def there(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[bool]:
+    """Whether there is output to overwrite; a job that fails leaves what was there."""
+    if request.param:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "before").write_text("what was there")
+    yield request.param
+    expected = ["in.parquet", "out"] if request.param else ["in.parquet"]
+    assert expected == [name for name in names_in(tmp_path) if name != ".out.unfinished"]
+    if request.param:
+        assert ["before"] == names_in(tmp_path / "out")
+
+
+@pytest.mark.once
+def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool) -> None:
+    def kill(done: int, _total: int) -> None:
+        if done == 3:
+            victim = multiprocessing.active_children()[0].pid
+            assert victim is not None
+            os.kill(victim, signal.SIGKILL)
+
+    with pytest.raises(JobError, match="a worker was killed, by a signal or because memory ran"):
+        jobs.run(
+            parquet,
+            tmp_path / "out",
+            Job("validate"),
+            overwrite=there,
+            workers=2,
+            options=PARTS,
+            progress=kill,
+        )
+
+    assert [] == multiprocessing.active_children()
+    assert (tmp_path / ".out.unfinished" / "done").exists()
+
+
+def interrupted(parquet: Path, out: Path, after: int) -> int:
+    """Run a job up to an interrupt; return how many parts there are."""
+    totals: list[int] = []
+
+    def interrupt(done: int, total: int) -> None:
+        totals.append(total)
+        if done == after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run(parquet, out, Job("decode"), workers=1, options=PARTS, progress=interrupt)
+    return totals[0]
+
+
+@pytest.mark.once
+def test_an_interrupted_job_goes_on_from_what_is_done(
+    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    total = interrupted(parquet, out, 7)
+    (_, lost, *_), batches = (
+        sorted((tmp_path / ".out.unfinished" / "done").iterdir()),
+        Reading.batches,
+    )
+    lost.write_text("{")  # as after a loss of power
+    read_again: list[Any] = []
+
+    def counted(self: Reading, part: Any) -> Iterator[Any]:
+        read_again.append(part)
+        return batches(self, part)
+
+    monkeypatch.setattr(Reading, "batches", counted)
+    # As many workers as there are now: the parts are those of before.
+    stats = jobs.run(parquet, out, Job("decode"), workers=1, options=PARTS)
+
+    assert total - 6 == len(read_again)
+    assert len(SOUND) == stats.rows
+    assert [f"m-{i}" for i in range(len(SOUND))] == [
+        row["message_id"] for row in read(output_of(out)[0])
+    ]
+    assert ["in.parquet", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("what", ["input", "job", "options"])
+def test_another_job_begins_anew(parquet: Path, tmp_path: Path, what: str) -> None:
+    out = tmp_path / "out"
+    interrupted(parquet, out, 7)
+    if what == "input":
+        pq.write_table(pa.table({"wire": SOUND[:20]}), parquet, row_group_size=10)
+    options = {**PARTS, "compression": "zstd"} if what == "options" else PARTS
+    job = Job("validate" if what == "job" else "decode")
+
+    stats = jobs.run(parquet, out, job, workers=1, options=options)
+
+    assert (20 if what == "input" else len(SOUND)) == stats.rows
+    assert stats.rows == len(read(output_of(out)[0]))
+    assert ["in.parquet", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+def test_two_jobs_do_not_write_to_one_folder(parquet: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Output(out).held():
+        with pytest.raises(BlockingIOError, match="another job writes to it"):
+            jobs.run(parquet, out, Job("decode"))
+        assert (tmp_path / ".out.unfinished").exists()
+
+    assert len(SOUND) == jobs.run(parquet, out, Job("decode")).rows
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_link_to_nothing_is_named(parquet: Path, tmp_path: Path, overwrite: bool) -> None:
+    out = tmp_path / "out"
+    out.symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(FileNotFoundError, match=r"a link to .*nowhere, which is not there: make"):
+        jobs.run(parquet, out, Job("decode"), overwrite=overwrite)
+
+    assert ["in.parquet", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_broken_file_is_named(parquet: Path, tmp_path: Path, there: bool, workers: int) -> None:
+    octets = bytearray(parquet.read_bytes())
+    start = pq.ParquetFile(parquet).metadata.row_group(50).column(0).dictionary_page_offset
+    octets[start : start + 40] = b"\xff" * 40
+    parquet.write_bytes(octets)
+
+    with pytest.raises(JobError, match=str(parquet)):
+        jobs.run(
+            parquet,
+            tmp_path / "out",
+            Job("decode"),
+            overwrite=there,
+            workers=workers,
+            options=PARTS,
+        )
+
+    assert [] == multiprocessing.active_children()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "error, text",
+    [
+        (MemoryError(), "in.parquet: memory ran out: fewer workers"),
+        (OSError(28, "No space left on device"), "OSError: .*No space left on device"),
+        (KeyboardInterrupt(), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_this_process_lacks_ends_the_job(
+    parquet: Path,
+    tmp_path: Path,
+    there: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    text: str | None,
+) -> None:
+    honest = Reading.batches
+    done = 0
+
+    def fails(self: Reading, part: Any) -> Iterator[Any]:
+        nonlocal done
+        done += 1
+        if done == 4:
+            raise error
+        return honest(self, part)
+
+    monkeypatch.setattr(Reading, "batches", fails)
+
+    with pytest.raises(KeyboardInterrupt if text is None else JobError, match=text):
+        jobs.run(
+            parquet,
+            tmp_path / "out",
+            Job("decode"),
+            overwrite=there,
+            workers=1,
+            options=PARTS,
+        )
+
+    assert 4 == done
+
+
+@pytest.mark.once
+def test_an_exception_of_the_caller_ends_the_workers(
+    parquet: Path, tmp_path: Path, there: bool
+) -> None:
+    def fail(done: int, _total: int) -> None:
+        if done == 3:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        jobs.run(
+            parquet,
+            tmp_path / "out",
+            Job("validate"),
+            overwrite=there,
+            workers=2,
+            options=PARTS,
+            progress=fail,
+        )
+
+    assert [] == multiprocessing.active_children()

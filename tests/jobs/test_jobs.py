@@ -1,0 +1,324 @@
+"""Jobs on one machine: every message in the output once, whatever goes wrong with whom."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqp10msg import Array, DecodeError, Message, Properties
+from amqp10msg.testing import malformed, messages
+from amqp10msg.translate import Circumstances
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import columns, jobs  # noqa: E402
+from amqp10msg.jobs import KINDS, Job, OnlySparkError, Stats, output_of  # noqa: E402
+from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("kind", ["decode", "profile"])
+def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp10msg.columns._memory_limit._ROOM", 20_000)
+    # An annotation that is an array of a thousand nulls: 9,018 octets of JSON.
+    annotations = {"x-opt-k": Array("null", [None] * 1_000)}
+    nulls = Message(b"", message_annotations=annotations).encode()
+    wires = [*SOUND[:20], *[nulls] * 20, b"\1", nulls]
+    source = write(tmp_path / "in.bin", wires)
+
+    stats = jobs.run(source, tmp_path / "out", Job(kind), workers=1)
+
+    assert (42, 1) == (stats.rows, stats.errors)
+    assert sum(map(len, wires)) == stats.octets  # what is done again is counted once
+    good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
+    assert [b"\1"] == [row["wire"] for row in bad]
+    if kind == "decode":
+        wanted = columns.decode([*SOUND[:20], nulls])["message_annotations"].to_pylist()
+        wanted += wanted[-1:] * 20
+        assert wanted == [row["message_annotations"] for row in good]
+
+
+@pytest.mark.parametrize("workers", [1, 2, None])
+def test_one_bad_message_of_a_thousand_is_a_row_that_says_why(
+    tmp_path: Path, workers: int | None
+) -> None:
+    cut = SOUND[500][:-1]
+    source = write(tmp_path / "in.bin", [*SOUND[:500], cut, *SOUND[501:]])
+
+    stats = jobs.run(
+        source, tmp_path / "out", Job("decode"), workers=workers, options={"rangeBytes": "20000"}
+    )
+
+    good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
+    assert [f"m-{i}" for i in range(1_000) if i != 500] == [row["message_id"] for row in good]
+    (row,) = bad
+    assert [row] == list(jobs.quarantined(tmp_path / "out"))
+    with pytest.raises(DecodeError) as told:
+        Message.decode(cut)
+    offset = sum(4 + len(wire) for wire in SOUND[:500])
+    assert (str(source), offset, cut) == (row["source"], row["offset"], row["wire"])
+    assert ("truncated", "Part 1, 1.2") == (row["error_code"], row["error_clause"])
+    assert (told.value.offset, str(told.value)) == (row["error_offset"], row["error_text"])
+    assert (1_000, 999, 1) == (stats.rows, stats.good, stats.errors)
+    assert f"{source}@{offset}" == stats.rules["truncated"].first
+    assert stats == jobs.read_stats(tmp_path / "out")
+    assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+@settings(max_examples=settings().max_examples // 4)  # each is a job with files of its own
+@given(st.lists(st.one_of(messages().map(Message.encode), malformed()), max_size=12))
+def test_each_message_is_decoded_or_in_quarantine_with_its_octets(wires: list[bytes]) -> None:
+    found = columns.decode(pa.array(wires, pa.binary())).column("error_code").to_pylist()
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "in.parquet"), Path(folder, "out")
+        table = pa.table({"wire": pa.array(wires, pa.binary()), "row": range(len(wires))})
+        pq.write_table(table, source)
+
+        jobs.run(source, out, Job("decode"), workers=1)
+
+        good, bad = (read(path) for path in output_of(out))
+    assert [row for row, code in enumerate(found) if code is None] == [r["row"] for r in good]
+    assert [(row, wires[row], code) for row, code in enumerate(found) if code is not None] == [
+        (r["row"], r["wire"], r["error_code"]) for r in bad
+    ]
+    assert all(row["error_text"] for row in bad)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_quarantine_is_input_like_any_other(tmp_path: Path, kind: str) -> None:
+    bad = [SOUND[0][:-1], SOUND[1] + b"\0"]
+    source = write(tmp_path / "in.bin", [*SOUND[:5], *bad])
+    job = Job(kind, to="basic")
+    jobs.run(source, tmp_path / "first", job, workers=1)
+    quarantine = tmp_path / "first" / "quarantine"
+    before = read(quarantine)
+    assert len(bad) == len(before)
+
+    jobs.run(quarantine, tmp_path / "again", job, workers=1)
+
+    assert before == read(tmp_path / "again" / "quarantine")
+    assert not read(tmp_path / "again" / "messages")
+
+
+def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
+    """Every output is input: there and back again, and the last judgement counts."""
+    source = write(tmp_path / "in.bin", [*SOUND[:3]])
+    steps = [
+        Job("validate"),
+        Job("validate", profile="rabbitmq-4"),
+        Job("translate", to="basic"),
+        Job("translate", to="amqp10"),
+        Job("translate", to="basic"),
+        Job("translate", to="amqp10"),
+    ]
+
+    for number, job in enumerate(steps):
+        jobs.run(source, tmp_path / str(number), job, workers=1)
+        source = tmp_path / str(number) / "messages"
+        (path,) = source.iterdir()
+        names = pq.read_schema(path).names
+        assert sorted(set(names)) == sorted(names)
+
+    rows = read(source)
+    assert SOUND[:3] == [row["wire"] for row in rows]
+    assert [True] * 3 == [row["valid"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "kind, name, other",
+    [
+        ("decode", "subject", "a decoded one"),
+        ("decode", "Subject", "a decoded one"),
+        ("decode", "error_code", "a decoded one"),
+        ("decode", "error_text", "one of the quarantine"),
+        ("profile", "error_code", "one of the quarantine"),
+        ("validate", "valid", "one of the output"),
+        ("translate", "error_offset", "one of the quarantine"),
+    ],
+)
+def test_columns_of_one_name_are_refused(tmp_path: Path, kind: str, name: str, other: str) -> None:
+    pq.write_table(pa.table({"wire": SOUND[:2], name: ["x", "y"]}), tmp_path / "in.parquet")
+
+    with pytest.raises(ValueError, match=f"^{name}: a column of the input and {other}: rename"):
+        jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job(kind, to="basic"), workers=1)
+
+    assert ["in.parquet"] == names_in(tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_read_stays_in_quarantine(tmp_path: Path, kind: str) -> None:
+    lines = [f'{{"raw": "{SOUND[0].hex()}"}}', "nonsense", f'{{"raw": "{SOUND[1].hex()}"}}']
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    job = Job(kind, to="basic")
+    jobs.run(tmp_path / "in.jsonl", tmp_path / "first", job, workers=1)
+    (before,) = read(tmp_path / "first" / "quarantine")
+
+    jobs.run(tmp_path / "first" / "quarantine", tmp_path / "again", job, workers=1)
+
+    assert [before] == read(tmp_path / "again" / "quarantine")
+    assert "unreadable-input" == before["error_code"]
+    assert before["error_text"]
+    assert not read(tmp_path / "again" / "messages")
+
+
+def test_the_quarantine_of_a_translation_says_where_a_message_was_sent(tmp_path: Path) -> None:
+    row = {"content_header": b"?", "payload": b"x", "exchange": "e", "routing_key": "k"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "in.parquet")
+
+    jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("translate"), workers=1)
+
+    (bad,) = read(tmp_path / "out" / "quarantine")
+    assert row == {name: bad[name] for name in row}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["bin", "parquet"])
+def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: str) -> None:
+    wires = [*SOUND[:40], SOUND[0][:-1], b"", Message("x", properties=Properties()).encode()]
+    if form == "bin":
+        source, octets = write(tmp_path / "in.bin", wires), 500
+    else:
+        source, octets = tmp_path / "in.parquet", 1
+        pq.write_table(pa.table({"wire": wires}), source, row_group_size=10)
+    job = Job(kind, to="basic")
+
+    found: list[tuple[list[dict[str, Any]], list[dict[str, Any]], Stats]] = []
+    for workers in (1, 2):
+        calls: list[tuple[int, int]] = []
+        out = tmp_path / f"out-{workers}"
+        jobs.run(
+            source,
+            out,
+            job,
+            workers=workers,
+            options={"rangeBytes": str(octets)},
+            progress=lambda *call: calls.append(call),  # noqa: B023  (called here)
+        )
+        assert len(calls) > 3
+        assert [(number + 1, len(calls)) for number in range(len(calls))] == calls
+        good, bad = output_of(out)
+        found.append((read(good), read(bad), jobs.read_stats(out)))
+
+    assert found[0] == found[1]
+    assert len(wires) == found[0][2].rows
+
+
+def test_files_are_named_by_their_part_and_compressed_as_asked(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.bin", SOUND[:40])
+    options = {"rangeBytes": "1500", "compression": "zstd"}
+
+    jobs.run(source, tmp_path / "out", Job("decode"), options=options)
+
+    made = sorted(output_of(tmp_path / "out")[0].iterdir())
+    assert [f"part-{n:05d}-00000000" for n in range(len(made))] == [p.name[:19] for p in made]
+    assert {"ZSTD"} == {
+        pq.ParquetFile(path).metadata.row_group(0).column(0).compression for path in made
+    }
+
+
+def test_options_leave_messages_out(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.bin", SOUND[:20])
+
+    stats = jobs.run(source, tmp_path / "out", Job("validate"), options={"selector": "n IN (1, 3)"})
+
+    assert 2 == stats.rows
+
+
+@given(
+    st.builds(
+        Job,
+        kind=st.sampled_from(KINDS),
+        column=st.text(min_size=1),
+        columns=st.none() | st.tuples(st.sampled_from(["subject", "footer"])),
+        profile=st.none() | st.sampled_from(["oasis", "lossless"]),
+        to=st.sampled_from(["basic", "amqp10"]),
+        circumstances=st.builds(
+            Circumstances,
+            user=st.none() | st.text(min_size=1),
+            stream_offset=st.none() | st.integers(0, 1 << 63),
+            arrival_time=st.none() | st.integers(0, 1 << 53),
+        ),
+    )
+)
+def test_a_job_comes_back_from_its_options(job: Job) -> None:
+    assert job == Job.from_options(job.as_options())
+
+
+# What is refused before anything is made.
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "job, how, text",
+    [
+        (Job("guess"), {}, "unknown job 'guess'"),
+        (Job("decode", columns=("nothing",)), {}, "unknown column 'nothing'"),
+        (Job("validate", "body"), {}, "there is no column 'body'"),
+        (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
+        (Job("decode"), {"form": "xml"}, "there is no form 'xml'"),
+        (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
+        (Job("decode"), {"options": {"rangeBytes": "0"}}, "rangeBytes is '0', and must be a num"),
+        (Job("decode"), {"options": {"maxSize": "1k"}}, "maxSize is '1k', and must be a number of"),
+        (Job("decode"), {"options": {"max_size": "1"}}, "unknown option 'max_size': use range"),
+        (Job("decode"), {"options": {"compression": "zip"}}, "unknown compression 'zip': use sn"),
+    ],
+)
+def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) -> None:
+    source = write(tmp_path / "in.bin", SOUND[:2])
+
+    with pytest.raises(ValueError, match=text):
+        jobs.run(source, tmp_path / "out", job, **how)
+
+    assert ["in.bin"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no such file, or the folder is empty"):
+        jobs.run(tmp_path / "none*", tmp_path / "out", Job("decode"))
+
+    assert [] == names_in(tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("names", [("a=1/x.parquet",), ("x.parquet", "y.parquet")])
+def test_what_only_spark_reads_is_told(tmp_path: Path, names: tuple[str, ...]) -> None:
+    folder = tmp_path / "in"
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        # Of another schema each.
+        pq.write_table(pa.table({"wire": SOUND[:2], name: [1, 2]}), folder / name)
+
+    with pytest.raises(OnlySparkError, match="only Spark reads"):
+        jobs.run(folder, tmp_path / "out", Job("decode"))
+    with pytest.raises(OnlySparkError, match="other file systems"):
+        jobs.run("s3a://archive/x.parquet", tmp_path / "out", Job("decode"))
+
+    assert ["in"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+def test_no_spark_is_imported() -> None:
+    program = "import sys, amqp10msg.jobs; print('pyspark' in sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "False\n" == done.stdout

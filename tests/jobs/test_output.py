@@ -1,0 +1,182 @@
+"""Where jobs put what they make: few files, beside what is there, and whole at every instant."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import files
+from amqp10msg.files import atomic
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import jobs  # noqa: E402
+from amqp10msg.jobs import Job, JobError, output_of  # noqa: E402
+from amqp10msg.jobs.inputs import packed  # noqa: E402
+from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
+
+
+@given(st.lists(st.integers(0, 400 << 10), max_size=30), st.sampled_from([1, 200 << 10, 1 << 20]))
+def test_ranges_are_packed_in_their_order(sizes: list[int], most: int) -> None:
+    ranges = [(files.Range(str(i), "jsonl", 0, size), size) for i, size in enumerate(sizes)]
+
+    parts = packed(ranges, most)
+
+    assert [one for one, _ in ranges] == [one for part in parts for one in part]
+    for part in parts:
+        assert len(part) == 1 or most >= sum(one.stop for one in part)
+    # No two neighbours would go together.
+    for part, behind in itertools.pairwise(parts):
+        assert most < sum(one.stop + (64 << 10) for one in (*part, behind[0]))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("form", ["bin", "parquet"])
+def test_small_files_go_into_few(tmp_path: Path, form: str) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(120):
+        wires = SOUND[number * 3 : number * 3 + 3]
+        if form == "bin":
+            write(tmp_path / "in" / f"{number:03d}.bin", wires)
+        else:
+            pq.write_table(pa.table({"wire": wires}), tmp_path / "in" / f"{number:03d}.parquet")
+    seen: list[int] = []
+
+    stats = jobs.run(
+        tmp_path / "in",
+        tmp_path / "out",
+        Job("decode"),
+        progress=lambda _, parts: seen.append(parts),
+    )
+
+    assert (360, 0) == (stats.rows, stats.errors)
+    assert {2} == {*seen}
+    assert 2 == len(names_in(output_of(tmp_path / "out")[0]))
+    assert [f"m-{i}" for i in range(360)] == [
+        row["message_id"] for row in read(output_of(tmp_path / "out")[0])
+    ]
+
+
+@pytest.mark.once
+def test_a_broken_file_among_small_ones_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(10):
+        pq.write_table(pa.table({"wire": SOUND}), tmp_path / "in" / f"{number}.parquet")
+    path = tmp_path / "in" / "5.parquet"
+    octets = bytearray(path.read_bytes())
+    start = pq.ParquetFile(path).metadata.row_group(0).column(0).dictionary_page_offset
+    octets[start : start + 40] = b"\xff" * 40
+    path.write_bytes(octets)
+
+    with pytest.raises(JobError, match="^" + str(path)):
+        jobs.run(tmp_path / "in", tmp_path / "out", Job("decode"), workers=1)
+
+    assert ["in"] == names_in(tmp_path)
+
+
+# What is there already, and what a killed job left.
+
+
+@pytest.mark.once
+def test_output_is_added_to_or_replaced(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.bin", SOUND[:10]), tmp_path / "out"
+    for count in (10, 20):
+        jobs.run(source, out, Job("decode"))
+        assert count == len(read(output_of(out)[0]))
+
+    jobs.run(source, out, Job("decode"), overwrite=True)
+
+    assert 10 == len(read(output_of(out)[0]))
+    assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+def test_what_a_killed_job_left_goes_and_what_it_put_aside_comes_back(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.bin", [SOUND[0]]), tmp_path / "out"
+    unfinished = tmp_path / ".out.unfinished"
+    (unfinished / "parts" / "messages").mkdir(parents=True)
+    (unfinished / "parts" / "messages" / "part.parquet").write_text("half")
+    (unfinished / "before").mkdir()
+    (unfinished / "before" / "old").write_text("")
+
+    jobs.run(source, out, Job("decode"))
+
+    assert {"old", "messages"} <= set(names_in(out))
+    assert 1 == len(read(output_of(out)[0]))
+    assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_put_takes_the_place_of_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    if not at_once:
+        monkeypatch.setattr(atomic, "_exchanged", lambda *_: False)
+    made, target = tmp_path / "made", tmp_path / "out"
+    for text in ("old", "new"):
+        made.mkdir()
+        (made / text).write_text(text)
+        atomic.publish(made, target, tmp_path / "aside")
+        # Where two names can be exchanged, the old folder is where the new one was.
+        assert [text] == names_in(target)
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.mark.once
+def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
+    """Replaced again and again; whoever looks finds one of them."""
+    target = tmp_path / "out"
+    ends = threading.Event()
+    put: list[int] = []
+
+    def replace() -> None:
+        while not ends.is_set():
+            made = tmp_path / "made"
+            made.mkdir()
+            for name in ("a", "b"):
+                (made / name).write_text(str(len(put)))
+            atomic.publish(made, target, tmp_path / "aside")
+            shutil.rmtree(made, ignore_errors=True)
+            put.append(len(put))
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        assert wait_for(target.exists, 10)
+        # Until enough was replaced, not a number of looks: 2,000 of them can take less time
+        # than one replacement waits for its turn.
+        deadline = time.monotonic() + 60
+        while len(put) < 50 and thread.is_alive() and time.monotonic() < deadline:
+            handle = os.open(target, os.O_RDONLY)  # raises where there is none
+            try:
+                whole = ["a", "b"] == sorted(entry.name for entry in os.scandir(handle))
+                # What is not whole has been replaced, and is being removed.
+                assert whole or not os.path.samestat(os.fstat(handle), target.stat())
+            finally:
+                os.close(handle)
+    finally:
+        ends.set()
+        thread.join(10)
+
+    assert 50 <= len(put)
+
+
+def wait_for(what: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if what():
+            return True
+        time.sleep(0.005)
+    return False

@@ -1,0 +1,122 @@
+"""Whether a bridge on a full disk counts what is on it, names the file, and doubles nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pika")
+
+from amqp10msg.basic import BasicMessage
+from amqp10msg.net.bridge import Bridge, Statistics, read_quarantine, records
+from amqp10msg.net.bridge.terms import Oversized
+from tests.basic_broker import BasicBroker, running
+from tests.bridging import bodies, bridged, numbered, options, quarantined, stored
+
+resource: Any = pytest.importorskip("resource")
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_what_does_not_fit_into_the_quarantine_is_not_counted_and_stays() -> None:
+    """A file may not grow: that is the room that there is."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    broker = BasicBroker("from", "to")
+    broker.queues["from"].extend(
+        stored(BasicMessage(body=b"%d" % number * 100)) for number in range(500)
+    )
+    broker.refuses = lambda _: "nack"
+    with running(broker):
+        command = [sys.executable, "-m", "amqp10msg", "bridge", "--patience", "0"]
+        command += ["--from", broker.url("queue=from"), "--to", broker.url("queue=to")]
+        command += ["--window", "20", "--until-empty", "--idle", "0.3"]
+        done = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            preexec_fn=limit,
+            check=False,
+        )
+
+    lines = Path("quarantine.jsonl").read_bytes().splitlines()
+    aside = len(list(read_quarantine(Path("quarantine.jsonl"))))
+    assert len(lines) == aside  # and no piece of one that did not fit
+    assert 0 < aside < 500
+    assert 1 == done.returncode
+    assert f"from -> to: {aside} messages in quarantine: nacked" in done.stdout
+    assert aside == done.stderr.count("message-quarantine")
+    assert f"from -> to: {500 - aside} messages left at the source" in done.stdout
+    assert 500 - aside == len(broker.queues["from"])
+    assert re.search(r"amqp10msg: .*quarantine\.jsonl", done.stderr)
+
+
+@pytest.mark.parametrize("refused", [0, 7])
+def test_what_the_target_took_does_not_come_twice_when_there_is_room_again(
+    refused: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = records.Ledger.add
+    room = 100
+
+    def adds(self: Any, identities: list[str]) -> None:
+        nonlocal room
+        room -= len(identities)
+        if room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "seen.db")
+        add(self, identities)
+
+    monkeypatch.setattr(records.Ledger, "add", adds)
+
+    async def run() -> tuple[BasicBroker, Statistics, Statistics]:
+        nonlocal room
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(400))
+            broker.refuses = lambda one: "nack" if refused and int(one.body) % refused == 3 else ""
+            given: dict[str, Any] = {"deduplicate": "seen.db", "patience": 0}
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            bridge = Bridge(*urls, options(**given))
+            with pytest.raises(OSError, match=r"seen\.db"):
+                async with asyncio.timeout(15), bridge:
+                    await bridge.run()
+            room = 1 << 20
+            return broker, bridge.routes[0].statistics, await bridged(*urls, **given)
+
+    broker, first, second = asyncio.run(run())
+
+    came = Counter(bodies(broker.queues["to"]))
+    came.update(quarantined())
+    assert {one.body: 1 for one in numbered(400)} == came
+    assert "failed" == first.ending
+    assert 400 == first.settled + second.settled
+    assert first.remaining == 400 - first.settled
+
+
+def test_the_file_of_a_large_message_is_named(tmp_path: Path) -> None:
+    made = Oversized(tmp_path / "large", 1 << 30)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=f"'{tmp_path}/large'"):
+            made.extend(b"x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        made.discard()

@@ -1,0 +1,308 @@
+"""The spooler: on disk first, acknowledged then; whatever kills it, nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Header, Message, Properties, ULong
+from amqp10msg.testing import messages
+
+proton = pytest.importorskip("proton")
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("click")
+cproton: Any = pytest.importorskip("cproton")  # comes with proton
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg.net import spool as spooling  # noqa: E402
+from amqp10msg.net.bridge.terms import Delivery, SourceRequest  # noqa: E402
+from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
+from amqp10msg.net.spool import Batches, spool  # noqa: E402
+from tests.queue_broker import Broker, Queue, running  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.parquet")):
+        found += pq.read_table(path).to_pylist()
+    return found
+
+
+# The landing.
+
+
+def delivery(number: int, wire: bytes = b"") -> Spooled:
+    return Spooled("q", number, b"%d" % number, False, wire)
+
+
+def test_files_hold_what_was_added_and_names_rise(tmp_path: Path) -> None:
+    with Landing(tmp_path) as landing:
+        assert landing.flush() is None
+        landing.add(delivery(1, b"a"))
+        landing.add(delivery(2, b"bb"))
+        assert (2, 3) == (len(landing), landing.octets)
+        assert tmp_path / "000000000000.parquet" == landing.flush()
+        assert (0, 0) == (len(landing), landing.octets)
+    with Landing(tmp_path) as landing:
+        landing.add(delivery(3, b"c"))
+        assert tmp_path / "000000000001.parquet" == landing.flush()
+
+    assert [b"a", b"bb", b"c"] == [row["wire"] for row in rows(tmp_path)]
+    assert LANDED == pq.read_schema(tmp_path / "000000000000.parquet").remove_metadata()
+
+
+def test_one_process_writes_to_a_folder(tmp_path: Path) -> None:
+    with Landing(tmp_path), pytest.raises(BlockingIOError, match="another process"):
+        Landing(tmp_path)
+
+
+def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".000000000000.parquet.tmp").write_bytes(b"half")
+
+    with Landing(tmp_path):
+        assert [".lock"] == [path.name for path in tmp_path.iterdir()]
+
+
+@given(messages(), st.integers(0, 9))
+def test_what_happens_on_the_way_leaves_the_identity(message: Message, count: int) -> None:
+    octets = message.encode()
+    moved = Message.decode(octets).evolve(header=Header(delivery_count=count), footer=None)
+
+    assert delivery(1, octets).identity == delivery(2, moved.encode()).identity
+
+
+def test_identities_differ_where_messages_or_types_do() -> None:
+    made = [
+        Message("a"),
+        Message("b"),
+        *(Message("a", properties=Properties(message_id=i)) for i in ("1", ULong(1), b"1")),
+    ]
+
+    found = [delivery(0, message.encode()).identity for message in made]
+
+    assert [
+        f"{kind}:{text}" for kind, text in (("string", "1"), ("ulong", "1"), ("binary", "31"))
+    ] == [i for i in found if not i.startswith("sha256:")]
+    assert len(made) == len(set(found))
+
+
+def test_what_cannot_be_read_has_an_identity() -> None:
+    assert delivery(0, b"\x00\x53\x75").identity.startswith("sha256:")
+
+
+class Tagged:
+    """A source with one delivery, of some delivery-tag."""
+
+    product = ""
+
+    def __init__(self, request: SourceRequest, tag: bytes) -> None:
+        transfer = SimpleNamespace(tag=tag)
+        request.receive(Delivery(numbered(1)[0], tag=transfer, link=self))
+
+    def settle(self, delivery: Delivery, _: object) -> None:
+        delivery.link = None
+
+    async def close(self, wait: float) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("tag", [b"t1", b"\x00\x80\xff", "é".encode()])
+def test_a_delivery_tag_is_bytes(
+    tag: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RabbitMQ 3.10 counts in bytes, which proton takes for text."""
+
+    async def open_source(request: SourceRequest) -> Tagged:
+        return Tagged(request, tag)
+
+    monkeypatch.setattr(spooling, "open_source", open_source)
+    with Landing(tmp_path) as landing:
+        assert 1 == spool("amqp://nowhere", "q", landing, Batches(seconds=0.01, idle=0.01))
+
+    assert [tag] == [row["delivery_tag"] for row in rows(tmp_path)]
+
+
+# A queue over AMQP 1.0.
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with running() as made:
+        yield made
+
+
+def numbered(count: int) -> list[bytes]:
+    return [
+        Message(b"x" * (i % 300), properties=Properties(message_id=f"m-{i}")).encode()
+        for i in range(count)
+    ]
+
+
+def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
+    sent = [*numbered(25), b"no message at all"]
+    broker.publish(sent)
+
+    with Landing(tmp_path) as landing:
+        batches = Batches(rows=10, seconds=0.1, idle=0.5)
+        total = spool(broker.url, "q", landing, batches, now=lambda: 1.5)
+
+    found = rows(tmp_path)
+    assert len(sent) == total == len(found)
+    assert sent == [row["wire"] for row in found]
+    assert sorted(sent) == sorted(broker.queue.accepted)
+    assert {("q", "amqp-1.0", False)} == {
+        (row["address"], row["protocol"], row["redelivered"]) for row in found
+    }
+    assert {1_500_000} == {int(row["received"].timestamp() * 1e6) for row in found}
+    assert 3 <= len(list(tmp_path.glob("*.parquet")))
+
+
+class Named(Broker):
+    """Says of itself what it is told to."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        super().__init__(Queue(deque()))
+        self.properties = properties
+
+    def on_connection_opening(self, event: Any) -> None:
+        event.connection.properties = self.properties
+
+
+@pytest.mark.parametrize(
+    "properties, warned",
+    [
+        ({"product": "RabbitMQ", "version": "4.0.5"}, True),
+        ({"product": "RabbitMQ", "version": "10.1"}, True),
+        ({"product": "RabbitMQ", "version": "3.13.7"}, False),
+        ({"product": "RabbitMQ"}, False),
+        ({"product": "other", "version": "4.0.5"}, False),
+        ({}, False),
+    ],
+)
+def test_the_delivery_limit_of_quorum_queues_is_warned_of(
+    tmp_path: Path, properties: dict[str, str], warned: bool
+) -> None:
+    said: list[str] = []
+    with running(Named(properties)) as broker, Landing(tmp_path) as landing:
+        spool(broker.url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
+
+    assert [warned] * warned == ["delivery-limit" in text for text in said]
+
+
+def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
+        spool("amqp://127.0.0.1:1", "q", landing)
+
+
+class Closing(Broker):
+    """Closes the link, the session or the connection with an error as soon as there is one."""
+
+    def __init__(self, what: str, name: bytes, description: bytes | None) -> None:
+        super().__init__(Queue(deque()))
+        self.what = what
+        self.name = name
+        self.description = description
+
+    def on_link_opened(self, event: Any) -> None:
+        closed = getattr(event, self.what)
+        # Proton's Python writes no error that is not UTF-8.
+        condition = closed._get_cond_impl()
+        if self.name:
+            cproton.lib.pn_condition_set_name(condition, self.name)
+        if self.description is not None:
+            cproton.lib.pn_condition_set_description(condition, self.description)
+        getattr(cproton.lib, f"pn_{self.what}_close")(closed._impl)
+
+
+@pytest.mark.parametrize("what", ["link", "session", "connection"])
+@pytest.mark.parametrize(
+    "name, description, shown",
+    [
+        (b"amqp:internal-error", b"caf\xe9", "error.description): a string is not UTF-8"),
+        (b"caf\xe9", None, "error.condition): a symbol holds byte 0xE9, which is not ASCII"),
+        (b"amqp:connection:forced", b"it stops", "amqp:connection:forced: it stops"),
+        (b"", None, "the peer closed the "),
+    ],
+)
+def test_whatever_a_peer_closes_with_is_an_error(
+    tmp_path: Path, what: str, name: bytes, description: bytes | None, shown: str
+) -> None:
+    with (
+        running(Closing(what, name, description)) as broker,
+        Landing(tmp_path) as landing,
+        pytest.raises(ConnectionError) as caught,
+    ):
+        # It must not end because nothing comes.
+        spool(broker.url, "q", landing, Batches(seconds=0.1, idle=20))
+
+    assert str(caught.value).startswith("q: ")
+    assert shown in str(caught.value)
+
+
+def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "amqp10msg", "spool", url, "q", str(folder)),
+            *("--rows", "50", "--seconds", "0.05", *options),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.kills
+def test_whatever_kills_it_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:
+    """AMQP10MSG_KILLS says how often it is killed."""
+    sent = numbered(2_000 * KILLS)
+    broker.publish(sent)
+    order = Random(KILLS)
+    for _ in range(KILLS):
+        before = len(list(tmp_path.glob("*.parquet")))
+        process = spooler(broker.url, tmp_path)
+        deadline = time.monotonic() + 60
+        # Somewhere in its work: after so many more files, and a little.
+        wanted = before + order.randint(1, 12)
+        while len(list(tmp_path.glob("*.parquet"))) < wanted and time.monotonic() < deadline:
+            if not broker.queue.ready:
+                break
+            time.sleep(0.002)
+        time.sleep(order.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    last = spooler(broker.url, tmp_path, "--idle", "1")
+    output, errors = last.communicate(timeout=120)
+
+    assert 0 == last.returncode, errors
+    assert "messages in" in output
+    found = rows(tmp_path)
+    first: dict[str, bytes] = {}
+    for row in found:
+        first.setdefault(row["identity"], Message.decode(row["wire"]).bare)
+    assert {f"string:m-{i}": Message.decode(octets).bare for i, octets in enumerate(sent)} == first
+    # What stands there twice was on disk and not yet accepted, and says so.
+    assert len(found) - len(first) <= sum(row["redelivered"] for row in found)
+    assert [] == list(tmp_path.glob(".*.tmp"))

@@ -1,0 +1,304 @@
+"""The transport: two of its ends without a socket between them, and hostile peers."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Symbol, UInt, decode_values, encode_value
+from amqp10msg.composite import Error
+from amqp10msg.delivery import Accepted, Modified, Rejected, Source, Target
+from amqp10msg.net.transport import SASL_HEADER, SaslClient, SaslError, SaslServer
+from tests.net.transport_ends import End, cuts, frame, joined, pieces, run, talk
+
+pytestmark = pytest.mark.once
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=40), st.integers(0, 40)), max_size=8),
+    st.sampled_from([512, 600, 4_096]),
+    cuts,
+)
+def test_messages_arrive_as_they_were_sent(
+    drawn: list[tuple[bytes, int]], frame: int, places: list[int]
+) -> None:
+    one, other = End("a", frame=frame), End("b", frame=frame)
+    link = joined(one, other)
+    messages = [octets * times for octets, times in drawn]
+    for number, message in enumerate(messages):
+        link.send(bytes([number]), message, settled=number % 2 == 1, message_format=number)
+    talk(one, other, places)
+
+    expected = [(bytes([n]), message, n, n % 2 == 1) for n, message in enumerate(messages)]
+    assert expected == [(d.tag, d.payload, d.message_format, d.settled) for d in other.got]
+    assert 1_000 - len(messages) == link.credit == other.links[0].credit
+
+
+@given(st.lists(st.sampled_from([Accepted(), Modified(delivery_failed=True)]), max_size=12), cuts)
+def test_outcomes_come_back(states: list[Any], places: list[int]) -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    for number in range(len(states)):
+        link.send(bytes([number]), b"x")
+    talk(one, other)
+    for delivery, state in zip(other.got, states, strict=True):
+        delivery.update(state)
+    said = other.engine.take()
+    assert len([1 for a, b in pairwise([None, *states]) if a != b]) == said.count(b"\0S\x15")
+    for piece in pieces(said, places):
+        one.engine.feed(piece)
+        run(one)
+
+    assert states == [delivery.state for delivery in one.told]
+    assert all(delivery.settled for delivery in one.told)
+    assert {} == link.session.outgoing == other.links[0].session.incoming
+
+
+def rejection(key: bytes, condition: bytes = b"\xa3\x03amp") -> bytes:
+    """A disposition that rejects delivery 0 with a key in its info, and with a condition."""
+    told = encode_value(Rejected(Error("amp", info={Symbol("k"): 1})))
+    octets = told.replace(b"\xa3\x01k", key).replace(b"\xa3\x03amp", condition)
+    (state,) = decode_values(octets)
+    return frame(0x15, True, UInt(0), UInt(0), True, state)
+
+
+def test_reason_of_a_rejection_may_be_malformed() -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    link.send(b"1", b"x")
+    talk(one, other)
+    one.engine.feed(rejection(b"\xa1\x01k"))  # a string, as go-amqp writes it
+    run(one)
+
+    (told,) = one.told
+    assert Rejected(Error("amp", info={"k": 1})) == told.state
+    assert told.settled
+
+
+def test_rejection_without_a_condition_ends_the_session() -> None:
+    one, other = End("a"), End("b")
+    joined(one, other).send(b"1", b"x")
+    talk(one, other)
+    one.engine.feed(rejection(b"\xa3\x01k", b"\x70\0\0\0\1"))
+    run(one)
+
+    assert [] == one.told
+    assert b"\0S\x17" in one.engine.take()
+
+
+def test_receiver_that_settles_second() -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    link.send(b"1", b"x")
+    talk(one, other)
+    (got,) = other.got
+    got.update(Accepted(), settled=False)
+    talk(one, other)
+    (told,) = one.told
+    assert (Accepted(), False) == (told.state, told.settled)
+    told.update(told.state)
+    talk(one, other)
+
+    assert [got] == other.told
+    assert got.settled
+    assert {} == link.session.outgoing == other.links[0].session.incoming
+
+
+def test_transfers_wait_for_the_window_of_the_session() -> None:
+    one, other = End("a", credit=5_000), End("b", credit=5_000)
+    link = joined(one, other)
+    for number in range(3_000):
+        link.send(number.to_bytes(4, "big"), b"x")
+    blocked = [link.session.blocked]
+    talk(one, other)
+
+    blocked.append(link.session.blocked)
+    assert [True, False] == blocked
+    assert 3_000 == len(other.got)
+
+
+def test_drain_uses_up_the_credit() -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    fields = [UInt(0), UInt(99), UInt(0), UInt(99), UInt(0), UInt(0), UInt(7), None, True]
+    one.engine.feed(frame(0x13, *fields))
+    run(one)
+    assert (7, True) == (link.credit, link.drain)
+    link.drained()
+    talk(one, other)
+
+    assert 0 == link.credit
+    assert 1_000 - 7 == other.links[0].credit
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 12))
+def test_more_than_the_credit_is_taken_where_the_receiver_says_so(
+    credit: int, excess: int, count: int
+) -> None:
+    one, other = End("a"), End("b", credit=credit)
+    link = joined(one, other)
+    receiver = other.links[0]
+    receiver.excess = excess
+    for number in range(count):
+        link.send(bytes([number]), b"x")
+    talk(one, other)
+
+    most = max(credit, excess)
+    assert min(count, most) == len(other.got)
+    assert (["amqp:link:transfer-limit-exceeded"] if count > most else []) == [
+        condition for _, condition in other.ends
+    ]
+    if count > most:
+        return
+    for delivery in other.got:
+        delivery.update(Accepted())
+    receiver.grant(count)  # what was taken beyond the credit is not granted again
+    talk(one, other)
+    assert credit == max(receiver.credit, 0) == max(link.credit, 0)
+
+
+def test_a_receiver_asks_how_many_messages_wait() -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    receiver = other.links[0]
+    before = receiver.available
+    link.available = 42
+    receiver.ask()
+    talk(one, other)
+
+    assert (None, 42, 1_000) == (before, receiver.available, receiver.credit)
+
+
+def test_credit_that_is_taken_back_covers_what_is_on_its_way() -> None:
+    one, other = End("a"), End("b", credit=5)
+    link = joined(one, other)
+    for number in range(3):
+        link.send(bytes([number]), b"x")
+    other.links[0].revoke()
+    talk(one, other)
+
+    assert (3, 0, 0) == (len(other.got), link.credit, other.links[0].credit)
+    for number in range(3):  # two were on their way, for all that the receiver knows
+        link.send(bytes([number]), b"x")
+    talk(one, other)
+    assert [("link", "amqp:link:transfer-limit-exceeded")] == other.ends
+
+
+@given(
+    st.lists(st.binary(max_size=3_000), max_size=6),
+    st.sampled_from([512, 4_096]),
+    st.integers(1, 2_000),
+)
+def test_bytes_beyond_the_limit_go_elsewhere(sent: list[bytes], frame: int, most: int) -> None:
+    one, other = End("a", frame=frame), End("b", frame=frame)
+    link = joined(one, other)
+    other.links[0].max_message_size = most
+    other.links[0].overflow = bytearray
+    for number, octets in enumerate(sent):
+        link.send(bytes([number]), octets)
+    talk(one, other)
+
+    assert [octets if len(octets) <= most else b"" for octets in sent] == [
+        delivery.payload for delivery in other.got
+    ]
+    large: list[Any] = [delivery.large for delivery in other.got]
+    assert [octets if len(octets) > most else None for octets in sent] == large
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_what_ends_is_told_at_both_ends_once(closed: bool) -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    link.detach(Error("amqp:not-found", "gone"), closed=closed)
+    talk(one, other)
+    first = ("link" if closed else "detach", "amqp:not-found")
+    assert [first] == other.ends
+    again = link.session.link("link", sends=True)  # its name is free again
+    again.attach(source=Source(), target=Target())
+    talk(one, other)
+    again.session.end()
+    talk(one, other)
+    one.engine.close()
+    talk(one, other)
+
+    assert [first, ("session", None), ("connection", None)] == other.ends
+    assert [] == one.ends
+    assert [True, True] == [end.engine.over for end in (one, other)]
+    assert {} == one.engine.sessions == other.engine.sessions
+
+
+def test_idle_connection_is_kept_alive() -> None:
+    one, other = End("a"), End("b")
+    other.engine.local.idle_time_out = 1_000
+    joined(one, other)
+    assert 100.5 == one.engine.tick(100.0)
+    assert 100.5 == one.engine.tick(100.4)
+    assert b"" == one.engine.take()
+    assert 101.0 == one.engine.tick(100.5)
+    assert b"\0\0\0\x08\x02\0\0\0" == one.engine.take()
+    assert None is other.engine.tick(100.0)
+
+
+# SASL.
+
+
+@given(
+    st.sampled_from(["PLAIN", "ANONYMOUS", "EXTERNAL"]),
+    st.sampled_from(["me", "you"]),
+    st.sampled_from(["secret", "süß", ""]),
+    cuts,
+)
+def test_both_ends_of_sasl_agree(mechanism: str, user: str, password: str, cuts: list[int]) -> None:
+    server = SaslServer(anonymous=True, users={"me": "secret"})
+    client = SaslClient(mechanism, hostname="h", user=user, password=password)
+    said, heard, refused = client.start(), b"", ""
+    while said and not refused:
+        for piece in pieces(said, cuts):
+            answer, rest = server.receive(piece)
+            assert b"" == rest
+            heard += answer
+        said = b""
+        try:
+            for piece in pieces(heard, cuts):
+                said += client.receive(piece)[0]
+        except SaslError as error:
+            refused = f"{error}, {error.refused}"
+        heard = b""
+
+    right = mechanism == "ANONYMOUS" or (mechanism, user, password) == ("PLAIN", "me", "secret")
+    assert (right, not right) == (client.done, bool(refused))
+    assert client.done == server.done
+    assert right or refused.endswith("True")
+    assert not password or password not in refused.replace("authentication", "")
+
+
+@given(st.sampled_from(["secret", "", "wrong"]), cuts)
+def test_sasl_is_the_first_layer_of_a_connection(password: str, cuts: list[int]) -> None:
+    client = SaslClient("PLAIN", user="me", password=password)
+    one = End("a", sasl=client)
+    other = End("b", sasl=SaslServer(anonymous=False, users={"me": "secret"}))
+    one.engine.open()  # waits until it is let in
+    link = one.engine.begin().link("link", sends=True)
+    link.attach(source=Source(), target=Target(address="q"))
+    talk(one, other, cuts)
+
+    right = password == "secret"
+    assert (right, right) == (one.engine.authenticated, other.engine.authenticated)
+    assert (None, "me" if right else None) == (one.user, other.user)
+    assert [not right] * 2 == [one.refused is not None, other.refused is not None]
+    assert right == (other.engine.remote is not None)
+    assert right == bool(link.credit)
+    assert not (right and one.engine.pending)
+
+
+@given(st.booleans(), st.binary(max_size=200))
+def test_whatever_a_server_says_in_sasl_is_an_error_or_waited_for(begun: bool, said: bytes) -> None:
+    client = SaslClient("PLAIN")
+    with contextlib.suppress(SaslError):
+        client.receive(SASL_HEADER * begun + said)
+    assert not client.done

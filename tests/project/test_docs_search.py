@@ -1,0 +1,70 @@
+"""Whether the search of the built documentation finds the words of AMQP.
+
+``make check`` builds it; without that, there is nothing to search.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BUILT = Path(__file__).parents[2] / "docs" / "_build" / "html" / "searchindex.js"
+pytestmark = pytest.mark.once
+
+search = pytest.importorskip("sphinx.search.en", reason="needs Sphinx")
+if not BUILT.exists():
+    pytest.skip("the documentation is not built: make docs", allow_module_level=True)
+
+
+@cache
+def index() -> dict[str, Any]:
+    text = BUILT.read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text[text.index("(") + 1 : text.rindex(")")])
+    return found
+
+
+def pages_of(query: str) -> set[str]:
+    """The pages that have every word of a query, as the page's search looks for them."""
+    language = search.SearchEnglish({})
+    found: set[str] | None = None
+    for word in re.findall(r"\w+", query.lower()):
+        if word in language.stopwords:
+            continue
+        places: set[int] = set()
+        for terms in (index()["terms"], index()["titleterms"]):
+            known = terms.get(language.stem(word), [])
+            places |= {known} if isinstance(known, int) else set(known)
+        pages = {index()["docnames"][place] for place in places}
+        found = pages if found is None else found & pages
+    return found or set()
+
+
+@pytest.mark.parametrize(
+    "query, page",
+    [
+        ("message-annotations", "reference/sections"),
+        ("first-acquirer", "reference/composites"),
+        ("first-acquirer", "reference/python/messages"),
+        ("delivery-count", "reference/composites"),
+        ("delivery-count", "how-to/delivery-states"),
+        ("smallulong", "reference/values"),
+        ("amqp-sequence", "reference/sections"),
+        ("x-opt-jms-msg-type", "how-to/jms"),
+        ("section-out-of-order", "reference/rules"),
+        ("distribution-mode", "reference/composites"),
+        ("residual", "explanation/residual"),
+        ("selector", "how-to/filters"),
+        ("traceparent", "how-to/tracing"),
+    ],
+)
+def test_a_word_of_amqp_leads_to_its_page(query: str, page: str) -> None:
+    assert page in pages_of(query)
+
+
+def test_a_word_that_is_nowhere_leads_nowhere() -> None:
+    assert set() == pages_of("xyzzy")

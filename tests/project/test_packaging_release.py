@@ -1,0 +1,132 @@
+"""The workflows' shell steps, tried on this machine, and the release check-list."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import release_check
+import yaml
+
+ROOT = Path(__file__).parents[2]
+GITHUB = ROOT / ".github"
+if not GITHUB.is_dir():
+    pytest.skip("the workflows are not in a source distribution", allow_module_level=True)
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+# What runs for each verb of make that a workflow calls.
+MAKES = {
+    "release-check": "release_check.py",
+    "corpus": "release_corpus.py",
+    "docs": "sphinx",
+    "inspector": "build_inspector.py",
+}
+# It says on one line how it was called, word by word, and does nothing.
+RECORDER = '#!/bin/sh\n(basename "$0"; printf "%s\\n" "$@") | paste -s >>"$RECORD"\n'
+
+
+def steps() -> Iterator[tuple[str, str]]:
+    """Yield the name and the script of every step that is a shell's."""
+    for path in WORKFLOWS:
+        for job, content in yaml.safe_load(path.read_text("utf-8"))["jobs"].items():
+            for number, step in enumerate(content["steps"]):
+                if "run" in step:
+                    yield f"{path.stem}-{job}-{number}", step["run"]
+
+
+STEPS = dict(steps())
+
+
+@pytest.mark.parametrize("script", STEPS.values(), ids=STEPS)
+def test_each_step_calls_what_there_is(script: str, tmp_path: Path) -> None:
+    """Run the step with stand-ins for the programs, and look whether each call means something."""
+    for name in ("bash", "make", "python", "sudo"):
+        (tmp_path / name).write_text(RECORDER)
+        (tmp_path / name).chmod(0o755)
+    record = tmp_path / "record"
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "RECORD": str(record),
+        "GITHUB_REF_NAME": "v1.2.3",
+    }
+    done = subprocess.run(
+        [str(shutil.which("bash")), "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    calls = record.read_text().splitlines()
+    assert calls
+    for called in calls:
+        program, *words = called.split("\t")
+        if program == "make":
+            planned = subprocess.run(
+                ["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=True
+            )
+            assert MAKES[words[0]] in planned.stdout
+            assert ("v1.2.3" in planned.stdout) == ("--tag" in called)
+        elif program == "sudo":
+            assert os.access(ROOT / words[-1], os.X_OK), called
+        elif program == "bash":
+            subprocess.run(["bash", "-n", words[0]], cwd=ROOT, check=True)
+        elif "--group" in words:
+            assert set(words[words.index("--group") + 1 :: 2]) <= set(GROUPS)
+
+
+def tree(folder: Path, version: str, heading: str) -> Path:
+    """Make a tree that declares a version, with a changelog."""
+    (folder / "amqp10msg").mkdir()
+    (folder / "amqp10msg" / "__init__.py").write_text(f'__version__ = "{version}"\n')
+    (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n{heading}\n")
+    return folder
+
+
+def test_a_release_has_one_version(tmp_path: Path) -> None:
+    here = tree(tmp_path, "1.2.3", "## [1.2.3] - 2026-01-31")
+    assert release_check.check_names(here, None) == "1.2.3"
+    assert release_check.check_names(here, "v1.2.3") == "1.2.3"
+
+
+@pytest.mark.parametrize(
+    "heading, tag, complaint",
+    [
+        ("## [1.2.2] - 2026-01-31", None, "CHANGELOG.md has no section for 1.2.3"),
+        ("## [1.2.3] - 2026-01-31", "v1.2.4", "the tag is v1.2.4, and the package is 1.2.3"),
+        ("## [1.2.3] - unreleased", "v1.2.3", "CHANGELOG.md dates 1.2.3 'unreleased'"),
+    ],
+)
+def test_a_release_of_two_versions_is_refused(
+    heading: str, tag: str | None, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(release_check.CheckError, match=complaint.split(":", maxsplit=1)[0]):
+        release_check.check_names(tree(tmp_path, "1.2.3", heading), tag)
+
+
+def test_what_fails_is_a_line_that_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = release_check.main(["--tag", "v0.0.0", "--out", str(tmp_path / "dist")])
+
+    assert status == 1
+    assert capsys.readouterr().out.startswith("[ ] the tag is v0.0.0, and the package is ")
+
+
+@pytest.mark.soak
+def test_the_release_check_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for module in ("build", "twine", "cyclonedx_py"):
+        pytest.importorskip(module, reason=f"{module} is not installed: make release-check")
+    status = release_check.main(["--out", str(tmp_path / "dist")])
+
+    printed = capsys.readouterr().out
+    assert status == 0, printed
+    assert "pure wheel with attrs alone: the corpus, " in printed
+    assert "a bill of materials: sbom.cdx.json" in printed

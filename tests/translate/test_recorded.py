@@ -1,0 +1,158 @@
+"""The profiles against what brokers did: translations, odd_translations, circumstances in vectors.
+
+Octet for octet: what a 1.0 consumer received, and property flags, property list and body of what a
+0-9-1 consumer received. Where the broker refused the message or died on it, TranslationError.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import DecodeError, Message
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    decode_properties,
+    encode_properties,
+)
+from amqp10msg.translate import (
+    PROFILES,
+    Circumstances,
+    Death,
+    TranslationError,
+    TranslationProfile,
+    to_amqp10,
+    to_basic,
+)
+
+Entry = dict[str, Any]
+# What was sent is no encoding of Part 1: a message that is cut off, which some brokers pass on.
+UNREADABLE = {"B-trunc"}
+VERSIONS = {"3.10.8": "rabbitmq-3.10", "4.0.5": "rabbitmq-4.0", "4.3.6": "rabbitmq-4.3"}
+
+
+@cache
+def entries() -> dict[str, list[Entry]]:
+    found: dict[str, list[Entry]] = {}
+    for name in ("translations", "odd_translations", "circumstances"):
+        path = Path(__file__).parents[1] / "vectors" / f"{name}.jsonl.gz"
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                entry = json.loads(line)
+                found.setdefault(entry["broker"], []).append(entry)
+    return found
+
+
+def profile_of(broker: str) -> TranslationProfile:
+    _, version, *queue = broker.split("-")
+    return PROFILES[VERSIONS[version] + ("-stream" if queue == ["stream"] else "")]
+
+
+def text_of(value: Any) -> str:
+    if isinstance(value, dict):
+        return bytes.fromhex(value["hex"]).decode("utf-8", "surrogateescape")
+    return str(value)
+
+
+def properties_of(raw: str) -> BasicProperties | None:
+    """Read properties; None where they are none, which no broker reads either."""
+    try:
+        return decode_properties(bytes.fromhex(raw))
+    except DecodeError:
+        return None
+
+
+def circumstances_of(entry: Entry) -> Circumstances:
+    given = entry.get("circumstances", {})
+    return Circumstances(
+        stream_offset=entry["offset"],
+        delivery_count=given.get("delivery_count", 0),
+        deaths=[Death(**death) for death in given.get("deaths", [])],
+    )
+
+
+def message_of(raw: str) -> Message | None:
+    data = bytes.fromhex(raw)
+    for strict in (True, False):
+        try:
+            return Message.decode(data, strict=strict)
+        except DecodeError:
+            pass
+    return None
+
+
+brokers = pytest.mark.parametrize("broker", list(entries()))
+
+
+@brokers
+def test_what_a_consumer_of_1_0_receives(broker: str) -> None:
+    for entry in entries()[broker]:
+        if "basic" not in entry:
+            continue
+        properties = properties_of(entry["basic"][0])
+        if properties is None:
+            assert entry["gives"] is None, entry["id"]
+            continue
+        basic = BasicMessage(
+            properties,
+            bytes.fromhex(entry["basic"][1]),
+            text_of(entry["exchange"]),
+            text_of(entry["key"]),
+            entry.get("again", False),
+        )
+        given = circumstances_of(entry)
+        try:
+            made = to_amqp10(basic, profile_of(broker), circumstances=given)
+            octets: bytes | None = made.message.encode()
+        except TranslationError as error:
+            octets = error.delivered
+        assert entry["gives"] == (octets and octets.hex()), entry["id"]
+
+
+@brokers
+def test_what_a_consumer_of_0_9_1_receives(broker: str) -> None:
+    for entry in entries()[broker]:
+        if "message" not in entry:
+            continue
+        message = message_of(entry["message"])
+        if message is None:
+            continue  # UNREADABLE
+        given = circumstances_of(entry)
+        try:
+            made = to_basic(message, profile_of(broker), circumstances=given).message
+            got: Any = [encode_properties(made.properties).hex(), made.body.hex()]
+        except TranslationError:
+            got = None
+        assert entry["gives"] == got, entry["id"]
+
+
+def test_what_cannot_be_compared_is_known() -> None:
+    """Sent messages that are no encodings of Part 1, which some brokers pass on all the same."""
+    unread = {
+        entry["id"]
+        for found in entries().values()
+        for entry in found
+        if "message" in entry and message_of(entry["message"]) is None
+    }
+
+    assert UNREADABLE == unread
+
+
+def test_recordings_cover_what_they_are_for() -> None:
+    expected = {
+        f"rabbitmq-{version}{queue}"
+        for version in VERSIONS
+        for queue in ("", "-quorum", "-stream")
+        if (version, queue) != ("3.10.8", "-quorum")
+    }
+    assert expected == set(entries())
+    assert {profile_of(broker).name for broker in entries()} <= set(PROFILES)
+    for found in entries().values():
+        assert len(found) > 400
+        assert sum(entry["gives"] is None for entry in found) > 10

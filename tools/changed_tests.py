@@ -1,0 +1,71 @@
+"""Print the tests that a change touches: ``make quick`` runs them.
+
+    python tools/changed_tests.py [BASE]
+
+What differs from BASE (HEAD where it is not given) or is not yet known to git is looked at. A test
+that changed is printed, and for a module the tests in the folder of its room that import it or its
+package; all of the folder where none of them does. The layers are always among them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parents[1]
+ALWAYS = "tests/project/test_layers.py"
+SOURCES = frozenset((".py", ".pyx", ".pxd", ".pxi"))
+
+
+def changed(base: str = "HEAD") -> list[str]:
+    """Return the files that differ from a commit, and those that git does not know yet."""
+    commands = (
+        ["git", "diff", "--name-only", base],
+        ["git", "ls-files", "--others", "--exclude-standard"],
+    )
+    return [
+        line
+        for command in commands
+        for line in subprocess.run(
+            command, cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+    ]
+
+
+def selected(files: Iterable[str], root: Path = ROOT) -> list[str]:
+    """Return the tests that these files touch, as arguments of pytest."""
+    found = {ALWAYS}
+    for name in files:
+        file = PurePosixPath(name)
+        if file.parts[0] == "tests" and file.name.startswith("test_"):
+            found |= {name} if (root / name).exists() else set()
+        elif file.parts[0] == "tests" and file.suffix == ".py" and len(file.parts) > 2:
+            found.add(str(file.parent))
+        elif file.parts[0] == "amqp10msg" and file.suffix in SOURCES:
+            found |= _of_module(file, root)
+        elif file.suffix == ".md":
+            found.add("tests/project/test_docs.py")
+    folders = {one for one in found if (root / one).is_dir()}
+    return sorted(one for one in found if not any(f"{folder}/" in one for folder in folders))
+
+
+def _of_module(file: PurePosixPath, root: Path) -> set[str]:
+    """Return the tests in the folder of a module's room that import it, or its package."""
+    folder = root / "tests" / file.parts[1]
+    if not folder.is_dir():  # the package's own __init__
+        return {"tests/message"}
+    texts = {test: test.read_text(encoding="utf-8") for test in folder.glob("test_*.py")}
+    names = [*file.with_suffix("").parts]
+    while len(names) > 2:
+        dotted = re.escape(".".join(names[:-1])) + rf"(\.| import .*?\b){re.escape(names[-1])}\b"
+        if at := [test for test, text in texts.items() if re.search(dotted, text)]:
+            return {test.relative_to(root).as_posix() for test in at}
+        names.pop()
+    return {folder.relative_to(root).as_posix()}
+
+
+if __name__ == "__main__":
+    print(*selected(changed(*sys.argv[1:2])))
