@@ -145,7 +145,7 @@ def test_a_filter_has_one_of_its_own_descriptors(
 def test_any_value_is_taken_as_it_came_or_refused(
     symbol: str, code: int | None, one: Any, value: Any, drawn: Any
 ) -> None:
-    assert value is not drawn
+    del value  # another is drawn
     described = Described(Symbol(symbol) if code is None else ULong(code), drawn)
     came = encode_value(described)
     kept = parse(came, strict=False)
