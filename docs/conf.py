@@ -46,9 +46,9 @@ nitpick_ignore_regex = [
     ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
     ("py:.*", r"(contextlib|hypothesis|logging|pandas|proton|pyarrow|pyspark|ssl)(\..*)?"),
     # What a rule's check looks at is no part of the interface.
-    ("py:class", r"amqp10msg\.(delivery|validation)\._.*"),
+    ("py:class", r"amqp10msg\.(delivery|validation)\.(_.*|rules\.Found)"),
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.
-    ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Entry|Outcome|View)"),
+    ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Cursor|Entry|Outcome|View)"),
     # An alias of primitives, as autodoc spells it, and type variables.
     ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|_?T)"),
     # The AMQP types of fields, aliases too.
@@ -56,7 +56,7 @@ nitpick_ignore_regex = [
     ("py:class", r"ubyte|uint"),
     # Objects of packages beside this one, and aliases of names.
     ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
-    ("py:class", r"BaseCloudEvent|Context|Format|TextMapPropagator"),
+    ("py:class", r"BaseCloudEvent|Context|Format|Path|TextMapPropagator"),
     ("py:class", r"Coding|ContentMode|ProfileName"),
     # Neither is what stands behind a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.sink\..*"),
