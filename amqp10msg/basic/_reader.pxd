@@ -5,7 +5,7 @@
 
 cimport cython
 
-from amqp10msg.wire.kernel.twin cimport Cursor
+from amqp10msg.wire.kernel.twin cimport Cursor, Slot
 from amqp10msg.wire.kernel.twin cimport Layout as Attributes
 
 cdef dict _KNOWN
@@ -18,6 +18,23 @@ cdef int _TABLE, _VOID
 cdef long long _signed32(long long number) except? -1
 
 
+cdef Slot ORIGINAL
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Original:
+    cdef readonly bytes octets
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t stop
+    cdef readonly object dialect
+    cdef readonly list values
+    cdef readonly list tables
+
+    @cython.locals(index=Py_ssize_t, before=tuple)
+    cpdef bint is_said(self, tuple values, dialect) except -1
+
+
 @cython.final
 cdef class Layout:
     cdef readonly tuple rows
@@ -26,6 +43,10 @@ cdef class Layout:
     cdef readonly bytes domains
     cdef list blank
     cdef Attributes attributes
+    cdef readonly bint keeps
+
+    @cython.locals(original=Original)
+    cpdef Original unchanged(self, source, tuple values, dialect)
 
 
 @cython.final
@@ -34,6 +55,8 @@ cdef class Reader(Cursor):
     cdef readonly object limits
     cdef bytes known
     cdef bint spec
+    cdef list tables
+    cdef bint is_odd
 
     cpdef fault(self, reason, Py_ssize_t offset, rule)
     cdef cut(self, what, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)

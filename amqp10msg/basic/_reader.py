@@ -20,7 +20,7 @@ from amqp10msg.basic.tables import (
     ScaledDecimal,
 )
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.wire.kernel.twin import Cursor
+from amqp10msg.wire.kernel.twin import Cursor, Record, Slot
 from amqp10msg.wire.kernel.twin import Layout as Attributes
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import Float
@@ -70,6 +70,66 @@ def _signed32(number: int) -> int:
     return number - 0x1_0000_0000 if number > 0x7FFF_FFFF else number
 
 
+class Kept(Record):
+    """What a class derives from whose objects keep what they were decoded from.
+
+    The slot is empty in all others; nothing copies it.
+    """
+
+    __slots__ = ("_original",)
+
+
+#: Of an object of such a class, the `Original`.
+ORIGINAL = Slot(Kept, "_original")
+
+
+class Original:
+    """The bytes that properties were decoded from, and what was decoded.
+
+    What stands in it is never changed: an object still says what the bytes say if it has the very
+    same values, and each of its tables and arrays the very same entries, which are tuples. A value
+    that can be changed itself is in no `Original`.
+
+    Attributes:
+        octets: the input; flags and list of the properties reach from `start` to `stop`.
+        dialect: how the letters were read.
+        values: the values of the properties.
+        tables: each table and array with its entries.
+    """
+
+    def __init__(
+        self,
+        octets: bytes,
+        start: int,
+        stop: int,
+        dialect: Dialect,
+        values: list[Any],
+        tables: list[tuple[Any, tuple[Any, ...]]],
+    ) -> None:
+        self.octets = octets
+        self.start = start
+        self.stop = stop
+        self.dialect = dialect
+        self.values = values
+        self.tables = tables
+
+    def is_said(self, values: tuple[Any, ...], dialect: Dialect) -> bool:
+        """Whether these values are still the ones that were decoded in this dialect."""
+        if dialect != self.dialect or not 0 <= self.start <= self.stop <= len(self.octets):
+            return False
+        for index in range(len(values)):
+            if values[index] is not self.values[index]:
+                return False
+        for table, before in self.tables:
+            entries = table.entries
+            if type(entries) is not list or len(entries) != len(before):
+                return False
+            for index in range(len(before)):
+                if entries[index] is not before[index]:
+                    return False
+        return True
+
+
 class Layout:
     """The properties of one content class, prepared for reading and writing.
 
@@ -87,6 +147,16 @@ class Layout:
         )
         self.blank: list[Any] = [None] * len(rows)
         self.attributes = Attributes(cls, [row.name for row in rows])
+        self.keeps = issubclass(cls, Kept)
+
+    def unchanged(self, source: Any, values: tuple[Any, ...], dialect: Dialect) -> Original | None:
+        """The original of an object with these values; None unless they are what it says."""
+        if not self.keeps or type(source) is not self.attributes.cls:
+            return None
+        original: Original | None = ORIGINAL.get(source)
+        if original is None or not original.is_said(values, dialect):
+            return None
+        return original
 
 
 class Reader(Cursor):
@@ -117,6 +187,8 @@ class Reader(Cursor):
         self.depth = limits.depth
         self.known = known
         self.spec = dialect == "spec"
+        self.tables: list[tuple[Any, tuple[Any, ...]]] = []
+        self.is_odd = False
 
     def fault(self, reason: str, offset: int, rule: str) -> DecodeError:
         """Return the error for a fault in the input."""
@@ -205,7 +277,12 @@ class Reader(Cursor):
         except DecodeError as error:
             error.path = layout.names[index] + error.path
             raise
-        return layout.attributes.build(found)
+        made = layout.attributes.build(found)
+        if layout.keeps and not self.is_odd:
+            ORIGINAL.put(
+                made, Original(self.buf, start, self.pos, self.dialect, found, self.tables)
+            )
+        return made
 
     def into(self, layout: Attributes, values: list[Any]) -> Any:
         """Make an object of what was read, without the checks of what is given."""
@@ -264,6 +341,7 @@ class Reader(Cursor):
             error.path = f"[{name!r}]{inner}" if name else inner
             raise
         self.pos = pos
+        self.tables.append((made, tuple(entries)))
         return made
 
     def array(self, depth: int) -> FieldArray:
@@ -285,6 +363,7 @@ class Reader(Cursor):
         except DecodeError as error:
             error.path = f"[{len(entries)}]{error.path}"
             raise
+        self.tables.append((made, tuple(entries)))
         return made
 
     def enter(self, what: str, depth: int) -> int:
@@ -344,7 +423,10 @@ class Reader(Cursor):
             return made
         if code == _BOOLEAN:
             self.take(code, 1, stop)
-            return data[pos] == 1 if data[pos] < 2 else OddTrue(data[pos])
+            if data[pos] < 2:
+                return data[pos] == 1
+            self.is_odd = True  # its byte can be changed
+            return OddTrue(data[pos])
         if code == _DOUBLE:
             self.take(code, 8, stop)
             return self.f64(pos)

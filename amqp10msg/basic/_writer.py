@@ -200,6 +200,10 @@ def write_rows(out: Any, layout: Layout, source: Any, dialect: Any) -> None:
     """Append the flags and list of what an object has under the names of the rows."""
     flags = 0
     values = layout.attributes.values(source)
+    original = layout.unchanged(source, values, dialect)
+    if original is not None:
+        out.copy(original.octets, original.start, original.stop)
+        return
     domains = layout.domains
     for index in range(len(domains)):
         if values[index] is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._reader import Layout, Reader
+from amqp10msg.basic._reader import Kept, Layout, Reader
 from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.wire import kernel
@@ -65,11 +65,12 @@ _MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
 
 
 @attrs.define(weakref_slot=False)
-class BasicProperties(kernel.Record):
+class BasicProperties(Kept):
     """The properties of one message of class basic; None where a property is not present.
 
     Text is str; bytes of a peer that are no UTF-8 stand in it as lone surrogates (PEP 383) and
-    are encoded as they came.
+    are encoded as they came. What was decoded keeps its bytes, and gives them back as long as it
+    says the same; a copy keeps none.
 
     Attributes:
         content_type: MIME type of the body.

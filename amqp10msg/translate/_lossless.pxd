@@ -3,7 +3,9 @@
 cimport cython
 
 from amqp10msg.translate._reading cimport Reading
+from amqp10msg.translate._single cimport translated as by_engine
 from amqp10msg.translate.report cimport Notes
+from amqp10msg.wire.kernel.messages cimport decode_message
 
 
 @cython.locals(made=Reading)
@@ -14,6 +16,9 @@ cdef _restored(Reading made, Notes notes)
 @cython.locals(kept=list, entries=list)
 cdef _packed(basic, dict content)
 cpdef to_amqp10(basic, Notes notes, _=*)
+cdef bint _has_residual(table) except -1
+cdef _decoded(octets, basic)
+cdef _symbol(text)
 @cython.locals(found=list, rest=list)
 cdef _with_residual(basic, Notes notes)
 @cython.locals(name=str, before=str, after=str, properties=bint, annotations=bint)

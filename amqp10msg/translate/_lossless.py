@@ -46,6 +46,7 @@ from amqp10msg.translate._single import translated as by_engine
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import draft_of, translated
 from amqp10msg.translate._to_basic import read, usual
+from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Notes
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
@@ -56,6 +57,7 @@ from amqp10msg.wire.kernel.codes import (
     FOOTER_CODE,
     MESSAGE_ANNOTATIONS_CODE,
 )
+from amqp10msg.wire.kernel.messages import decode_message
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
@@ -63,6 +65,8 @@ from amqp10msg.wire.primitives import Symbol
 MOST_PROPERTIES = 131_072 - 8 - 12
 #: That is enough for the sections of a message without its body that have so many bytes.
 ROOMY = 32_768
+# Of content types and encodings; to make one costs more.
+_SYMBOLS = Vocabulary()
 _KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SPARSE_APPLICATION)
 
 
@@ -86,16 +90,24 @@ def _has_residual(table: Any) -> bool:
 
 def _decoded(octets: bytes, basic: BasicMessage) -> Message:
     """Decode a message that was never sent: its content-type and -encoding are symbols."""
-    made = Message.decode(octets, limits=UNLIMITED)
+    made: Message = decode_message(Message, octets, limits=UNLIMITED)
     properties = made.properties
     if properties is not None and not (
         basic.exchange or basic.routing_key or _has_residual(basic.properties.headers)
     ):
         if properties.content_type is not None:
-            properties.content_type = Symbol(properties.content_type)
+            properties.content_type = _symbol(properties.content_type)
         if properties.content_encoding is not None:
-            properties.content_encoding = Symbol(properties.content_encoding)
+            properties.content_encoding = _symbol(properties.content_encoding)
     return made
+
+
+def _symbol(text: str) -> Symbol:
+    found: Symbol | None = _SYMBOLS.known.get(text)
+    if found is None:
+        found = Symbol(text)
+        _SYMBOLS.keep(text, found)
+    return found
 
 
 def _with_residual(basic: BasicMessage, notes: Notes) -> Message:

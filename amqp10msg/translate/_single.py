@@ -1,4 +1,8 @@
-"""One message of 0-9-1 by the engine that translates batches, bytes in and bytes out."""
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""One message of 0-9-1 by the engine that translates batches, bytes in and bytes out.
+
+Runs as it is, and compiled with the C types of `_single.pxd`.
+"""
 
 from __future__ import annotations
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import decimal
 import json
 import os
+import pickle
+import re
 import struct
 from collections.abc import Callable, Iterator
 from gzip import open as gzip_open
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -403,3 +407,137 @@ def test_properties_of_other_projects() -> None:
         for name, field in case["expect"]["properties"].items():
             assert stated(field) == getattr(properties, name.replace("-", "_")), case["id"]
     assert seen > 10
+
+
+# Properties keep the bytes that they were decoded from, and give them back while they say the same.
+
+
+def anew(value: Any) -> Any:
+    """Return a value with new tables and arrays in the place of its own."""
+    if isinstance(value, FieldTable):
+        return FieldTable.of([(name, letter, anew(held)) for name, letter, held in value.entries])
+    if isinstance(value, FieldArray):
+        return FieldArray.of([(letter, anew(held)) for letter, held in value.entries])
+    return OddTrue(value.octet) if isinstance(value, OddTrue) else value
+
+
+def said(properties: BasicProperties) -> BasicProperties:
+    """Return properties that say the same, and were never decoded."""
+    return BasicProperties(
+        **{name: anew(getattr(properties, name)) for name in BasicProperties.__match_args__}
+    )
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """Walk a value's tables and arrays, itself first."""
+    if isinstance(value, (FieldTable, FieldArray)):
+        yield value
+        for entry in value.entries:
+            yield from containers(entry[-1])
+
+
+DIALECTS: list[Any] = ["rabbitmq", "spec", "qpid"]
+
+
+@given(basic_properties())
+def test_what_is_unchanged_is_encoded_byte_for_byte(properties: BasicProperties) -> None:
+    octets = encode_properties(properties)
+    decoded = decode_content_header(b"\0\x3c\0\0" + bytes(7) + b"\x05" + octets).properties
+
+    assert octets == encode_properties(decoded) == encode_properties(said(decoded))
+    with_header = encode_content_header(decoded, 2**63 + 7)
+    assert b"\0\x3c\0\0" + (2**63 + 7).to_bytes(8, "big") + octets == with_header
+
+
+@given(st.binary(max_size=80), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
+def test_any_bytes_that_are_properties_are_encoded_as_what_they_say(
+    table: bytes, dialect: Any, other: Any
+) -> None:
+    octets = b"\x20\0" + len(table).to_bytes(4, "big") + table
+    try:
+        decoded = decode_properties(octets, dialect=dialect)
+    except DecodeError:
+        return
+
+    for way in (dialect, other):
+        try:
+            expected: Any = encode_properties(said(decoded), dialect=way)
+        except EncodeError as error:
+            with pytest.raises(EncodeError, match=f"^{re.escape(str(error))}$"):
+                encode_properties(decoded, dialect=way)
+        else:
+            assert expected == encode_properties(decoded, dialect=way)
+
+
+CHANGES = ("set", "none", "headers", "rebind", "append", "insert", "remove", "replace", "odd")
+
+
+@given(basic_properties(), st.data())
+def test_what_is_changed_is_encoded_as_it_stands(properties: BasicProperties, data: Any) -> None:
+    decoded = decode_properties(encode_properties(properties))
+    for change in data.draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3)):
+        held = list(containers(decoded.headers))
+        if change == "set":
+            decoded.priority = data.draw(st.integers(0, 255))
+            decoded.message_id = data.draw(st.sampled_from(["m-1", "m-2"]))
+        elif change == "none":
+            setattr(decoded, data.draw(st.sampled_from(BasicProperties.__match_args__)), None)
+        elif change == "headers":
+            decoded.headers = data.draw(st.sampled_from([FieldTable(), {"a": 1}]))
+        elif held:
+            one = data.draw(st.sampled_from(held))
+            extra: Any = ("t", OddTrue(7)) if change == "odd" else ("I", 5)
+            if isinstance(one, FieldTable):
+                extra = ("k", *extra)
+            if change == "rebind":
+                one.entries = [*one.entries, extra]
+            elif change in ("append", "odd"):
+                one.entries.append(extra)
+            elif change == "insert":
+                one.entries.insert(0, extra)
+            elif one.entries:
+                at = data.draw(st.integers(0, len(one.entries) - 1))
+                one.entries[at : at + 1] = [extra] if change == "replace" else []
+
+        assert encode_properties(said(decoded)) == encode_properties(decoded)
+    for copied in (
+        copy.copy(decoded),
+        copy.deepcopy(decoded),
+        pickle.loads(pickle.dumps(decoded)),
+        attrs.evolve(decoded),
+    ):
+        assert decoded == copied
+        copied.app_id = "another"
+        assert encode_properties(said(copied)) == encode_properties(copied)
+
+
+def test_the_byte_of_an_odd_boolean_can_be_changed() -> None:
+    decoded = decode_properties(b"\x20\0" + table_of("01 61 74 07"))
+    headers: Any = decoded.headers
+    headers.entries[0][2].octet = 9
+
+    assert b"\x20\0" + table_of("01 61 74 09") == encode_properties(decoded)
+
+
+def test_a_deleted_property_is_told() -> None:
+    decoded = decode_properties(encode_properties(BasicProperties(app_id="a")))
+    del decoded.app_id
+
+    with pytest.raises(AttributeError):
+        encode_properties(decoded)
+
+
+def test_a_subclass_says_what_its_properties_say() -> None:
+    class Louder(BasicProperties):
+        __slots__ = ()
+
+        @property
+        def app_id(self) -> str:  # type: ignore[override]
+            return "LOUDER"
+
+    decoded = decode_properties(encode_properties(BasicProperties(app_id="a", type="t")))
+    decoded.__class__ = Louder
+
+    assert encode_properties(BasicProperties(app_id="LOUDER", type="t")) == encode_properties(
+        decoded
+    )

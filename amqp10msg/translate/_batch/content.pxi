@@ -244,6 +244,28 @@ cdef bytes bytes_of(text):
     return b"" if text == "" else (<str?> text).encode("utf-8", "surrogateescape")
 
 
+cdef bytes header_of(properties, Original original, Py_ssize_t size):
+    """Return the content header of properties before a body of this size.
+
+    Args:
+        properties: the properties.
+        original: what they were decoded from, if they still say that, else None.
+        size: bytes of the body.
+    """
+    cdef cursor p
+    if original is None:
+        return HEAD.pack(60, 0, size) + encode_properties(properties)
+    p = <cursor> PyBytes_AS_STRING(original.octets)
+    if (
+        original.start == 14 <= original.stop
+        and original.stop == PyBytes_GET_SIZE(original.octets)
+        and unsigned_at(p, 4) == 60 << 16
+        and unsigned_at(p + 4, 8) == <uint64_t> size
+    ):
+        return original.octets
+    return HEAD.pack(60, 0, size) + original.octets[original.start : original.stop]
+
+
 cdef bint are_plain(tuple values, list entries) except -1:
     """Whether properties and headers are of the types in which they are decoded."""
     cdef Py_ssize_t i

@@ -23,18 +23,18 @@ from libc.string cimport memchr, strlen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
-from operator import attrgetter
+from amqp10msg.basic._reader cimport Layout, Original
+
 from struct import Struct
 
-from amqp10msg.basic.properties import PROPERTIES as BASIC_PROPERTIES
-from amqp10msg.basic.properties import encode_properties
+from amqp10msg.basic.properties import BASIC, encode_properties
 from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_table
 from amqp10msg.wire.primitives import Float
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
-cdef object values_of = attrgetter(*[row.name for row in BASIC_PROPERTIES])
+cdef Layout BASIC_LAYOUT = BASIC
 cdef object HEAD = Struct(">HHQ")  # of a content header
 
 # The numeric descriptors of the sections (Part 3, 3.2).

@@ -149,21 +149,26 @@ cdef class ToAmqp10:
         cdef Given* g = &self.given
         cdef Span header
         cdef bytes octets, exchange, routing_key
+        cdef Original original
         cdef list entries = []
         cdef tuple values
         if self.is_busy:  # in another thread
             return None
         properties = basic.properties
-        values = values_of(properties)
+        values = BASIC_LAYOUT.attributes.values(properties)
         body = basic.body
         table = values[HEADERS]
         if table is not None:
-            entries = as_table(table).entries
-        if type(body) is not bytes or not are_plain(values, entries):
+            entries = (table if type(table) is FieldTable else as_table(table)).entries
+        if type(body) is not bytes:
+            return None
+        original = BASIC_LAYOUT.unchanged(properties, values, "rabbitmq")
+        # What is decoded is plain, unless it is nested too deeply.
+        if (original is None or len(original.tables) > 1) and not are_plain(values, entries):
             return None
         exchange = bytes_of(basic.exchange)
         routing_key = bytes_of(basic.routing_key)
-        octets = HEAD.pack(60, 0, len(<bytes> body)) + encode_properties(properties)
+        octets = header_of(properties, original, len(<bytes> body))
         header.at, header.n = <cursor> PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
         redelivered = bool(basic.redelivered)
         if self.is_busy:

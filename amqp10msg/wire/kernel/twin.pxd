@@ -209,6 +209,15 @@ cdef class Layout:
 
 
 @cython.final
+cdef class Slot:
+    cdef readonly type cls
+    cdef Py_ssize_t offset
+
+    cdef object get(self, made)
+    cdef int put(self, made, value) except -1
+
+
+@cython.final
 cdef class FieldOutput(Output):
     cdef bint text(self, int width, text) except -1
     cdef Py_ssize_t begin_table(self) except -1

@@ -449,6 +449,22 @@ class Layout:
         return made
 
 
+class Slot:
+    """A slot of a class that derives from `Record`, which may be empty."""
+
+    def __init__(self, cls: Any, name: str) -> None:
+        self.cls = cls
+        self.name = name
+
+    def get(self, made: Any) -> Any:
+        """Return what an instance holds there, None where the slot is empty or there is none."""
+        return getattr(made, self.name, None)
+
+    def put(self, made: Any, value: Any) -> None:
+        """Set what an instance holds there."""
+        setattr(made, self.name, value)
+
+
 class FieldOutput(Output):
     """Output of AMQP 0-9-1: texts and tables stand behind their lengths."""
 

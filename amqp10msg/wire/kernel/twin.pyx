@@ -700,6 +700,33 @@ cdef class Layout:
         return made
 
 
+cdef class Slot:
+    """A slot of a class that derives from `Record`, which may be empty.
+
+    Plainly, to find it empty takes an error, four times as long.
+    """
+
+    def __init__(self, cls, name):
+        self.cls = cls
+        self.offset = amqp_offset(getattr(cls, name), cls)
+        if self.offset < 0:
+            raise TypeError(f"{name} is no slot of {cls.__name__}")
+
+    cdef object get(self, made):
+        """Return what an instance holds there, None where the slot is empty or there is none."""
+        cdef PyObject *held = NULL
+        if isinstance(made, self.cls):
+            held = amqp_slot(made, self.offset)[0]
+        return None if held == NULL else <object>held
+
+    cdef int put(self, made, value) except -1:
+        """Set what an instance holds there."""
+        if not isinstance(made, self.cls):
+            raise TypeError(f"not a {self.cls.__name__}")
+        amqp_set(made, self.offset, <PyObject *>value)
+        return 0
+
+
 cdef class FieldOutput(Output):
     """Output of AMQP 0-9-1: texts and tables stand behind their lengths."""
 
