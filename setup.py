@@ -17,6 +17,7 @@ Cython's own ``Extension(optional=True)`` is lost in ``cythonize``, hence the su
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 import threading
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 
 
@@ -67,6 +69,15 @@ def mode() -> str:
 def sanitizers() -> str:
     """The comma-separated sanitizers that `AMQP10MSG_SANITIZE` asks for, or an empty string."""
     return os.environ.get("AMQP10MSG_SANITIZE", "").replace(" ", "")
+
+
+class BuildAfresh(build):
+    """build that packs nothing which an earlier one left and the sources have no more."""
+
+    def run(self) -> None:
+        """Remove what an earlier build of this package left, and build."""
+        shutil.rmtree(Path(self.build_lib) / "amqp10msg", ignore_errors=True)
+        super().run()
 
 
 class BuildKernel(build_ext):
@@ -142,5 +153,5 @@ setup(
     ext_modules=(
         [] if mode() == "skip" else [Extension(name, [file]) for name, file in kernels().items()]
     ),
-    cmdclass={"build_ext": BuildKernel},
+    cmdclass={"build": BuildAfresh, "build_ext": BuildKernel},
 )

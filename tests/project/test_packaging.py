@@ -109,6 +109,18 @@ def test_a_compiler_makes_a_platform_wheel_with_the_compiled_kernel(stand_in: Pa
     assert list((stand_in / "amqp10msg").rglob("*.c")) == []
 
 
+def test_a_wheel_holds_nothing_that_an_earlier_build_left(stand_in: Path) -> None:
+    build(stand_in, "build_wheel", AMQP10MSG_EXT="auto")
+    shutil.rmtree(stand_in / "dist")
+    shutil.rmtree(stand_in / "amqp10msg" / "columns")
+    done = build(stand_in, "build_wheel", AMQP10MSG_EXT="auto")
+
+    assert done.returncode == 0, done.stderr
+    names = names_in(only(stand_in, "*.whl"))
+    assert "amqp10msg/wire/kernel/reader.py" in names
+    assert [name for name in names if name.startswith("amqp10msg/columns")] == []
+
+
 def test_no_compiler_means_the_pure_build_and_a_warning(stand_in: Path) -> None:
     done = build(stand_in, "build_wheel", AMQP10MSG_EXT="auto", **NO_COMPILER)
 
