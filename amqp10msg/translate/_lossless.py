@@ -245,25 +245,15 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
 
 def _tell_order(entries: list[Any], notes: Notes) -> None:
     """Note of which section the order is lost where a broker sorts the headers."""
-    if len(entries) < 2 or not notes.heeded:
+    if len(entries) < 2 or not notes.heeded or is_in_name_order(entries):
         return
-    before = after = ""  # the last names of properties and of annotations
-    properties = annotations = False
-    for entry in entries:
-        name = entry[0]
-        if not name.isascii():
-            properties = not is_in_name_order([one for one in entries if one[0][:2] != "x-"])
-            annotations = not is_in_name_order([one for one in entries if one[0][:2] == "x-"])
-            break
-        if name[:2] == "x-":
-            annotations = annotations or name < after
-            after = name
-        else:
-            properties = properties or name < before
-            before = name
-    if properties:
+    properties = [entry for entry in entries if entry[0][:2] != "x-"]
+    annotations = [entry for entry in entries if entry[0][:2] == "x-"]
+    if not is_in_name_order(properties):
         _tell_sorted("application-properties", notes)
-    if annotations:
+    # They come back sorted, or with a residual that says how they stood among the properties.
+    expected = [*in_name_order(properties), *in_name_order(annotations)]
+    if not (is_in_name_order(annotations) and is_in_name_order(expected)):
         _tell_sorted("message-annotations", notes)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from amqp10msg import (
@@ -279,7 +279,15 @@ def odd_rows(to: str, given: dict[str, Any]) -> list[int]:
     return odd
 
 
+ORDERED: Any = [
+    Message(b"x", application_properties=properties, message_annotations=annotations).encode()
+    for properties in ({"a": 1, "z": 2}, {"z": 2, "a": 1}, {"z": 1}, {"a": 1})
+    for annotations in ({"x-opt-a": 1, "x-opt-b": 2}, {"x-opt-b": 2, "x-opt-a": 1}, {})
+]
+
+
 @given(st.lists(st.one_of(usual(), messages().map(Message.encode)), max_size=6))
+@example(ORDERED)
 def test_messages_of_1_0_in_a_batch(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 

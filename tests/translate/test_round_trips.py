@@ -239,6 +239,21 @@ def test_the_losses_name_the_order_that_brokers_sort() -> None:
     assert [] == silent(message, attrs.evolve(with_added(made.message), routing_key="q"))
 
 
+@pytest.mark.parametrize("last", ["z", "\xfc", "x.y"])
+def test_names_that_sort_after_those_of_annotations_are_a_loss(last: str) -> None:
+    """A broker puts them behind the annotations, and a residual comes back that says so."""
+    annotations = {"x-opt-a": 1, "x-opt-b": 2}
+    message = Message(
+        b"x", application_properties={"b": 1, last: 2}, message_annotations=annotations
+    )
+    made = to_basic(message)
+    back = to_amqp10(as_published(with_added(made.message))).message
+
+    assert ["message-annotations"] == [loss.path for loss in made.losses]
+    assert {NAME, *annotations} == set(back.message_annotations or {})
+    assert [] == silent(message, attrs.evolve(with_added(made.message), routing_key="q"))
+
+
 def test_a_residual_keeps_the_order_so_that_no_loss_names_it() -> None:
     message = Message(b"x", application_properties={**UNSORTED, "u": ULong(1)})
     made = to_basic(message)

@@ -1115,20 +1115,33 @@ cdef class ToBasic:
 
     cdef int tell_order(self) except -1:
         """Tell of which section a broker that sorts the headers loses the order."""
-        cdef Made* made = &self.made
-        self.tell_order_of(0, made.split, b"application-properties")
-        return self.tell_order_of(made.split, made.entries.count, b"message-annotations")
+        cdef Entries* entries = &self.made.entries
+        cdef Py_ssize_t last = 0, i
+        cdef bint are_apart = True
+        self.tell_order_of(0, self.made.split, b"application-properties")
+        for i in range(1, self.made.split):
+            if precedes(&entries.at[last], &entries.at[i], False):
+                last = i
+        # The last property after an annotation: they come back with a residual of their places.
+        for i in range(self.made.split, entries.count if self.made.split else 0):
+            are_apart = are_apart and precedes(&entries.at[last], &entries.at[i], False)
+        if not are_apart:
+            return self.tell_sorted(b"message-annotations")
+        return self.tell_order_of(self.made.split, entries.count, b"message-annotations")
 
     cdef int tell_order_of(self, Py_ssize_t first, Py_ssize_t end, const char* path) except -1:
         cdef Entries* entries = &self.made.entries
         cdef Py_ssize_t i
         for i in range(first + 1, end):
             if precedes(&entries.at[i], &entries.at[i - 1], False):
-                say(&self.losses.path.data, path)
-                say(&self.losses.before.data, b'"in their order"')
-                say(&self.losses.after.data, b'"by their names"')
-                return end_loss(&self.losses, b"sorted", True, BY_NAME)
+                return self.tell_sorted(path)
         return 0
+
+    cdef int tell_sorted(self, const char* path) except -1:
+        say(&self.losses.path.data, path)
+        say(&self.losses.before.data, b'"in their order"')
+        say(&self.losses.after.data, b'"by their names"')
+        return end_loss(&self.losses, b"sorted", True, BY_NAME)
 
     cdef bint is_odd_name(self, Value* key) except -1:
         """Whether an annotation, or the header that it would become, means something to brokers."""
