@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,16 @@ import pytest
 pytest.importorskip("pika")
 
 from amqp10msg import Message
-from amqp10msg.net.bridge import Bridge, LinkError, Statistics, counting, parse_url, route
+from amqp10msg.app.cli._live import show_counts
+from amqp10msg.net.bridge import (
+    Bridge,
+    LinkError,
+    RouteSpec,
+    Statistics,
+    counting,
+    parse_url,
+    route,
+)
 from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.links import open_source
@@ -311,6 +321,119 @@ def test_rabbitmq_that_refuses_to_name_other_consumers_is_no_proof(sole: bool) -
     assert (0, 0 if sole else None) == (depth.ready, depth.others)
     assert (0 if sole else 4) == status_of([counts])
     assert bool(depth.why) != sole
+
+
+# What is ready, what others hold, how many others there are; the status, and what is said of it.
+_KNOWN = [
+    (0, 0, None, 0, None, "0"),
+    (0, 0, 0, 0, None, "0"),
+    (0, 0, 2, 0, None, "0"),
+    (0, None, 0, 0, None, "0"),
+    (0, 3, None, 3, "3 messages held by other", "0, and 3 held by other consumers"),
+    (0, 3, 0, 3, "3 messages held by other", "0, and 3 held by other consumers"),
+    (0, 3, 2, 3, "3 messages held by other", "0, and 3 held by other consumers"),
+    (0, None, 2, 4, "2 other consumers of", "0, and what other consumers hold is not known"),
+    (0, None, None, 4, "the source: WHY", "0, and what other consumers hold is not known"),
+    (7, 0, 0, 3, "7 messages left", "7"),
+    (7, None, 0, 3, "7 messages left", "7"),
+    (7, None, 2, 3, "7 messages left", "7, and what other consumers hold is not known"),
+    (7, None, None, 3, "7 messages left", "7, and what other consumers hold is not known"),
+    (7, 3, None, 3, "7 messages left", "7, and 3 held by other consumers"),
+    (None, 0, 0, 4, "could not be counted: WHY", "could not be counted"),
+    (None, None, 0, 4, "could not be counted: WHY", "could not be counted"),
+    (None, None, 2, 4, "could not be counted: WHY", "could not be counted"),
+    (None, None, None, 4, "could not be counted: WHY", "could not be counted"),
+    (None, 3, None, 3, "could not be counted: WHY", "could not be counted"),
+]
+
+
+@pytest.mark.parametrize("ready, held, others, status, said, shown", _KNOWN)
+def test_empty_is_said_only_where_all_is_known(
+    ready: int | None,
+    held: int | None,
+    others: int | None,
+    status: int,
+    said: str | None,
+    shown: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = Statistics()
+    ending = route.Ending(parse_url("amqp://h/a"), options(), counts, lambda *_, **__: None, print)
+    ending.note(Depth(ready=ready, others=others, unacknowledged=held, why="WHY"), 0)
+
+    assert status == status_of([counts])
+    assert (status == 0) == counts.is_empty
+    show_counts({"r": counts})
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("r: ")]
+    assert (said is None) == (not lines)
+    assert said is None or said in " ".join(lines)
+    spec = RouteSpec("amqp://h/a", "amqp://h/b", name="r")
+    assert f">{shown}<" in as_html([spec], {"r": counts})
+    assert [counts.is_empty] == [
+        one["empty"] for one in json.loads(as_json([spec], {"r": counts}))["routes"]
+    ]
+
+
+@attrs.define
+class _Answering:
+    """A source that says this."""
+
+    product: str
+    depth: Depth
+    incomplete: bool = False
+
+    async def count(self) -> Depth:
+        return self.depth
+
+
+@pytest.mark.parametrize("source", ["amqp://127.0.0.1:1/a", "amqp://127.0.0.1:1//exchanges/e"])
+@pytest.mark.parametrize("product", ["RabbitMQ 4.0.5", "RabbitMQ 3.10.25", "Broker", ""])
+@pytest.mark.parametrize("over_0_9_1", [None, 0, 1, 3])
+def test_a_source_is_empty_only_where_it_or_its_user_says_so(
+    source: str, product: str, over_0_9_1: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it says of others over 1.0, and whether it answers over 0-9-1 and how."""
+
+    async def declared(_: Any) -> Depth:
+        if over_0_9_1 is None:
+            raise LinkError("refused")
+        return Depth(ready=0, others=over_0_9_1)
+
+    monkeypatch.setattr(counting, "_declared", declared)
+
+    async def asked(depth: Depth, sole: bool) -> Depth:
+        asks = counting.Counting(parse_url(source), None, sole=sole)
+        return await asks.ask(_Answering(product, depth), None, 0)  # type: ignore[arg-type]
+
+    for held, others, sole in itertools.product((None, 0, 2), (None, 0, 2), (False, True)):
+        depth = asyncio.run(asked(Depth(ready=0, unacknowledged=held, others=others), sole))
+        counts = Statistics()
+        ending = route.Ending(parse_url(source), options(), counts, lambda *_, **__: None, print)
+        ending.note(depth, 0)
+        # The route itself is one of the consumers that RabbitMQ counts.
+        asks = others is None and product.startswith("RabbitMQ") and source.endswith("/a")
+        known = max(over_0_9_1 - 1, 0) if asks and over_0_9_1 is not None else others
+        expected = 0 if held == 0 else 3
+        if held is None:
+            expected = 0 if known == 0 or (known is None and sole) else 4
+        assert expected == status_of([counts]), (held, others, sole, depth)
+        if expected == 4 and not known:
+            assert depth.why
+
+
+@pytest.mark.parametrize("source", ["amqp://127.0.0.1:1/a", "amqp://127.0.0.1:1//exchanges/e"])
+@pytest.mark.parametrize("following", [None, 0, 7])
+def test_a_stream_that_cannot_be_counted_is_not_empty(source: str, following: int | None) -> None:
+    async def asked() -> Depth:
+        asks = counting.Counting(parse_url(f"{source}?offset=first"), None, sole=True)
+        link = _Answering("Broker", Depth(ready=0))
+        return await asks.ask(link, following, 0)  # type: ignore[arg-type]
+
+    depth = asyncio.run(asked())
+    counts = Statistics(asked=True, remaining=depth.ready, others=depth.others)
+
+    assert (None, 4) == (depth.ready, status_of([counts]))
+    assert depth.why
 
 
 @pytest.mark.parametrize("server", ["amqp10msg"], indirect=True)

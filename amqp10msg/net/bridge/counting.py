@@ -276,8 +276,9 @@ class Counting:
         self._nought_since = self._nought_since or now
         if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
             try:
-                others = (await _declared(self._over_basic)).others or 0
-                depth = attrs.evolve(depth, others=max(others - 1, 0))
+                consumers = (await _declared(self._over_basic)).others
+                others = None if consumers is None else max(consumers - 1, 0)
+                depth = attrs.evolve(depth, others=others)
             except LinkError as error:
                 depth = attrs.evolve(depth, why=f"{_OTHERS_NOT_SAID}: {error}")
         if self._management is not None:

@@ -64,14 +64,26 @@ def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Part:
     for spec in specs:
         found = counts[spec.name]
         numbers = (found.received, found.accepted, found.quarantined.total(), round(found.rate))
-        left = "" if not found.asked else _UNKNOWN
-        if found.remaining is not None:
-            left = f"{found.remaining:,}"
+        left = _left(found)
         ending = ENDINGS.get(found.ending, "")
         rows.append((spec.name, found.state, *(f"{number:,}" for number in numbers), left, ending))
     numbers_of = ("received", "taken", "in quarantine", "a second", "left at the source")
     columns = {"route": "", "state": "", **dict.fromkeys(numbers_of, "n"), "it ended because": ""}
     return table("Routes", columns, rows, most=None)
+
+
+def _left(found: Statistics) -> str:
+    """Say what the source has, and what others hold or may hold: nought alone means empty."""
+    if not found.asked:
+        return ""
+    if found.remaining is None:
+        return _UNKNOWN
+    held = ""
+    if found.unacknowledged:
+        held = f", and {found.unacknowledged:,} held by other consumers"
+    elif found.is_shared:
+        held = ", and what other consumers hold is not known"
+    return f"{found.remaining:,}{held}"
 
 
 def _of_route(name: str, found: Statistics) -> list[Part]:
