@@ -14,10 +14,12 @@ from amqp10msg.delivery.filters import (
     EvaluationError,
     ExpressionError,
     FilterLimits,
+    FilterSet,
     Selector,
     SqlFilter,
     TopicBinding,
 )
+from amqp10msg.delivery.filters._shift_and import ShiftAnd
 from tests.effort import cost
 
 pytestmark = pytest.mark.once
@@ -194,6 +196,60 @@ def test_what_may_cost_more_than_the_limit_is_not_evaluated(pattern: str, operan
             with pytest.raises(EvaluationError, match=r"too long .* raise FilterLimits\.steps"):
                 call(message(size * 1_000))
     assert many.result(Message()) is None
+
+
+@given(st.lists(st.sampled_from(["a", "b", "☀", None]), min_size=1, max_size=150), st.data())
+def test_shift_and_finds_the_leftmost_place(wanted: list[str | None], data: st.DataObject) -> None:
+    """Where the state is one word, and where it is several."""
+    inside = "".join(data.draw(st.sampled_from("ab")) if one is None else one for one in wanted)
+    text = data.draw(st.sampled_from(["", "a", "b☀", "aab"])) + data.draw(
+        st.sampled_from([inside, inside[1:], inside[:-1] + "c", inside + inside])
+    )
+    start = data.draw(st.integers(0, 3))
+    end = len(text) - data.draw(st.integers(0, 2))
+    ends = [
+        at + len(wanted)
+        for at in range(start, end - len(wanted) + 1)
+        if all(one in (None, text[at + index]) for index, one in enumerate(wanted))
+    ]
+
+    for width in (data.draw(st.integers(1, 63)), 64):
+        assert (ends or [-1])[0] == ShiftAnd(wanted, width).find(text, start, end)
+
+
+@pytest.mark.parametrize(
+    "pattern, steps",
+    [
+        ("%a_b%", 4),
+        ("a_b", 4),
+        ("%" + "a_" * 32 + "%a", 4),
+        ("%" + "a_" * 33 + "%", 6),
+        ("%" + "a_" * 2_000 + "%", 128),
+        ("%☀_b%", 34),
+        ("%d", 2),
+        ("%abcd%ab%", 3),
+        ("%" + "a" * 4_000 + "%", 27),
+    ],
+)
+def test_steps_are_counted_for_each_character(pattern: str, steps: int) -> None:
+    """A few for every 64 characters of the longest part of the pattern, not for each of them."""
+    for cls in (Selector, SqlFilter):
+        expression = cls(f"s LIKE '{pattern}' OR s LIKE '{pattern}'")
+        expression.matches(Message(application_properties={"s": "c" * 100}))
+        assert 2 * 100 * steps == expression.steps
+        expression.matches(Message())
+        expression.matches(Message(application_properties={"s": "c" * 50}))
+        assert 2 * 150 * steps == expression.steps
+
+
+def test_the_steps_of_a_set_are_those_of_its_filters() -> None:
+    filters = FilterSet(
+        {"a": Selector("s LIKE '%a_b%'"), "b": None, "c": SqlFilter("s NOT LIKE '%b_b'")}
+    )
+    filters.matches(Message(application_properties={"s": "a b" * 10}))
+
+    assert 0 == TopicBinding("a.#").steps
+    assert 2 * 30 * 4 == filters.steps
 
 
 def test_functions_of_texts_are_bounded_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -12,8 +13,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from amqp10msg.net.serve import Server, connection
-from amqp10msg.net.serve.broker import Guesses
+from amqp10msg import Message
+from amqp10msg.delivery import DistributionNode
+from amqp10msg.delivery.filters import EvaluationError, FilterSet, Selector, parse
+from amqp10msg.net.serve import Server, attaching, connection
+from amqp10msg.net.serve.attaching import PassingFilter
+from amqp10msg.net.serve.broker import Guesses, TurnOverError
 from amqp10msg.net.transport import SASL_HEADER
 
 pytestmark = pytest.mark.once
@@ -93,6 +98,90 @@ def test_a_flood_of_silent_connections_leaves_few_lines_and_a_server() -> None:
         _, said = process.communicate("", timeout=30)
     assert len(said.splitlines()) < 10, said[:2_000]
     assert 0 == process.returncode
+
+
+# Filters.
+
+#: 2 kB; took a second of processor time for 2 MB of messages, at each attach.
+_COSTLY = " OR ".join(["a LIKE '%a_b%'"] * 100)
+
+
+def _passing(server: Server, text: str) -> PassingFilter:
+    filters = parse({"f": Selector(text).to_described()}, limits=attaching._FILTER_LIMITS)
+    assert isinstance(filters, FilterSet)
+    return PassingFilter(filters, server.broker)
+
+
+@pytest.mark.parametrize("size", [100, 2_000, 40_000, 60_000])
+def test_the_filters_of_a_link_take_a_bounded_number_of_steps(size: int) -> None:
+    passing = _passing(Server(), _COSTLY)
+    message = Message(application_properties={"a": "a" * size})
+    seen, most = 0, 450
+    with contextlib.suppress(EvaluationError):
+        for _ in range(most):
+            passing.fresh = True
+            assert not passing.matches(message)
+            seen += 1
+
+    assert passing.filters.steps <= 250_000_000 + 100_000 * seen + 20_000_000
+    # A filter that costs less than what each message brings with it goes on for ever.
+    assert (seen == most) is (size < 250)
+
+
+def test_a_common_filter_never_ends() -> None:
+    passing = _passing(Server(), "a LIKE 'order-%' OR a LIKE '%-2_26-%'")
+    message = Message(application_properties={"a": "invoice-2025-0001" * 5})
+    for _ in range(2_000):
+        passing.fresh = True
+        assert not passing.matches(message)
+    assert passing.filters.steps < 2_000 * 1_000
+
+
+class _Scanning:
+    """A link whose filters pass over messages that never end."""
+
+    def __init__(self, node: DistributionNode) -> None:
+        self.name = "scanning"
+        self.node = node
+        self.pumped = 0
+
+    def pump(self) -> bool:
+        self.pumped += 1
+        if self.pumped < 100:
+            raise TurnOverError
+        return False
+
+    def end(self, error: object) -> None:
+        raise AssertionError(error)
+
+    fail = end
+
+
+def test_what_takes_long_goes_on_in_turns_of_its_own() -> None:
+    """Each request of another connection took another share of it along: all waited."""
+
+    async def serve() -> None:
+        server = Server()
+        server._open(contextlib.ExitStack())
+        turns = server.broker.turns
+        node = server.broker.nodes.make("q")
+        scanning = _Scanning(node)
+        turns.add(scanning)
+        turns.run(lambda: turns.available(node))
+        assert 1 == scanning.pumped
+        for _ in range(50):  # requests of others, also those that bring it more messages
+            turns.run(lambda: turns.available(node))
+        assert 1 == scanning.pumped
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert 2 <= scanning.pumped <= 4
+        while scanning.pumped < 100:
+            await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert 100 == scanning.pumped
+
+    asyncio.run(serve())
 
 
 def test_guesses_wait_their_turn() -> None:

@@ -104,9 +104,14 @@ cdef class Calculation(Evaluator):
     @cython.locals(operand=Evaluator, sign=str)
     cdef object value(self, message, now)
 
+cdef class Work:
+    cdef public long long steps
+
 cdef class Bounded(Evaluator):
     cdef Evaluator operand
     cdef object longest
+    cdef long long weight
+    cdef Work work
 
 cdef class Time(Evaluator):
     pass

@@ -561,20 +561,42 @@ class Calculation(Evaluator):
         return result
 
 
-class Bounded(Evaluator):
-    """A value that is refused if it is a text longer than the steps of the expression allow."""
+class Work:
+    """What an expression has done so far.
 
-    def __init__(self, operand: Evaluator, longest: int) -> None:
+    Attributes:
+        steps: how many its ``LIKE`` and its functions took, at most; see `FilterLimits`.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+
+class Bounded(Evaluator):
+    """A value that is refused if it is a text longer than the steps of the expression allow.
+
+    Args:
+        operand: the value.
+        longest: characters of a text, at most.
+        weight: steps for each of them.
+        work: where the steps are counted.
+    """
+
+    def __init__(self, operand: Evaluator, longest: int, weight: int, work: Work) -> None:
         self.operand = operand
         self.longest = longest
+        self.weight = weight
+        self.work = work
 
     def value(self, message: Any, now: Any) -> Any:
         found = self.operand.value(message, now)
-        if isinstance(found, (str, bytes)) and len(found) > self.longest:
-            raise EvaluationError(
-                f"a text of {len(found):,} characters is too long for this expression, which may "
-                f"take at most {self.longest:,}: raise FilterLimits.steps"
-            )
+        if isinstance(found, (str, bytes)):
+            if len(found) > self.longest:
+                raise EvaluationError(
+                    f"a text of {len(found):,} characters is too long for this expression, which "
+                    f"may take at most {self.longest:,}: raise FilterLimits.steps"
+                )
+            self.work.steps += len(found) * self.weight
         return found
 
 

@@ -115,6 +115,7 @@ class Like(Node):
 
     operand: Node
     match: Callable[[str], bool | None] = attrs.field(eq=False, repr=False)
+    weight: int  # steps for a character of the operand
     negated: bool
 
 
@@ -457,7 +458,7 @@ _BINARY: Final = {
 #: As many as the 200 tokens of RabbitMQ allow.
 _MOST_NOT: Final = 200
 #: Steps that a function takes per character: of most texts, LOWER takes fewer.
-_CALL_WEIGHT: Final = 10
+CALL_WEIGHT: Final = 10
 _NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
 #: Functions of SQL filter expressions and their numbers of arguments.
 _ARITY: Final = {
@@ -711,9 +712,10 @@ class _Parser:
             escape = last.value
             if len(escape) != 1:
                 raise self.error("ESCAPE takes one character in quotes", last)
-        return Like(left.start, last.end, left, self.pattern(token, escape), negated)
+        return Like(left.start, last.end, left, *self.pattern(token, escape), negated)
 
-    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool | None]:
+    def pattern(self, token: Token, escape: str | None) -> tuple[Callable[[str], bool | None], int]:
+        """Return what matches a pattern, and its weight."""
         elements: list[Any] = []
         chars = iter(token.value)
         for char in chars:
@@ -728,8 +730,9 @@ class _Parser:
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
             raise self.error("control characters are not allowed in a pattern", token)
-        self.weight += weight_of(elements)
-        return self.language.like(elements)
+        weight = weight_of(elements)
+        self.weight += weight
+        return self.language.like(elements), weight
 
     def call(self, token: Token) -> Node:
         name = token.value
@@ -742,7 +745,7 @@ class _Parser:
         if name in _NUMBERS:
             return Literal(token.start, token.end, _NUMBERS[name])
         self.expect("(", f"( after {name}")
-        self.weight += _CALL_WEIGHT
+        self.weight += CALL_WEIGHT
         if name == "EXISTS":
             what = self.take()
             if what.kind not in ("identifier", "qualified"):

@@ -39,6 +39,7 @@ from amqp10msg.delivery.filters._evaluators import (
     TextFunction,
     Time,
     WithLiteral,
+    Work,
     kind_of,
     matches,
     value_of,
@@ -51,6 +52,7 @@ from amqp10msg.delivery.filters._names import (
     selector_name,
 )
 from amqp10msg.delivery.filters._syntax import (
+    CALL_WEIGHT,
     SQL_FUNCTIONS,
     Arithmetic,
     Between,
@@ -78,24 +80,33 @@ _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": 
 
 
 def compile_expression(
-    node: Node, longest: int, octets: bool, concatenate: bool = False, broker: bool = False
+    node: Node,
+    longest: int,
+    work: Work,
+    octets: bool,
+    concatenate: bool = False,
+    broker: bool = False,
 ) -> Evaluator:
     """Return the evaluator of a tree.
 
     Args:
         node: the tree.
         longest: characters of a text up to which ``LIKE`` and functions are evaluated.
+        work: where their steps are counted.
         octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
             float. Otherwise as JMS does.
         concatenate: ``+`` joins texts.
         broker: evaluate exactly as RabbitMQ 4.3 does.
     """
-    return _Compiler(longest, octets, concatenate, broker).compiled(node)
+    return _Compiler(longest, work, octets, concatenate, broker).compiled(node)
 
 
 class _Compiler:
-    def __init__(self, longest: int, octets: bool, concatenate: bool, broker: bool) -> None:
+    def __init__(
+        self, longest: int, work: Work, octets: bool, concatenate: bool, broker: bool
+    ) -> None:
         self.longest = longest
+        self.work = work
         self.broker = broker
         self.octets = octets
         self.concatenate = concatenate
@@ -133,7 +144,7 @@ class _Compiler:
                 return Time()
             case Call():
                 text, *counts = map(self.compiled, node.arguments)
-                bounded = Bounded(text, self.longest)
+                bounded = Bounded(text, self.longest, CALL_WEIGHT, self.work)
                 return TextFunction(_FUNCTIONS[node.function], bounded, counts)
         raise AssertionError(f"no such node: {node!r}")
 
@@ -177,7 +188,7 @@ class _Compiler:
         )
 
     def like(self, node: Like) -> Evaluator:
-        operand = Bounded(self.compiled(node.operand), self.longest)
+        operand = Bounded(self.compiled(node.operand), self.longest, node.weight, self.work)
         errors = "surrogateescape" if self.broker else "strict"
         return LikeText(operand, node.match, node.negated, self.octets, errors)
 
@@ -288,6 +299,7 @@ class _Expression(Filter):
     _evaluate: Evaluator = attrs.field(init=False, eq=False, repr=False, default=ALWAYS)
     _tree: Node | None = attrs.field(init=False, eq=False, repr=False, default=None)
     _longest: int = attrs.field(init=False, eq=False, repr=False, default=0)
+    _work: Work = attrs.field(init=False, eq=False, repr=False, factory=Work)
 
     def _settle(self) -> None:
         if not isinstance(self.text, str):
@@ -318,6 +330,10 @@ class _Expression(Filter):
         raise NotImplementedError
 
     matches = matches
+
+    @property
+    def steps(self) -> int:  # as the base class has it
+        return self._work.steps
 
     def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
         return value_of(self._evaluate, message, now) is True
@@ -383,7 +399,7 @@ class Selector(_Expression):
         return parse_expression(text, _SELECTOR, self.limits) if text.strip(" \t\f\r\n") else None
 
     def _compiled(self, node: Node) -> Evaluator:
-        return compile_expression(node, self._longest, octets=False)
+        return compile_expression(node, self._longest, self._work, octets=False)
 
 
 @register
@@ -446,6 +462,7 @@ class SqlFilter(_Expression):
         return compile_expression(
             node,
             self._longest,
+            self._work,
             octets=True,
             concatenate=self.dialect == "oasis",
             broker=self.dialect == "rabbitmq-4.3",

@@ -127,6 +127,11 @@ class FilterSet(Mapping[str, Filter | None]):
                 return False
         return True
 
+    @property
+    def steps(self) -> int:
+        """The steps of `FilterLimits.steps` that its filters have taken so far."""
+        return sum(one.steps for _, one in self._in_order())
+
     def _excused(self, one: Filter, message: Message) -> bool:
         """Return whether a message that a filter stops passes because of another filter."""
         return (

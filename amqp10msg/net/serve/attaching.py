@@ -23,7 +23,7 @@ from amqp10msg.delivery import (
     TxnCapability,
     resume,
 )
-from amqp10msg.delivery.filters import FilterSet, parse
+from amqp10msg.delivery.filters import EvaluationError, FilterLimits, FilterSet, parse
 from amqp10msg.delivery.node import (
     Capacity,
     Delivery,
@@ -47,6 +47,10 @@ Publish = Callable[[bytes, int], Published]
 _QUEUE = {"queue", "temporary-queue"}
 _TOPIC = "topic"
 _TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
+#: Steps of about 1 ns that the filters of a link may take, see `FilterLimits.steps`: on a message,
+#: in all, and in addition to that for each message.
+_MOST_STEPS, _STEPS, _STEPS_A_MESSAGE = 20_000_000, 250_000_000, 100_000
+_FILTER_LIMITS = FilterLimits(steps=_MOST_STEPS)
 # Responses of a service that a peer has not taken yet.
 _MAX_RESPONSES = 1_000
 
@@ -101,21 +105,30 @@ class PassingFilter:
         filters: the filter-set.
         broker: has the clock and the turns.
         fresh: whether no message was evaluated in this turn: one always is.
+        allowed: the steps that the filters may take in all, up to the next message.
     """
 
     filters: FilterSet
     broker: Broker
     fresh: bool = True
+    allowed: int = _STEPS
 
     def matches(self, message: Any, *, local: bool | None = None) -> bool:
         """Whether a message passes.
 
         Raises:
             TurnOverError: the time is over; the message is to be asked for again.
+            EvaluationError: the filters took more steps than a link may.
         """
-        if not self.fresh and self.broker.turns.is_over:
+        if not self.fresh and self.broker.turns.is_scanned:
             raise TurnOverError
         self.fresh = False
+        if self.filters.steps > self.allowed:
+            raise EvaluationError(
+                f"the filters of this link took {self.filters.steps:,} steps: {_STEPS:,} are "
+                f"allowed, and {_STEPS_A_MESSAGE:,} for each message that they were held against"
+            )
+        self.allowed += _STEPS_A_MESSAGE
         return self.filters.matches(message, now=self.broker.clock(), local=local)
 
 
@@ -288,7 +301,7 @@ class Attacher:
                 f"there is no distribution-mode {source.distribution_mode!r} here",
                 "amqp:not-implemented",
             ) from None
-        filters = parse(source.filter).supported
+        filters = parse(source.filter, limits=_FILTER_LIMITS).supported
         out = termini.resume(key, source)
         if out is None:
             topic = self._topic_of(source)

@@ -25,6 +25,8 @@ from amqp10msg.wire.limits import Limits
 
 #: Seconds after which a turn lets other connections have theirs.
 _TURN = 0.02
+#: Seconds of it in which filters are held against messages that do not pass them.
+_SCAN = 0.005
 #: Seconds: the first wait after a refusal, which doubles with each, the longest, and after how long
 #: without one all is forgotten.
 _FIRST_WAIT, _LONGEST_WAIT, _FORGOTTEN = 0.05, 2.0, 60.0
@@ -194,7 +196,10 @@ class Turns:
         self.confirmations: list[tuple[Peer, Callable[[], None]]] = []
         self.ready: dict[Sender, None] = {}
         self._broker = broker
+        # The links that go on in a turn of their own, so that those of others are short.
+        self._later: dict[Sender, None] = {}
         self._deadline = 0.0
+        self._scan_until = 0.0
         self._continues = False
         self._senders: dict[DistributionNode, dict[Sender, None]] = {}
         self._available: dict[DistributionNode, None] = {}
@@ -213,13 +218,17 @@ class Turns:
                     self._senders.pop(node, None)
                     broker.log("deleted", node=node.name)
             self._confirm()
+            self._scan_until = time.monotonic() + _SCAN
             while self.touched or self.ready or self._available:
                 with broker.store.batch():
                     self._pump()
                 self._flush()
-                if self.is_over and (self.ready or self._available):
-                    self._continue()
+                if self.is_over:
                     break
+            self._later.update(self.ready)
+            self.ready.clear()
+            if self._later or self._available:
+                self._continue()
         except StoreError as error:
             self.confirmations.clear()
             broker.log("store-failed", logging.CRITICAL, why=error.reason)
@@ -232,11 +241,18 @@ class Turns:
         """Whether the time of this turn is over."""
         return time.monotonic() >= self._deadline
 
+    @property
+    def is_scanned(self) -> bool:
+        """Whether the filters have had their share of this turn."""
+        return time.monotonic() >= self._scan_until
+
     def _continue(self) -> None:
         """Schedule a turn for what is left."""
 
         def go_on() -> None:
             self._continues = False
+            self.ready.update(self._later)
+            self._later.clear()
             self.run(lambda: None)
 
         if not self._continues:
@@ -258,6 +274,8 @@ class Turns:
         for node in self._available:
             self.ready.update(self._senders.get(node, {}))
         self._available.clear()
+        for sender in self._later:
+            self.ready.pop(sender, None)
         while self.ready:
             for sender in list(self.ready):
                 if sender not in self.ready:
@@ -269,7 +287,9 @@ class Turns:
                 try:
                     more = sender.pump()
                 except TurnOverError:
-                    return
+                    self.ready.pop(sender, None)
+                    self._later[sender] = None
+                    continue
                 except AmqpError as error:
                     more = False
                     self._broker.log(
@@ -312,6 +332,7 @@ class Turns:
     def remove(self, sender: Sender) -> None:
         """Send nothing more to a link."""
         self.ready.pop(sender, None)
+        self._later.pop(sender, None)
         senders = self._senders.get(sender.node, {})
         senders.pop(sender, None)
         if not senders:
@@ -322,6 +343,7 @@ class Turns:
         senders = self._senders.pop(node, {})
         for sender in senders:
             self.ready.pop(sender, None)
+            self._later.pop(sender, None)
         return senders
 
 
