@@ -84,7 +84,7 @@ Examples:
     help="Read messages, give them back, and show what would be lost, with examples.",
 )
 @click.option(
-    "--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics and health here."
+    "--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics, /live and /ready here."
 )
 @reports_option
 @click.option(

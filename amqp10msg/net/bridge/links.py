@@ -120,6 +120,7 @@ class KeptLink(Generic[_Link]):
         link: what is open now; None where nothing is.
         progress: the last connection brought something about, so the next one is opened at once.
         opened: set once a connection succeeded.
+        failures: times that connecting did not succeed.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class KeptLink(Generic[_Link]):
         self.link: _Link | None = None
         self.progress = True
         self.opened = asyncio.Event()
+        self.failures = 0
         self._name = name
         self._options = options
         self._log = log
@@ -223,6 +225,7 @@ class KeptLink(Generic[_Link]):
             try:
                 link = await self._open_link()
             except LinkError as error:
+                self.failures += 1
                 if error.permanent and not self.opened.is_set():
                     raise LinkError(f"{at}: {error}", permanent=True) from None
                 level, self._why = logging.WARNING, str(error)
@@ -315,6 +318,9 @@ class QuarantineQueue:
         log: takes events.
         kept: is told what the queue has taken.
         left: is told what is for the file.
+
+    Attributes:
+        kept: the queue, over all its connections.
     """
 
     def __init__(
@@ -330,7 +336,7 @@ class QuarantineQueue:
         self._options = options
         self._names = names
         self._log = log
-        self._kept, self._left = kept, left
+        self._on_kept, self._left = kept, left
         self._reasons: dict[Delivery, Outcome] = {}
         self._waiting: deque[Delivery] = deque()
 
@@ -340,19 +346,14 @@ class QuarantineQueue:
                     endpoint=endpoint,
                     on_outcome=self._on_outcome,
                     on_room=self._pump,
-                    on_lost=self._link.lose,
+                    on_lost=self.kept.lose,
                     window=_WINDOW,
                 )
             )
 
-        self._link: KeptLink[TargetLink] = KeptLink(
+        self.kept: KeptLink[TargetLink] = KeptLink(
             "quarantine", endpoint, options, log, open_=open_, on_lost=self._lost
         )
-
-    @property
-    def opened(self) -> asyncio.Event:
-        """Set once it was reached."""
-        return self._link.opened
 
     @property
     def deliveries(self) -> list[Delivery]:
@@ -368,15 +369,15 @@ class QuarantineQueue:
         Raises:
             LinkError: it cannot be used: wrong credentials, no such queue.
         """
-        await self._link.keep()
+        await self.kept.keep()
 
     async def close(self, wait: float) -> None:
         """Close it; give up after so many seconds."""
-        await self._link.close(wait)
+        await self.kept.close(wait)
 
     def add(self, delivery: Delivery, outcome: Outcome) -> None:
         """Send a delivery; it is kept or left, if not at once then later."""
-        if self._link.link is None:
+        if self.kept.link is None:
             self._left(delivery, outcome)
             return
         delivery.sent = asyncio.get_running_loop().time()
@@ -388,10 +389,10 @@ class QuarantineQueue:
         """Give a queue up that does not answer in time."""
         oldest = next(iter(self._reasons), None)
         if oldest is not None and now - oldest.sent > self._options.outcome_timeout:
-            self._link.give_up()
+            self.kept.give_up()
 
     def _pump(self) -> None:
-        while self._waiting and (link := self._link.link) is not None and link.room > 0:
+        while self._waiting and (link := self.kept.link) is not None and link.room > 0:
             delivery = self._waiting.popleft()
             link.send(self._outgoing(delivery, self._reasons[delivery]), delivery)
 
@@ -399,25 +400,25 @@ class QuarantineQueue:
         reason = self._reasons.pop(delivery, None)
         if reason is None:
             return
-        self._link.progress = True
+        self.kept.progress = True
         if outcome.kind == "accepted":
-            self._kept(delivery, reason)
+            self._on_kept(delivery, reason)
             return
-        endpoint = self._link.endpoint
+        endpoint = self.kept.endpoint
         outcome = outcome.without(endpoint.password)
         why = outcome.description or outcome.condition or outcome.kind
         self._log("quarantine-refused", logging.WARNING, at=str(endpoint), why=why)
         self._left(delivery, reason)
 
     def _lost(self, error: LinkError) -> None:
-        self._link.report(error)
+        self.kept.report(error)
         rest, self._reasons = self._reasons, {}
         self._waiting.clear()
         for delivery, outcome in rest.items():
             self._left(delivery, outcome)
 
     def _outgoing(self, delivery: Delivery, outcome: Outcome) -> Outgoing:
-        at = self._link.endpoint
+        at = self.kept.endpoint
         body = files.line_of(delivery, outcome, self._names).encode()
         said: Any = {"route": self._names["route"], "reason": outcome.kind}
         if at.protocol == "1.0":

@@ -340,9 +340,9 @@ class Pending:
         return len(self._waiting) + len(self._held) + len(self._suspects)
 
     @property
-    def holds(self) -> bool:
-        """Whether some are tried again later."""
-        return bool(self._held)
+    def held(self) -> int:
+        """How many are tried again later."""
+        return len(self._held)
 
     def unsent(self) -> Iterator[Delivery]:
         """Yield those that are not in flight."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -379,6 +380,9 @@ class Route:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._close()
+            counts = self.statistics
+            counts.in_flight = counts.waiting = counts.held = 0
+            self._count_ends()
             self.statistics.seconds = self._loop.time() - started
             self.statistics.state = "failed" if self._fault else "ended"
         if self._fault is not None:
@@ -479,13 +483,15 @@ class Route:
         pending, target = self._pending, self._to.link
         counts.in_flight = len(pending.in_flight)
         counts.waiting = self._unsettled - counts.in_flight
+        counts.held = pending.held + len(self._passed) + len(self._surplus)
+        self._count_ends()
         if target is None:
             counts.state = "target is away"
         elif self._from.link is None:
             counts.state = "source is away"
         elif target.waits:
             counts.state = "target takes nothing for now"
-        elif pending.holds and not pending.in_flight:
+        elif pending.held and not pending.in_flight:
             counts.state = "target refuses"
         elif pending.isolating:
             counts.state = "looking for the message that ended the target's connection"
@@ -493,6 +499,14 @@ class Route:
             counts.state = "a message of the source does not come to its end"
         else:
             counts.state = "running"
+
+    def _count_ends(self) -> None:
+        """Note which ends are connected, and how often one could not be."""
+        ends: dict[str, KeptLink[Any]] = {"source": self._from, "target": self._to}
+        if self._queue is not None:
+            ends["quarantine"] = self._queue.kept
+        self.statistics.connected = {name: end.link is not None for name, end in ends.items()}
+        self.statistics.unreachable = Counter({name: end.failures for name, end in ends.items()})
 
     async def _drain(self) -> None:
         self.statistics.state = "draining"
@@ -504,6 +518,7 @@ class Route:
             if lost or self._loop.time() >= deadline:
                 break
             await asyncio.sleep(0.01)
+            self._count_ends()
 
     async def _close(self) -> None:
         """Give back what was not sent, and close both ends."""
@@ -536,7 +551,7 @@ class Route:
     async def _keep_source(self) -> None:
         await self._to.opened.wait()
         if self._queue is not None:
-            await self._queue.opened.wait()
+            await self._queue.kept.opened.wait()
         await self._from.keep()
 
     async def _open_source(self) -> SourceLink:
@@ -625,6 +640,7 @@ class Route:
     def _receive(self, delivery: Delivery) -> None:
         counts, options = self.statistics, self.options
         counts.received += 1
+        delivery.came = self._loop.time()
         counts.redelivered += delivery.redelivered
         self._caution.receive()
         self._slow = 0.0
@@ -758,6 +774,7 @@ class Route:
         self._gone = False
         self._pending.succeed()
         self.statistics.accepted += 1
+        self.statistics.last_success = time.time()
         self.statistics.octets += delivery.size
         self._end(delivery, Settle.ACCEPT, outcome)
 
@@ -830,14 +847,17 @@ class Route:
             done = {delivery for delivery, _, _ in finished}
             # Not settled: they go back to the source.
             self._surplus += [delivery for delivery, _, _ in written if delivery not in done]
+        now = self._loop.time()
         for delivery, how, outcome in finished:
+            if delivery.link is not None:
+                self.statistics.latency.add(now - delivery.came)
             if outcome is not None and outcome.kind != "accepted":
                 self.statistics.quarantined[outcome.kind] += 1
                 self._log_refused("quarantine", delivery, outcome)
             self._settle(delivery, how)
             self._forget(delivery)
         if finished:
-            self.statistics.busy = self._loop.time() - self._opened
+            self.statistics.busy = now - self._opened
         if not self._unsettled:
             self._ending.end_if_done(self._records.following)
             source = self._from.link

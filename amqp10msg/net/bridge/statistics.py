@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import attrs
@@ -23,6 +25,32 @@ ENDINGS: Mapping[str, str] = {
     "stopped": "it was asked to end",
     "failed": "an end cannot be used, or the disk",
 }
+
+
+#: Upper bounds of a histogram of latencies, in seconds.
+LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+@attrs.define
+class Latency:
+    """How long messages took, as a histogram of Prometheus.
+
+    Attributes:
+        counts: of messages, by the first of `LATENCIES` that is not less; the last have none.
+        seconds: their sum.
+    """
+
+    counts: list[int] = attrs.Factory(lambda: [0] * (len(LATENCIES) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a message."""
+        self.counts[bisect_left(LATENCIES, seconds)] += 1
+        self.seconds += seconds
+
+    def cumulated(self) -> list[int]:
+        """Return how many took at most so long, for each bound, and all of them."""
+        return list(accumulate(self.counts))
 
 
 @attrs.define
@@ -47,6 +75,14 @@ class Statistics:
         target_lost: times that the target's did.
         in_flight: messages that wait for an outcome now.
         waiting: deliveries that wait to be sent now, also those that are to be tried again.
+        held: messages that are kept back now: they were refused and are tried again later, or the
+            filter passed over them, or they are too large, and they go back.
+        connected: whether each end is connected now, by its name: ``source``, ``target``,
+            ``quarantine``.
+        unreachable: times that an end could not be connected to, likewise.
+        last_success: when the target took a message last, in seconds since 1970; None for never.
+        latency: of messages, from when they came until they were settled at the source; without
+            those that went back when the route ended.
         remaining: messages at the source when the route ended, as its broker counted them, without
             those that others hold; None where it was not asked, or could not say.
         unacknowledged: messages that other consumers of it held then; None where that is not known.
@@ -77,6 +113,11 @@ class Statistics:
     target_lost: int = 0
     in_flight: int = 0
     waiting: int = 0
+    held: int = 0
+    connected: dict[str, bool] = attrs.Factory(dict)
+    unreachable: Counter[str] = attrs.Factory(Counter)
+    last_success: float | None = None
+    latency: Latency = attrs.Factory(Latency)
     remaining: int | None = None
     unacknowledged: int | None = None
     others: int | None = None
@@ -101,6 +142,19 @@ class Statistics:
         counts = (self.quarantined, self.requeued, self.rejected)
         single = self.accepted + self.duplicates + self.dropped + self.unmatched
         return single + sum(count.total() for count in counts)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the route ended against its will."""
+        return self.state == "failed"
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is connected at each end and goes on, or has ended as it was to."""
+        if self.state == "ended":
+            return True
+        going = not self.ending and self.state not in {"draining", "failed"}
+        return going and bool(self.connected) and all(self.connected.values())
 
     @property
     def is_empty(self) -> bool:
@@ -133,8 +187,13 @@ class Statistics:
             {"path": path, "action": action, "count": count}
             for (path, action), count in self.losses.most_common()
         ]
-        for name in ("quarantined", "requeued", "rejected", "refused"):
+        for name in ("quarantined", "requeued", "rejected", "refused", "unreachable"):
             made[name] = dict(made[name])
+        bounds = [*map(str, LATENCIES), "more"]
+        made["latency"] = {
+            "seconds": round(self.latency.seconds, 3),
+            "at_most": dict(zip(bounds, self.latency.counts, strict=True)),
+        }
         made["rate"] = round(self.rate, 1)
         for name in ("seconds", "busy"):
             made[name] = round(made[name], 3)

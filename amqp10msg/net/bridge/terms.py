@@ -123,7 +123,8 @@ class Delivery:
         attempts: how often it did so for another reason than that it is full.
         deaths: how often the target's connection ended while this alone was in flight.
         suspected: the target's connection ended while this was in flight, alone or with others.
-        sent: when it was sent last, in seconds of the loop's clock.
+        came: when it came, in seconds of the loop's clock.
+        sent: when it was sent last, on the same clock.
         first: when it was refused first, on the same clock; 0.0 where it was not.
         identity: its message-id with its type, where the route looks for duplicates.
         size: bytes of the message.
@@ -142,6 +143,7 @@ class Delivery:
     attempts: int = 0
     deaths: int = 0
     suspected: bool = False
+    came: float = 0.0
     sent: float = 0.0
     first: float = 0.0
     identity: str | None = None
