@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,9 +14,12 @@ from amqp10msg import (
     Header,
     Message,
     Properties,
+    UInt,
 )
 from amqp10msg.delivery import (
     Accepted,
+    Source,
+    Target,
 )
 from amqp10msg.delivery.filters import EvaluationError, FilterSet
 from amqp10msg.delivery.node import (
@@ -30,10 +35,15 @@ from amqp10msg.interop.proton import sendable  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
 from amqp10msg.testing.fixtures import amqp_server, amqp_server_options  # noqa: E402, F401
 from tests.net.serve_client import (  # noqa: E402
+    TIMEOUT,
     connected,
     connection,  # noqa: F401
+    frame,
     outgoing,
+    performative,
+    performatives,
     receiver_of,
+    told,
     until,
 )
 
@@ -173,6 +183,49 @@ def test_messages_are_shared_among_competing_links(
         amqp_server.publish("q", Message(str(n)))
 
     assert [2, 2, 2] == [len(link.unsettled) for link in outgoing(amqp_server, "q")]
+
+
+def test_links_of_the_connection_that_sends_take_turns_too(connection: Any) -> None:
+    """The flow that a client sends between its messages gave its last link all of them."""
+    sender = connection.create_sender("q")
+    receivers = [
+        connection.create_receiver("q", credit=100, name=f"receiver-{n}") for n in range(3)
+    ]
+    for n in range(30):
+        sender.send(proton.Message(str(n)))
+    told(connection, lambda: sum(len(one.fetcher.incoming) for one in receivers) == 30)
+
+    assert [10, 10, 10] == [len(one.fetcher.incoming) for one in receivers]
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_link_with_a_flow_in_each_frame_before_a_message_waits_its_turn(
+    amqp_server: Server, first: int
+) -> None:
+    window = UInt(2**31 - 1)
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), window, window)
+    octets += frame(0x12, "sender", UInt(0), False, None, None, None, Target(address="q"))
+    for handle in (1, 2, 3):
+        octets += frame(0x12, f"link-{handle}", UInt(handle), True, None, None, Source(address="q"))
+    served: Counter[int] = Counter()
+    with socket.create_connection((amqp_server.host, amqp_server.port)) as client:
+        client.settimeout(TIMEOUT)
+        heard = performatives(client)
+
+        def flow(handle: int) -> bytes:
+            return frame(0x13, UInt(0), window, UInt(0), window, UInt(handle), UInt(0), UInt(1_000))
+
+        client.sendall(octets + b"".join(map(flow, (1, 2, 3))))
+        for n in range(30):
+            body = performative(0x14, UInt(0), UInt(n), n.to_bytes(4, "big"), UInt(0), True)
+            body += Message(str(n)).encode()
+            transfer = (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
+            client.sendall(flow(first) + transfer)
+            while (said := next(heard)).descriptor != 0x14:
+                pass
+            served[said.value[0]] += 1
+
+    assert {1: 10, 2: 10, 3: 10} == served
 
 
 def test_priorities_and_expiry(amqp_server: Server, connection: Any) -> None:

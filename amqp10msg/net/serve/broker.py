@@ -272,7 +272,11 @@ class Turns:
     def _pump(self) -> None:
         """Let the links that may send take messages in turn."""
         for node in self._available:
-            self.ready.update(self._senders.get(node, {}))
+            for sender in self._senders.get(node, {}):
+                # In its place, also where a flow of its own made it ready before the others: a
+                # client that sends one with each message would have all of them.
+                self.ready.pop(sender, None)
+                self.ready[sender] = None
         self._available.clear()
         for sender in self._later:
             self.ready.pop(sender, None)
