@@ -41,6 +41,8 @@ PROJECTIONS: tuple[tuple[str, ...], ...] = (
     ("message_annotations.x-opt-to", "footer", "error_code", "footer.k", "footer.k2"),
     ("absolute_expiry_time_ms", "creation_time", "correlation_id_type", "durable"),
     ("body_json", "error_code"),
+    ("has_properties", "body_lengths", "error_code"),
+    ("body_lengths", "body_text"),
     ("body_text",),
     ("body", "body_text", "error_code", "footer"),
     # These with VARIANT.

@@ -89,6 +89,8 @@ PROJECTIONS = (
     ),
     Projection(("body_text", "body_json"), "map"),
     Projection(("body_kind", "body_sections", "section_offsets"), "map"),
+    Projection(("body_lengths",), "map"),
+    Projection(("has_properties", "body_lengths", "body_json"), "map"),
     Projection(("creation_time_ms", "message_id_type", "to", "footer"), "map"),
 )
 

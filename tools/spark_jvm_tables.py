@@ -32,6 +32,7 @@ def tables() -> str:
     """Return the source of the object ``Tables``."""
     numbers = {
         "FIRST_CODE": KINDS[0].code,
+        "PROPERTIES": _index("properties"),
         "APPLICATION_PROPERTIES": _index("application-properties"),
         "DATA": _index("data"),
         "AMQP_VALUE": _index("amqp-value"),

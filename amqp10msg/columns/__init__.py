@@ -9,6 +9,7 @@ Column                                 Arrow type, and what it holds
 message_format                         int64, of the transfer frame, where it is given
 the fields of the header               bool, int16 (priority), int64; a default where the field is
                                        left out, null where the section is
+has_properties                         bool: true where the section is, even one without any field
 the fields of the properties           string, binary (user_id), int64 (group_sequence)
 message_id, correlation_id             string, with the AMQP type in message_id_type,
                                        correlation_id_type: digits of a ulong, hex of a binary
@@ -21,6 +22,8 @@ application_properties, footer
 body_kind                              ``data``, ``amqp-sequence``, ``amqp-value``; null for none
 body_sections                          int32, how many sections the body has
 body                                   binary: the bytes of all data sections
+body_lengths                           list of int64: the bytes of each data section, where there
+                                       are several; null elsewhere
 body_json                              string: typed JSON of the value, or of a list of sequences
 section_offsets                        list of struct: code, offset, content, end, in bytes
 error_code, error_clause, error_offset string, string, int64: why a message could not be decoded

@@ -33,6 +33,8 @@ _AT_ONCE = 1024
 # The columns that belong to a message, and those of them that it is made of.
 _TYPES = {field.name: field.type for field in (*SCHEMA, WIRE) if field.name != "message_format"}
 _VALUES = set(_TYPES) - {WIRE.name, "section_offsets", *(field.name for field in ERRORS)}
+# A section may be there without any field.
+_PRESENT = "has_properties"
 _BODIES = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 
@@ -40,9 +42,10 @@ def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     """Encode rows of columns as messages.
 
     The columns are those of `SCHEMA`, in any order; missing columns count as null, and others are
-    ignored. Every value is written in the smallest encoding of its type. A section is written
-    if a column of it is not null; several data sections become one, as their bytes belong
-    together, and a properties section without any field is left out. A row without any value,
+    ignored. Every value is written in the smallest encoding of its type, and a default is left
+    out. A section is written if a column of it is not null. A message from all columns is equal to
+    the one that was decoded; without ``body_lengths`` several data sections become one, and without
+    ``has_properties`` a properties section without any field is left out. A row without any value,
     such as that of a message that cannot be decoded, becomes the bytes of ``wire`` if the batch
     has that column, zero bytes if ``section_offsets`` is an empty list, and null otherwise.
     The compiled kernel writes the usual rows without the GIL and without objects for them; values
@@ -160,6 +163,8 @@ def _table(batch: Any) -> pa.Table:
 
 def _encoded(cells: Mapping[str, Any]) -> bytes | None:
     values = {name: value for name, value in cells.items() if value is not None and name in _VALUES}
+    if values.get(_PRESENT) is False:
+        del values[_PRESENT]
     if not values:
         if "wire" in cells:
             wire: bytes | None = cells["wire"]
@@ -200,12 +205,33 @@ def _properties(values: Mapping[str, Any]) -> Properties | None:
                 value //= 1000
         if value is not None:
             found[field.name] = value
-    return Properties(**found) if found else None
+    return Properties(**found) if found or _PRESENT in values else None
+
+
+def _data_sections(octets: bytes, lengths: Sequence[int | None]) -> list[Data]:
+    """Divide the bytes of a body."""
+    made: list[Data] = []
+    begin = 0
+    for length in lengths:
+        if length is None or length < 0:
+            raise EncodeError(f"a length is 0 or more, not {length}", "body_lengths")
+        made.append(Data(octets[begin : begin + length]))
+        begin += length
+    if begin != len(octets) or not made:
+        raise EncodeError(
+            f"the lengths add up to {begin} bytes, and the body has {len(octets)}: "
+            "make them null for one data section",
+            "body_lengths",
+        )
+    return made
 
 
 def _body(values: Mapping[str, Any]) -> Any:
     name = values.get("body_kind")
     octets, text = values.get("body"), values.get("body_json")
+    lengths = values.get("body_lengths")
+    if lengths is not None and (octets is None or text is not None or name not in {None, "data"}):
+        raise EncodeError("body_lengths are those of a body of data", "body_lengths")
     if name is None:
         if octets is None and text is None:
             return None
@@ -217,7 +243,7 @@ def _body(values: Mapping[str, Any]) -> Any:
     if name == "data":
         if octets is None or text is not None:
             raise EncodeError("a body of data belongs in the column body", "body")
-        return Data(octets)
+        return Data(octets) if lengths is None else _data_sections(octets, lengths)
     if text is None or octets is not None:
         raise EncodeError(f"a body of {name} belongs in the column body_json", "body_json")
     try:

@@ -116,6 +116,8 @@ def _writer(batch: pa.RecordBatch) -> write.Writer:
             (_KINDS[name].code, name == "application_properties", *_map(there.get(name)))
             for name in MAPS
         ],
+        has_properties=column("has_properties"),
+        lengths=_lengths(there.get("body_lengths")),
         body=(
             BODY_KINDS[0].code,
             [kind.name.encode() for kind in BODY_KINDS],
@@ -148,16 +150,27 @@ def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
     return (buffer.address, buffer.size) if buffer else (0, 0)
 
 
+def _lengths(array: Any) -> tuple[write.Column, write.Column, int]:
+    """Return the rows of lists of lengths, the lengths, and how many of these there are."""
+    if array is None:
+        return None, None, 0
+    return _list(array), _column(array.values), len(array.values)
+
+
+def _list(array: Any) -> write.Column:
+    """Return the rows of lists or maps."""
+    return (write.LIST, array.offset, *_there(array), *_place_of(array.buffers()[1]), 0, 0)
+
+
 def _map(array: Any) -> tuple[write.Column, list[write.Column], int]:
     """Return a map section's rows, the columns of its entries, and how many entries there are."""
     if array is None:
         return None, [None] * (2 + len(_MEMBERS)), 0
-    ends, keys, items = array.buffers()[1], array.keys, array.items
-    lists = (write.LIST, array.offset, *_there(array), *_place_of(ends), 0, 0)
+    keys, items = array.keys, array.items
     valid = items.buffers()[0] if items.null_count else None
     # Of the structs only whether they are there.
     structs = (
         (write.BOOL, items.offset, *_place_of(valid), *_place_of(valid), 0, 0) if valid else None
     )
     members = [_column(items.field(name)) for name in _MEMBERS]
-    return lists, [structs, _column(keys), *members], len(items)
+    return _list(array), [structs, _column(keys), *members], len(items)

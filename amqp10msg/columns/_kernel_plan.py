@@ -10,13 +10,21 @@ import pyarrow as pa
 # Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
 import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402
 from amqp10msg.columns._memory_limit import room_for
-from amqp10msg.columns._schema import COMPOSITES, MAPS, VARIANT, WIRE, Plan
+from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, Plan
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS
 from amqp10msg.wire.limits import Limits
 
 _INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
-_BODY = ("body_kind", "body_sections", "body", "body_json", "body_text", "body_value")
+_BODY = (
+    "body_kind",
+    "body_sections",
+    "body",
+    "body_json",
+    "body_text",
+    "body_value",
+    "body_lengths",
+)
 _NO_BOUND = 2**62
 _KINDS = {
     pa.bool_(): scan.BOOL,
@@ -26,6 +34,8 @@ _KINDS = {
     pa.timestamp("us", tz="UTC"): scan.INT64,
     pa.string(): scan.TEXT,
     pa.binary(): scan.TEXT,
+    # As the bytes of numbers, until it becomes an array.
+    LENGTHS: scan.TEXT,
 }
 _FIELDS = {
     "boolean": scan.BOOLEAN_FIELD,
@@ -94,6 +104,7 @@ def _column_plan(plan: Plan) -> scan.ColumnPlan:
         **{n: (scan.VARIANT if n in variants else scan.COLUMN, i) for n, i in place.items()},
         **{f"{section}.{key}": (scan.PICK, i) for i, (section, key) in enumerate(picks)},
         "section_offsets": (scan.PARTS, 0),
+        "body_lengths": (scan.NUMBERS, place.get("body_lengths", -1)),
     }
 
     def read_as(field: Field) -> tuple[int, int, int, Any]:
@@ -112,6 +123,7 @@ def _column_plan(plan: Plan) -> scan.ColumnPlan:
             for name in MAPS
         },
         picks=[(_INDEXES[section], key.encode(errors="surrogatepass")) for section, key in picks],
+        properties=(_INDEXES["properties"], place.get("has_properties", -1)),
         body=[place.get(name, -1) for name in _BODY],
         kinds=kinds,
         kind_names=[kind.name.encode() for kind in BODY_KINDS],

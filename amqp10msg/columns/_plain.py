@@ -26,6 +26,7 @@ from amqp10msg.wire.limits import Limits
 
 _HEADER = tuple(field.name for field in rows(Header))
 _PROPERTIES = rows(Properties)
+_PROPERTIES_CODE = next(kind.code for kind in KINDS if kind.cls is Properties)
 
 
 def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -> dict[str, Any]:
@@ -105,6 +106,8 @@ def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
         if name in plan.picks:
             found = dict(entries(section))
             cells |= {f"{name}.{key}": found.get(key) for key in plan.picks[name]}
+    if any(part[0] == _PROPERTIES_CODE for part in parts):
+        cells["has_properties"] = True
     codes = [part[0] for part in parts if part[0] in BODY_CODES]
     _add_body(cells, message.body, codes, plan.schema.names)
     cells["section_offsets"] = [
@@ -140,6 +143,8 @@ def _add_body(cells: dict[str, Any], body: Any, codes: list[int], wanted: list[s
         return
     if kind.name == "data":
         cells["body"] = octets = b"".join(section.data for section in sections)
+        if len(sections) > 1:
+            cells["body_lengths"] = [len(section.data) for section in sections]
         if "body_text" in wanted:
             with contextlib.suppress(UnicodeDecodeError):
                 cells["body_text"] = octets.decode()

@@ -24,6 +24,7 @@ COMMENTS: Mapping[str, str] = {
     "delivery_count": "how many earlier attempts to deliver it failed",
     "delivery_annotations": "annotations for the next hop, by key",
     "message_annotations": "annotations for the whole way, by key",
+    "has_properties": "true where there is a properties section, even one without any field",
     "message_id": "identifier of the message, as text",
     "message_id_type": "AMQP type of message_id: string, ulong (digits), uuid or binary (hex)",
     "user_id": "identity of the user who produced the message, as bytes",
@@ -46,6 +47,7 @@ COMMENTS: Mapping[str, str] = {
     "body_kind": "data, amqp-sequence or amqp-value; null without a body",
     "body_sections": "how many sections the body has",
     "body": "the bytes of all data sections, joined; null for other bodies",
+    "body_lengths": "the length of each data section, in bytes; null unless there are several",
     "body_json": "typed JSON of an amqp-value, or of the list of amqp-sequences: exact",
     "body_text": "the body as text: data that is UTF-8, or an amqp-value that is a string",
     "body_value": "an amqp-value, or the list of amqp-sequences, with numbers as numbers",
@@ -91,8 +93,10 @@ VARIANT: pa.StructType = pa.struct(
 )
 #: How a map section is a column: as a map of structs, which is exact, or as a VARIANT.
 MapsAs = Literal["map", "variant"]
-_PART = {"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()}
 # Spark asks of each number whether it is null, unless the type says that it never is.
+#: The lengths of the data sections of a body.
+LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
+_PART = {"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()}
 _OFFSETS = pa.list_(
     pa.field(
         "item",
@@ -136,6 +140,7 @@ _BODY: dict[str, frozenset[int]] = {
     "body_kind": frozenset(),
     "body_sections": frozenset(),
     "body": frozenset((_DATA,)),
+    "body_lengths": frozenset((_DATA,)),
     "body_json": frozenset((_DATA + 1, _DATA + 2)),
     "body_text": frozenset((_DATA, _DATA + 2)),
     "body_value": frozenset((_DATA + 1, _DATA + 2)),
@@ -156,6 +161,7 @@ def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
     """Return the schema, and by column the indexes of the kinds of section it is read from."""
     columns = [_column("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
+    present = _column("has_properties", pa.bool_())
     for index, kind in enumerate(KINDS):
         if kind.attribute in COMPOSITES:
             made = [c for field in rows(COMPOSITES[kind.attribute]) for c in _columns_of(field)]
@@ -163,22 +169,24 @@ def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
             made = [_column(kind.attribute, pa.map_(pa.string(), VALUE))]
         else:
             continue
-        columns += made
+        columns += (present, *made) if kind.cls is Properties else made
         needs |= {column.name: frozenset((index,)) for column in made}
     columns += [
         _column("body_kind", pa.string()),
         _column("body_sections", pa.int32()),
         _column("body", pa.binary()),
+        _column("body_lengths", LENGTHS),
         _column("body_json", pa.string()),
         _column("section_offsets", _OFFSETS),
         *ERRORS,
     ]
     needs |= _BODY
-    needs |= {column.name: frozenset() for column in (columns[-4], *ERRORS, ERROR, WIRE)}
+    needs |= {column.name: frozenset() for column in (present, columns[-4], *ERRORS, ERROR, WIRE)}
     return pa.schema(columns), MappingProxyType(needs)
 
 
-#: The columns that `decode` returns if none are named: all that a message says, exactly.
+#: The columns that `decode` returns if none are named: all that a message says, but for how its
+#: values are encoded.
 SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build()
 _ALL = tuple(SCHEMA.names)

@@ -61,9 +61,9 @@ def decode(
         column: its name.
         columns: which columns are wanted, as for `amqp10msg.columns.decode`; the rest is not
             decoded. ``lean`` for `amqp10msg.columns.LEAN`, ``all`` for
-            `amqp10msg.columns.SCHEMA`, which says everything exactly. ``wire`` is the message
-            itself. ``application_properties.tenant string`` is a column ``tenant`` of strings.
-            ``error`` comes after them where no column of errors is named.
+            `amqp10msg.columns.SCHEMA`, of which `encode` makes equal messages. ``wire`` is the
+            message itself. ``application_properties.tenant string`` is a column ``tenant`` of
+            strings. ``error`` comes after them where no column of errors is named.
         maps: ``variant`` for map sections as VARIANT; ``map`` for exact maps of structs, which
             other readers know, too, and `encode` reads. A column ``body_value`` is a VARIANT.
         validate: the profile of `amqp10msg.validate` to hold the messages to; None for none.

@@ -24,6 +24,7 @@ private[jvm] final class Message(plan: Plan) {
   private val valueStruct = new UnsafeRowWriter(valueWriter, Tables.MEMBERS)
   private val pickStruct = new UnsafeRowWriter(row, Tables.MEMBERS)
   private val parts = new Parts(row)
+  private val lengths = new Lengths(row)
   private var b: Array[Byte] = _
   private var bodies = 0
   private var firstBegin, firstSize = 0
@@ -36,6 +37,7 @@ private[jvm] final class Message(plan: Plan) {
     System.arraycopy(blank, 0, row.getBuffer, 0, blank.length)
     bodies = 0
     parts.begin()
+    lengths.begin()
     json.out.size = 0
     joined.size = 0
     if (message != null && (!isOfUsualSize(message) || !readAll())) return null
@@ -66,6 +68,10 @@ private[jvm] final class Message(plan: Plan) {
         case _ => r.passOver(p, end)
       }
       if (p < 0) return false
+      if (section == Tables.PROPERTIES && plan.hasProperties >= 0) {
+        row.write(plan.hasProperties, true)
+        there(plan.hasProperties)
+      }
       if (plan.offsets >= 0) parts.add(section, start, content, p)
     }
     finish()
@@ -116,6 +122,10 @@ private[jvm] final class Message(plan: Plan) {
     if (bodies > 0 && plan.bodySections >= 0) {
       row.write(plan.bodySections, bodies)
       there(plan.bodySections)
+    }
+    if (lengths.size > 1) {
+      lengths.write(plan.bodyLengths)
+      there(plan.bodyLengths)
     }
     if (bodies > 1 && plan.body >= 0 && joined.size > 0) {
       row.write(plan.body, joined.at, 0, joined.size)
@@ -418,6 +428,7 @@ private[jvm] final class Message(plan: Plan) {
       if (Bytes.isText(b, begin, r.stop, Bytes.UTF8))
         bytes(plan.bodyText, begin, n)
     }
+    if (plan.bodyLengths >= 0) lengths.add(n)
     if (plan.body >= 0) {
       if (bodies == 1) {
         bytes(plan.body, begin, n)

@@ -38,6 +38,32 @@ private[jvm] final class Parts(row: UnsafeRowWriter) {
   }
 }
 
+/** The lengths of the data sections of a message: a cell of numbers. */
+private[jvm] final class Lengths(row: UnsafeRowWriter) {
+  private val array = new UnsafeArrayWriter(row, 8)
+  private var numbers = new Array[Int](4)
+  var size = 0
+
+  def begin(): Unit = size = 0
+
+  def add(length: Int): Unit = {
+    if (size == numbers.length) numbers = java.util.Arrays.copyOf(numbers, 2 * size)
+    numbers(size) = length
+    size += 1
+  }
+
+  def write(place: Int): Unit = {
+    val begin = row.cursor
+    array.initialize(size)
+    var i = 0
+    while (i < size) {
+      array.write(i, numbers(i).toLong)
+      i += 1
+    }
+    row.setOffsetAndSizeFromPreviousCursor(place, begin)
+  }
+}
+
 private[jvm] object Parts {
   private final val MEMBERS = 4
 }

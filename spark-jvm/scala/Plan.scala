@@ -32,9 +32,11 @@ private[jvm] final class Plan(columns: Array[Column]) {
 
   val wire: Int = place(Column.WIRE)
   val format: Int = place("message_format")
+  val hasProperties: Int = place("has_properties")
   val bodyKind: Int = place("body_kind")
   val bodySections: Int = place("body_sections")
   val body: Int = place("body")
+  val bodyLengths: Int = place("body_lengths")
   val bodyJson: Int = place("body_json")
   val bodyText: Int = place("body_text")
   val bodyValue: Int = place("body_value")
@@ -62,7 +64,8 @@ private[jvm] final class Plan(columns: Array[Column]) {
   /** By section: whether the content of a body is read. */
   val needs: Array[Boolean] = new Array(Tables.SECTIONS.length)
 
-  private val isBody = Seq(bodyKind, bodySections, body, bodyJson, bodyText, bodyValue).exists(_ >= 0)
+  private val isBody =
+    Seq(bodyKind, bodySections, body, bodyLengths, bodyJson, bodyText, bodyValue).exists(_ >= 0)
 
   for ((section, index) <- Tables.SECTIONS.zipWithIndex) {
     maps(index) = -1
@@ -70,7 +73,7 @@ private[jvm] final class Plan(columns: Array[Column]) {
     if (section.column == "body") {
       ways(index) = if (isBody) Plan.BODY else Plan.SKIPPED
       needs(index) = index match {
-        case Tables.DATA => body >= 0 || bodyText >= 0
+        case Tables.DATA => body >= 0 || bodyLengths >= 0 || bodyText >= 0
         case Tables.AMQP_VALUE => bodyJson >= 0 || bodyText >= 0 || bodyValue >= 0
         case _ => bodyJson >= 0 || bodyValue >= 0
       }

@@ -12,13 +12,10 @@ import pytest
 from amqp10msg import (
     Byte,
     Char,
-    Data,
     Decimal64,
     Described,
     Float,
     Int,
-    Message,
-    Properties,
     Short,
     Symbol,
     Timestamp,
@@ -49,15 +46,6 @@ def only(octets: bytes, *args: Any, **kwargs: Any) -> dict[str, Any]:
 def said(row: dict[str, Any]) -> dict[str, Any]:
     """The cells that are not null, but for the offsets of the sections."""
     return {k: v for k, v in row.items() if v is not None and k != "section_offsets"}
-
-
-def joined(message: Message) -> Message:
-    """The message as columns can say it: one Data section, no properties without a field."""
-    body = message.body
-    if isinstance(body, list) and isinstance(body[0], Data):
-        body = Data(message.body_bytes())
-    properties = None if message.properties == Properties() else message.properties
-    return message.evolve(body=body, properties=properties)
 
 
 VALUES: list[tuple[Any, str, dict[str, Any]]] = [

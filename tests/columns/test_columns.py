@@ -100,6 +100,7 @@ def test_every_field_of_a_message() -> None:
         "ttl": 2**32 - 1,
         "first_acquirer": False,
         "delivery_count": 3,
+        "has_properties": True,
         "message_id": "18446744073709551615",
         "message_id_type": "ulong",
         "user_id": b"\x00\xff",
@@ -210,11 +211,24 @@ def test_bodies_that_are_no_octets(body: Any, kind: str, count: int, text: str) 
     assert [octets] == columns.encode(columns.decode([octets])).to_pylist()
 
 
-def test_data_sections_are_joined() -> None:
+def test_data_sections_are_joined_and_their_lengths_kept() -> None:
     octets = Message([Data(b"one"), Data(b""), Data(b"two")]).encode()
 
-    assert {"body_kind": "data", "body_sections": 3, "body": b"onetwo"} == said(only(octets))
-    assert Message(b"onetwo").encode() == columns.encode(columns.decode([octets]))[0].as_py()
+    row = {"body_kind": "data", "body_sections": 3, "body": b"onetwo", "body_lengths": [3, 0, 3]}
+    assert row == said(only(octets))
+    batch = columns.decode([octets])
+    assert [octets] == columns.encode(batch).to_pylist()
+    assert [Message(b"onetwo").encode()] == columns.encode(
+        batch.drop_columns("body_lengths")
+    ).to_pylist()
+
+
+def test_a_properties_section_without_a_field() -> None:
+    octets = Message(properties=Properties()).encode()
+
+    assert {"has_properties": True} == said(only(octets))
+    assert {"has_properties": True} == only(octets, ["has_properties"])
+    assert [octets] == columns.encode(columns.decode([octets])).to_pylist()
 
 
 def test_the_deepest_value_that_decodes() -> None:

@@ -114,6 +114,8 @@ def cells(field: Any) -> Any:
         return st.lists(st.tuples(KEYS, st.none() | VALUES), max_size=4)
     if field.name == "section_offsets":
         return st.just([])
+    if field.name == "body_lengths":
+        return st.lists(st.sampled_from([0, 1, 3, 4, 16, 300, -1, 2**40]), max_size=3)
     if field.name == "body_kind":
         return st.sampled_from(["data", "amqp-value", "amqp-sequence", "amqp", ""])
     if field.name.endswith("_type"):
@@ -215,6 +217,35 @@ def test_offsets_that_are_not_valid() -> None:
         wrong = pa.Array.from_buffers(pa.string(), 2, buffers)
         with pytest.raises(ValueError, match="point outside of its bytes"):
             columns.encode(pa.RecordBatch.from_arrays([wrong], names=["to"]))
+
+
+@given(st.lists(st.lists(st.binary(max_size=300), min_size=1, max_size=4), max_size=5), st.data())
+def test_data_sections_of_any_lengths(drawn: list[list[bytes]], data: Any) -> None:
+    """The lengths are right, or nearly so."""
+    lengths = [[len(octets) for octets in sections] for sections in drawn]
+    if lengths and data.draw(st.booleans()):
+        row = data.draw(st.sampled_from(lengths))
+        row[data.draw(st.integers(0, len(row) - 1))] += data.draw(st.sampled_from([0, 1, -1]))
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"body": b"".join(sections), "body_lengths": row}
+            for sections, row in zip(drawn, lengths, strict=True)
+        ],
+        schema=pa.schema([SCHEMA.field(name) for name in ("body", "body_lengths")]),
+    )
+
+    assert_same(batch)
+    assert_same(batch.slice(1))
+
+
+def test_lengths_that_are_not_valid() -> None:
+    kind = SCHEMA.field("body_lengths").type
+    inner = pa.array([1, 2, 0], pa.int64())
+    ends = pa.py_buffer(struct.pack("=3i", 0, 9, 3))
+    wrong = pa.Array.from_buffers(kind, 2, [None, ends], children=[inner])
+    body = pa.array([b"abc"] * 2, pa.binary())
+    with pytest.raises(ValueError, match="point outside of its bytes"):
+        columns.encode(pa.RecordBatch.from_arrays([body, wrong], names=["body", "body_lengths"]))
 
 
 def test_columns_that_are_slices() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from amqp10msg import EncodeError, Message, Properties
 from amqp10msg.testing import bodies, encodings, messages
-from tests.columns.column_rows import joined
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
@@ -24,8 +23,22 @@ def test_nothing_is_lost_on_the_way_back(message: Message) -> None:
     first, second = columns.encode(batch).to_pylist()
 
     assert batch["error_code"].to_pylist() == [None, None]
-    assert joined(message) == Message.decode(first)
+    assert message == Message.decode(first)
     assert None is second
+
+
+@given(st.lists(messages(), max_size=6))
+def test_a_batch_of_all_columns_gives_equal_messages(drawn: list[Message]) -> None:
+    octets = [message.encode() for message in drawn]
+    for names in ("all", [name for name in columns.SCHEMA.names if name != "section_offsets"]):
+        batch = columns.decode(octets, names, message_format=[one.message_format for one in drawn])
+        formats = batch["message_format"].to_pylist()
+        found = [
+            Message.decode(back or b"", message_format=message_format)
+            for back, message_format in zip(columns.encode(batch).to_pylist(), formats, strict=True)
+        ]
+
+        assert drawn == found
 
 
 @given(messages().flatmap(encodings))
@@ -33,7 +46,7 @@ def test_however_a_peer_spells_a_message(octets: bytes) -> None:
     message = Message.decode(octets)
     (back,) = columns.encode(columns.decode([octets])).to_pylist()
 
-    assert joined(message) == Message.decode(back)
+    assert message == Message.decode(back)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +61,12 @@ def test_however_a_peer_spells_a_message(octets: bytes) -> None:
         ({"body_kind": "amqp-value", "body_json": '["uint",-1]'}, "body_json"),
         ({"body_json": "[]"}, "body_kind"),
         ({"body_kind": "data", "body_json": "[]"}, "body"),
+        ({"body": b"abc", "body_lengths": [1, 1]}, "body_lengths"),
+        ({"body": b"abc", "body_lengths": [1, 3]}, "body_lengths"),
+        ({"body": b"abc", "body_lengths": [4, -1]}, "body_lengths"),
+        ({"body": b"", "body_lengths": []}, "body_lengths"),
+        ({"body_lengths": [0]}, "body_lengths"),
+        ({"body_kind": "amqp-value", "body_json": "[]", "body_lengths": [0]}, "body_lengths"),
         ({"footer": [("k", {"type": "uint", "l": -1})]}, "footer['k']"),
         ({"footer": [("k", {"type": "uint"})]}, "footer['k']"),
         ({"footer": [("k", {"type": "nothing"})]}, "footer['k']"),
@@ -80,6 +99,17 @@ def test_frames_that_are_none() -> None:
     for wrong in (5, pa.table({"other": [1]}), pa.table({"to": [b"\xff"], "ttl": ["x"]})):
         with pytest.raises(TypeError):
             columns.encode(wrong)
+
+
+@pytest.mark.once
+def test_what_says_that_there_are_no_properties() -> None:
+    table = pa.table({"has_properties": [False, True, False], "to": ["q", None, None]})
+
+    assert [
+        Message(properties=Properties(to="q")).encode(),
+        Message(properties=Properties()).encode(),
+        None,
+    ] == columns.encode(table).to_pylist()
 
 
 def test_a_few_columns_are_enough_to_encode() -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from amqp10msg import Message, Properties, encode_value, validate
+from amqp10msg import AmqpSequence, Data, Header, Message, Properties, encode_value, validate
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire import primitives
 
@@ -153,11 +153,22 @@ def test_what_was_decoded_encodes_to_equal_messages(spark_session: Any) -> None:
         ).encode()
         for i in range(50)
     ]
+    # What only columns of their own say.
+    wires += [
+        message.encode()
+        for message in (
+            Message([Data(b"one"), Data(b""), Data(b"x" * 300)]),
+            Message([Data(b""), Data(b"")], properties=Properties()),
+            Message(properties=Properties()),
+            Message("text", header=Header(), application_properties={}),
+            Message([AmqpSequence([]), AmqpSequence([None])]),
+        )
+    ]
 
     decoded = spark.decode(frame(spark_session, wires), columns="all", maps="map")
     made = rows(spark.encode(decoded, "made"))
 
-    assert [None] * 50 == [row["encode_error"] for row in made]
+    assert [None] * 55 == [row["encode_error"] for row in made]
     assert [Message.decode(w) for w in wires if w] == [Message.decode(row["made"]) for row in made]
 
 

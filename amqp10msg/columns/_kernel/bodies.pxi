@@ -1,6 +1,19 @@
 # Bodies: data, and values as text. A cursor goes in and comes back as in sections.pxi.
 
 
+cdef inline bint put_length(Batch* b, Py_ssize_t row, bint again, Py_ssize_t n) noexcept nogil:
+    """Note the bytes of a data section; they make a cell where there is more than one."""
+    cdef Column* column = &b.columns[b.body_lengths]
+    cdef int64_t length = n
+    if not again:
+        b.first_length = length
+        return True
+    # The first cell of a row is begun with the second section, and gets longer.
+    if column.written <= row and not put_text(b, column, row, <cursor> &b.first_length, 8, ANY):
+        return False
+    return put_bytes(b, column, <cursor> &length, 8)
+
+
 cdef inline cursor read_data(
     Batch* b, Py_ssize_t row, bint again, cursor p, cursor end
 ) noexcept nogil:
@@ -19,6 +32,8 @@ cdef inline cursor read_data(
             not put_text(b, &b.columns[b.body_text], row, p, n, UTF8) and b.full
         ):
             return NULL
+    if b.body_lengths >= 0 and not put_length(b, row, again, n):
+        return NULL
     if b.body < 0:
         return p + n
     if again:

@@ -190,6 +190,25 @@ cdef int add_variant(ArrowArray** to, Column* column, Py_ssize_t rows) except -1
     return 0
 
 
+cdef int add_numbers(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
+    """Add lists of numbers of eight bytes each, which the column holds as bytes."""
+    cdef Py_ssize_t count = column.size // 8, i
+    cdef bint is_any = column.cells != NULL
+    cdef ArrowArray* array
+    cdef int32_t* ends
+    column.kind = LIST
+    array = add_column(to, column, rows)
+    if not is_any:
+        add_nulls(&array.children[0], INT64, 0)
+        return 0
+    ends = <int32_t*> array.buffers[1]
+    for i in range(rows + 1):
+        ends[i] //= 8
+    new_array(&array.children[0], count, 0, 2, 0).buffers[1] = column.data
+    column.data = NULL
+    return 0
+
+
 cdef int add_parts(ArrowArray** to, Batch* b) except -1:
     """Add the section offsets: a list of structs of four numbers."""
     cdef Py_ssize_t count = b.parts.size
@@ -223,6 +242,8 @@ cdef exported(Batch* b, list results, importer):
                 add_map(to, &b.map_sections[number], b.rows)
             elif source == PICK:
                 add_values(to, &b.picks[number].values, b.rows, True)
+            elif source == NUMBERS:
+                add_numbers(to, &b.columns[number], b.rows)
             elif source == VARIANT:
                 add_variant(to, &b.columns[number], b.rows)
             else:

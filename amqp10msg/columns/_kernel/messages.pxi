@@ -81,6 +81,8 @@ cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexc
             p = pass_over(p, end)
         if p == NULL:
             return False
+        if section == b.present and not put_number(b, &b.columns[b.has_properties], row, True):
+            return False
         if with_parts and not put_part(b, section, start - begin, content - begin, p - begin):
             return False
     return True

@@ -36,7 +36,9 @@ cdef struct Table:
     int body_code
     Field[MAX_FIELDS] header, properties
     Map[MAX_MAPS] maps
-    Cells body_kind, body, body_json
+    Cells has_properties, body_kind, body, body_json
+    # Of a body of several data sections.
+    Cells lengths, length_items
     Py_ssize_t[BODIES] kind_sizes
     uint8_t[BODIES][16] kind_names
     bint is_invalid
@@ -127,12 +129,11 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
 
 
 cdef int put_composite(
-    Table* t, Out* o, int code, Field* fields, int count, Py_ssize_t row
+    Table* t, Out* o, int code, Field* fields, int count, bint is_any, Py_ssize_t row
 ) noexcept nogil:
-    """Write the header or the properties, if a field of theirs is there."""
+    """Write the header or the properties, if a field of theirs is there, or `is_any`."""
     cdef Py_ssize_t begin = o.size, mark, before
     cdef int i, done, written = 0
-    cdef bint is_any = False
     cdef Field* field
     if not has_room(o, 6):
         return FULL
@@ -283,6 +284,35 @@ cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
     return close_compound(o, mark, MAP8, 2 * (last - first))
 
 
+cdef int put_data_sections(Table* t, Out* o, Span* text, Py_ssize_t row) noexcept nogil:
+    """Write a body of bytes as data sections of the lengths of its row; wrong lengths are odd."""
+    cdef Py_ssize_t first = int32_at(&t.lengths, row), last = int32_at(&t.lengths, row + 1), i
+    cdef cursor p = text.at
+    cdef Py_ssize_t left = text.n
+    cdef int64_t n
+    cdef int done
+    if not 0 <= first <= last <= t.lengths.data_size:
+        t.is_invalid = True
+        return ODD
+    if first == last:
+        return ODD
+    for i in range(first, last):
+        if not is_there(&t.length_items, i):
+            return ODD
+        n = int64_at(&t.length_items, i)
+        if not 0 <= n <= left:
+            return ODD
+        if not has_room(o, 8):
+            return FULL
+        write_descriptor(o, t.body_code)
+        done = put_sized(o, p, n, text.end, BINARY8, ANY)
+        if done != GOOD:
+            return done
+        p += n
+        left -= n
+    return GOOD if left == 0 else ODD
+
+
 cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
     """Write the body, if there is one; a contradiction in its columns is odd."""
     cdef Span text
@@ -297,15 +327,19 @@ cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
             if kind == BODIES:
                 return ODD
     elif not of_bytes and not of_json:
-        return ABSENT
+        return ODD if is_there(&t.lengths, row) else ABSENT
     if not has_room(o, 8):
         return FULL
     if kind == 0:
         if of_json or not of_bytes or not read_span(t, &t.body, row, &text):
             return ODD
+        if is_there(&t.lengths, row):
+            return put_data_sections(t, o, &text, row)
         write_descriptor(o, t.body_code)
         return put_sized(o, text.at, text.n, text.end, BINARY8, ANY)
-    if of_bytes or not of_json or not read_span(t, &t.body_json, row, &text):
+    if of_bytes or not of_json or is_there(&t.lengths, row):
+        return ODD
+    if not read_span(t, &t.body_json, row, &text):
         return ODD
     json.p = text.at
     json.end = text.at + text.n
@@ -331,13 +365,16 @@ cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
 cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
     """Write a message; ODD as well if there is nothing in the row that a message is made of."""
     cdef Py_ssize_t begin = o.size
-    cdef int done = put_composite(t, o, t.header_code, t.header, t.header_count, row)
+    cdef int done = put_composite(t, o, t.header_code, t.header, t.header_count, False, row)
     if done > 0:
         done = put_map(t, o, &t.maps[0], row)
     if done > 0:
         done = put_map(t, o, &t.maps[1], row)
     if done > 0:
-        done = put_composite(t, o, t.properties_code, t.properties, t.properties_count, row)
+        done = put_composite(
+            t, o, t.properties_code, t.properties, t.properties_count,
+            is_there(&t.has_properties, row) and bool_at(&t.has_properties, row), row,
+        )
     if done > 0:
         done = put_map(t, o, &t.maps[2], row)
     if done > 0:

@@ -13,6 +13,7 @@ COLUMN: int
 MAP: int
 PICK: int
 PARTS: int
+NUMBERS: int
 VARIANT: int
 
 BOOLEAN_FIELD: int
@@ -32,6 +33,7 @@ class ColumnPlan:
         fields: Mapping[int, Sequence[tuple[int, int, int, Any]]],
         maps: Mapping[int, tuple[bool, int]],
         picks: Sequence[tuple[int, bytes]],
+        properties: tuple[int, int],
         body: Sequence[int],
         kinds: Sequence[int],
         kind_names: Sequence[bytes],

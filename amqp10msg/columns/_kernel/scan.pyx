@@ -77,6 +77,7 @@ cpdef enum:
     MAP
     PICK
     PARTS
+    NUMBERS
     VARIANT
 
 # The widths of the members of section offsets: code, offset, content, end.
@@ -88,7 +89,9 @@ cdef struct Batch:
     bint[SECTIONS] needs, picked
     int[SECTIONS] ways, first_field, field_count, map_of
     Field[MAX_FIELDS] fields
-    int body_kind, body_sections, body, body_json, body_text, body_value
+    int body_kind, body_sections, body, body_json, body_text, body_value, body_lengths
+    # The section that is said to be there, and the column that says so; -1 where nobody asks.
+    int present, has_properties
     uint8_t[3][16] kind_names
     uint8_t[3] kind_sizes
     bint with_parts
@@ -103,6 +106,8 @@ cdef struct Batch:
     int depth
     # The bytes of text that values without content may still be written out to.
     int64_t zero_room
+    # The bytes of the first data section of a message.
+    int64_t first_length
     # There is no more room in a column.
     bint full
     # The columns.
@@ -255,12 +260,13 @@ cdef class ColumnPlan:
         maps: by the index of a map section, whether the map is a column, and the first of the two
             columns that it has as a VARIANT (-1: not asked for).
         picks: for each entry asked for alone, the index of the map section and the key's bytes.
-        body: the columns of body_kind, body_sections, body, body_json, body_text, and the first of
-            the two of body_value; -1: not asked for.
+        properties: the index of that section, and the column that says whether it is there (-1).
+        body: the columns of body_kind, body_sections, body, body_json, body_text, the first of
+            the two of body_value, and body_lengths; -1: not asked for.
         kinds: the kinds of the columns.
         kind_names: the names of the three body kinds.
-        results: for each column of the result its source (COLUMN, MAP, PICK, PARTS or VARIANT)
-            and its number there.
+        results: for each column of the result its source (COLUMN, MAP, PICK, PARTS,
+            NUMBERS or VARIANT) and its number there.
         importer: makes a batch of the address of an ArrowArray.
     """
 
@@ -271,7 +277,7 @@ cdef class ColumnPlan:
     cdef object importer
 
     def __init__(
-        self, *, needs, fields, maps, picks, body, kinds, kind_names, results, importer
+        self, *, needs, fields, maps, picks, properties, body, kinds, kind_names, results, importer
     ):
         cdef Batch* b = &self.template
         cdef Field* field = b.fields
@@ -285,7 +291,13 @@ cdef class ColumnPlan:
             begin_rows(&b.columns[i], kinds[i])
         begin_rows(&b.parts, LIST)
         begin_rows(&b.scratch, TEXT)
-        b.body_kind, b.body_sections, b.body, b.body_json, b.body_text, b.body_value = body
+        b.present, b.has_properties = properties
+        if b.has_properties < 0:
+            b.present = -1
+        (
+            b.body_kind, b.body_sections, b.body, b.body_json, b.body_text, b.body_value,
+            b.body_lengths,
+        ) = body
         for section in range(SECTIONS):
             b.needs[section] = needs[section]
             if KINDS[section].attribute == "body":

@@ -31,6 +31,8 @@ class Writer:
         header: tuple[int, Sequence[_Field]],
         properties: tuple[int, Sequence[_Field]],
         maps: Sequence[tuple[int, bool, Column, Sequence[Column], int]],
+        has_properties: Column,
+        lengths: tuple[Column, Column, int],
         body: tuple[int, Sequence[bytes], Column, Column, Column],
     ) -> None: ...
     def write(

@@ -51,6 +51,9 @@ cdef class Writer:
         maps: for each map section in the order of the wire its code, whether its keys are strings,
             the columns of its rows and of the entries: the structs, the keys, and the members
             key_type, type, s, l, d, b and u of the structs; and the number of entries.
+        has_properties: the column that says whether that section is there.
+        lengths: the columns of the lists of lengths of data sections and of the lengths, and the
+            number of these.
         body: the code of the first kind, the names of the kinds, and the columns body_kind, body
             and body_json.
 
@@ -63,7 +66,7 @@ cdef class Writer:
     cdef Table table
     cdef Py_ssize_t rows
 
-    def __init__(self, rows, *, header, properties, maps, body):
+    def __init__(self, rows, *, header, properties, maps, has_properties, lengths, body):
         cdef Table* t = &self.table
         cdef Map* map
         cdef int i, j
@@ -92,6 +95,11 @@ cdef class Writer:
             fill_cells(&map.u, next(columns), count)
             if count and map.keys.cells == NULL:
                 raise ValueError("a map has no keys")
+        fill_cells(&t.has_properties, has_properties, rows)
+        given, entries, count = lengths
+        fill_cells(&t.lengths, given, rows)
+        t.lengths.data_size = count
+        fill_cells(&t.length_items, entries, count)
         t.body_code, names, kind, octets, json = body
         if len(names) != BODIES or any([len(name) > 16 for name in names]):
             raise ValueError(f"this kernel knows {BODIES} kinds of body, not {names!r}")
