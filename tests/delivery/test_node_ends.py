@@ -23,6 +23,8 @@ from amqp10msg.delivery.node import (
     Capacity,
     DeadLetter,
     Delivery,
+    DistributionNode,
+    Memory,
     NodeError,
 )
 from tests.delivery.nodes import Clock, node_of, take, taken
@@ -148,6 +150,35 @@ def test_capacity(capacity: Capacity, text: str) -> None:
     taken_one = take(node.attach())
     taken_one.settle(Accepted())
     node.publish(short)
+
+
+@pytest.mark.once
+def test_nodes_share_memory() -> None:
+    """A message counts with its size and 400 bytes, and again while a delivery is unsettled."""
+    memory = Memory(1_500)
+    clock = Clock()
+    first = DistributionNode("first", clock=clock, memory=memory)
+    second = DistributionNode("second", clock=clock, memory=memory)
+    octets = Message(Data(b"x" * 100)).encode()  # 105 bytes
+    first.publish(octets)
+    second.publish(octets)
+    assert 2 * 505 == memory.held
+    with pytest.raises(NodeError, match=r"'second' has no room: 1500 .* 1010 .* takes 505") as full:
+        second.publish(octets)
+    assert "amqp:resource-limit-exceeded" == full.value.condition
+
+    assert 3 == len(first) + second.publish(octets, always=True)
+    copies = first.attach(mode="copy")
+    copy = take(copies)
+    assert 3 * 505 + len(copy.octets) == memory.held
+    taken = take(first.attach())
+    taken.settle(Accepted())
+    assert 2 * 505 + len(copy.octets) == memory.held
+    first.delete()
+    copy.settle()
+    assert 2 * 505 == memory.held
+    second.delete()
+    assert 0 == memory.held
 
 
 @pytest.mark.once

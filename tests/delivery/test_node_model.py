@@ -307,6 +307,10 @@ class Node(RuleBasedStateMachine):
         assert states[MessageState.AVAILABLE] == counts.available
         assert states[MessageState.ACQUIRED] == counts.acquired
         assert len(here) == len(self.node)
+        deliveries = [
+            len(delivery.octets) for link, _ in self.links for delivery in link.unsettled.values()
+        ]
+        assert counts.octets + 400 * len(here) + sum(deliveries) == self.node._contents.memory.held
         for message in self.model.messages:
             number = self.numbers.get(message.sequence)
             if number is not None:

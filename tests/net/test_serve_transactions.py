@@ -99,6 +99,24 @@ def receiver_of(client: Client, address: str) -> Any:
     return receiver
 
 
+def test_messages_of_a_transaction_take_up_memory_until_it_ends() -> None:
+    with Server(memory=100_000) as server:
+        client = Client(server)
+        sender = client.connection.create_sender("q")
+        for ends in (True, False):
+            txn_id = client.declare()
+            states = [
+                client.post(txn_id, sender, proton.Message("x" * 30_000)).remote_state
+                for _ in range(4)
+            ]
+            assert [TRANSACTIONAL] * 3 + [proton.Delivery.REJECTED] == states
+            assert 90_000 < server.broker.memory.held < 100_000
+            client.discharge(txn_id, fail=ends)
+            assert (0 if ends else 3) == server.counts("q").available
+        assert server.counts("q").octets + 3 * 400 == server.broker.memory.held
+        client.connection.close()
+
+
 def test_coordinator_says_what_it_can(client: Client) -> None:
     capabilities = client.control.link.remote_target.capabilities
     assert capabilities.next()

@@ -84,6 +84,13 @@ Examples:
     help="How many priorities the nodes distinguish.",
 )
 @click.option(
+    "--memory",
+    type=click.IntRange(min=0),
+    default=512 << 20,
+    show_default=True,
+    help="What all messages may take up, in bytes; more are rejected. 0 for no limit.",
+)
+@click.option(
     "--max-message-size",
     type=click.IntRange(min=0),
     default=16 << 20,

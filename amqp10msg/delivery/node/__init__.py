@@ -8,6 +8,7 @@ from amqp10msg.delivery.node.contents import (
     Capacity,
     Counts,
     DeadLetter,
+    Memory,
     Waiting,
     priority_level,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "Filter",
     "IncomingLink",
     "LifetimePolicy",
+    "Memory",
     "MemoryStore",
     "NodeError",
     "Outcome",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -103,6 +103,35 @@ class Capacity:
     messages: int | None = None
     octets: int | None = None
     message_octets: int | None = None
+
+
+@attrs.define(eq=False)
+class Memory:
+    """What messages take up in memory, for several nodes together.
+
+    A message counts with its size and `PER_MESSAGE` bytes for what a node keeps with it, and with
+    its size once more for each unsettled delivery.
+
+    Attributes:
+        most: bytes, at most; None for no bound.
+        held: bytes, now.
+    """
+
+    #: Bytes that a node needs for a message besides its own.
+    PER_MESSAGE: ClassVar[int] = 400
+
+    most: int | None = None
+    held: int = 0
+
+    def excess(self, size: int) -> str:
+        """Say what a message of this size would exceed; nothing if it has room."""
+        size += self.PER_MESSAGE
+        if self.most is None or self.held + size <= self.most:
+            return ""
+        return (
+            f"{self.most} bytes are allowed for all messages, {self.held} are in use, and this "
+            f"message takes {size}"
+        )
 
 
 @attrs.frozen
@@ -455,10 +484,12 @@ class Contents:
         last: the number of the last message that there was.
         acquired: how many are ACQUIRED.
         octets: their total size in bytes.
+        memory: where they are counted, too.
         causes: how many were archived, by cause.
     """
 
-    def __init__(self, priorities: int) -> None:
+    def __init__(self, priorities: int, memory: Memory) -> None:
+        self.memory = memory
         self.levels = [Level() for _ in range(priorities)]
         self.entries: dict[int, Entry] = {}
         self.last = 0
@@ -472,12 +503,18 @@ class Contents:
     def excess(self, most: Capacity, size: int) -> str:
         """Say what a message of this size would exceed; nothing if it has room."""
         if most.message_octets is not None and size > most.message_octets:
-            return f"{most.message_octets} bytes in a message, and this one has {size}"
+            return (
+                f"takes at most {most.message_octets} bytes in a message, and this one has {size}"
+            )
         if most.messages is not None and len(self.entries) >= most.messages:
-            return f"{most.messages} messages"
+            return f"takes at most {most.messages} messages"
         if most.octets is not None and self.octets + size > most.octets:
-            return f"{most.octets} bytes, has {self.octets}, and this message {size} more"
-        return ""
+            return (
+                f"takes at most {most.octets} bytes, has {self.octets}, and this message {size} "
+                "more"
+            )
+        excess = self.memory.excess(size)
+        return f"has no room: {excess}" if excess else ""
 
     def insert(self, entry: Entry) -> None:
         """Append a message to the queue of its level."""
@@ -485,6 +522,7 @@ class Contents:
         entry.position = self.levels[entry.level].append(entry)
         self.entries[entry.sequence] = entry
         self.octets += len(entry.octets)
+        self.memory.held += len(entry.octets) + Memory.PER_MESSAGE
         if entry.expires is not None:
             self.time(entry, entry.expires)
 
@@ -494,11 +532,19 @@ class Contents:
         entry.state = MessageState.ARCHIVED
         self.causes[cause] += 1
         self.octets -= len(entry.octets)
+        self.memory.held -= len(entry.octets) + Memory.PER_MESSAGE
         del self.entries[entry.sequence]
         self.levels[entry.level].remove(entry.position)
         if entry.timed:
             entry.timed = False
             self._timed -= 1
+
+    def change(self, entry: Entry, octets: bytes) -> None:
+        """Put other bytes in the place of a message's."""
+        more = len(octets) - len(entry.octets)
+        self.octets += more
+        self.memory.held += more
+        entry.octets = octets
 
     def time(self, entry: Entry, expires: int) -> None:
         """Note when a message expires."""

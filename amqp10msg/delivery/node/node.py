@@ -19,6 +19,7 @@ from amqp10msg.delivery.node.contents import (
     Cursors,
     DeadLetter,
     Entry,
+    Memory,
     Waiting,
     priority_level,
 )
@@ -303,6 +304,7 @@ class DistributionNode:
             read are put aside, see `quarantined`.
         priorities: the number of distinct priorities, 1 to 256 (Part 3, 3.2.1).
         capacity: bounds on what it holds.
+        memory: a bound on what this node and others hold together.
         default_outcome: of links that have none; released if None.
         expires: whether ttl and absolute-expiry-time end messages here; False for dead letters.
         lifetime: when the node is due for deletion, see `due`; None for never.
@@ -328,6 +330,7 @@ class DistributionNode:
         store: Store | None = None,
         priorities: int = 10,
         capacity: Capacity | None = None,
+        memory: Memory | None = None,
         default_outcome: Outcome | None = None,
         expires: bool = True,
         lifetime: LifetimePolicy | None = None,
@@ -349,7 +352,7 @@ class DistributionNode:
         self.limits = limits
         self._store = MemoryStore() if store is None else store
         self._takes_durable = self._store.durable or accept_durable
-        self._contents = Contents(priorities)
+        self._contents = Contents(priorities, memory or Memory())
         self._cursors = Cursors(self._contents.levels)
         self._outgoing: dict[int, OutgoingLink] = {}
         self._incoming: dict[int, IncomingLink] = {}
@@ -423,6 +426,7 @@ class DistributionNode:
         *,
         message_format: int | None = None,
         origin: object = None,
+        always: bool = False,
     ) -> int:
         """Accept a message. When this returns outside of a `batch`, a durable one is in the store.
 
@@ -431,13 +435,14 @@ class DistributionNode:
             message_format: of the transfer that brought it, 0 to 2^32 - 1; if None, the Message's
                 own, and 0 for octets.
             origin: where it comes from, such as a connection; see `attach`.
+            always: whatever it exceeds. For a dead letter, which is lost if it is refused.
 
         Returns:
             The message's number at this node, counted from 1; after a restart, from the highest one
             that is in the store.
 
         Raises:
-            NodeError: ``amqp:resource-limit-exceeded``: it exceeds the capacity;
+            NodeError: ``amqp:resource-limit-exceeded``: it exceeds the capacity or the memory;
                 ``amqp:precondition-failed``: it is durable and the store is not;
                 ``amqp:resource-deleted``: the node was deleted. Its `error` is for the sender.
             DecodeError: the bytes are not a message.
@@ -457,11 +462,10 @@ class DistributionNode:
             expect(message, kinds, "publish", "a Message or the bytes of one", how)
             octets = bytes(message)
         self.expire()
-        excess = self._contents.excess(self.capacity, len(octets))
-        if excess:
-            raise NodeError(
-                f"the node {self.name!r} takes at most {excess}", RESOURCE_LIMIT_EXCEEDED
-            )
+        if not always:
+            excess = self._contents.excess(self.capacity, len(octets))
+            if excess:
+                raise NodeError(f"the node {self.name!r} {excess}", RESOURCE_LIMIT_EXCEEDED)
         stored = Stored(self._contents.last + 1, self.clock(), octets, message_format or 0)
         entry = self._entry_of(stored)
         entry.origin = origin
@@ -620,6 +624,8 @@ class DistributionNode:
         """Remove a link, and what was kept because of it."""
         link.attached = False
         if isinstance(link, OutgoingLink):
+            # Of messages that are gone, where the node is deleted.
+            self._contents.memory.held -= sum(len(one.octets) for one in link.unsettled.values())
             self._outgoing.pop(link.number, None)
             self._cursors.drop(link._cursor)
         else:
@@ -660,6 +666,7 @@ class DistributionNode:
         tag = ((self._first_tag + number) % (1 << 64)).to_bytes(8, "big")
         delivery = Delivery(link, number, tag, octets, entry)
         link.unsettled[delivery.number] = delivery
+        self._contents.memory.held += len(octets)
         if link.mode is StdDistMode.MOVE:
             entry.state = MessageState.ACQUIRED
             entry.acquirer = link.number if header.first_acquirer else SEVERAL
@@ -774,15 +781,15 @@ class DistributionNode:
     def _end(self, delivery: Delivery, outcome: Outcome) -> None:
         delivery.outcome = outcome
         link, entry = delivery.link, delivery._entry
-        link.unsettled.pop(delivery.number, None)
+        if link.unsettled.pop(delivery.number, None) is not None and link.attached:
+            self._contents.memory.held -= len(delivery.octets)
         if entry.delivery is delivery:
             entry.delivery = None
         elif entry.copies is not None:
             entry.copies.pop(link.number, None)
 
     def _change(self, entry: Entry, octets: bytes) -> None:
-        self._contents.octets += len(octets) - len(entry.octets)
-        entry.octets = octets
+        self._contents.change(entry, octets)
         entry.header = scan(octets, limits=UNLIMITED).section("header") or NO_HEADER
         if entry.stored:
             self._store.put(

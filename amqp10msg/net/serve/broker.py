@@ -17,7 +17,7 @@ import attrs
 
 from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.filters import EvaluationError
-from amqp10msg.delivery.node import MemoryStore, OutgoingLink, Store, StoreError
+from amqp10msg.delivery.node import Memory, MemoryStore, OutgoingLink, Store, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
@@ -93,6 +93,7 @@ class Broker:
         anonymous: accept connections without a name.
         max_message_size: in bytes; 0 for no bound.
         credit: the number of messages that a sender may send ahead.
+        memory: what all messages take up.
         limits: what decoding a message may cost.
         receiver_settles_second: accept the rcv-settle-mode second of senders.
         properties: of the open frame.
@@ -124,6 +125,7 @@ class Broker:
         anonymous: bool,
         max_message_size: int,
         credit: int,
+        memory: Memory,
         limits: Limits,
         receiver_settles_second: bool,
         properties: dict[str, Any],
@@ -135,6 +137,7 @@ class Broker:
         self.anonymous = anonymous
         self.max_message_size = max_message_size
         self.credit = credit
+        self.memory = memory
         self.limits = limits
         self.receiver_settles_second = receiver_settles_second
         self.properties = properties

@@ -46,7 +46,7 @@ from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.nodes import UnroutableError
 from amqp10msg.net.serve.transactions import Retired, Transactions
 from amqp10msg.net.sockets import Socket
-from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
 from amqp10msg.wire.primitives import ULong
 
 _MAX_FRAME = 1 << 16
@@ -240,6 +240,16 @@ class Outgoing:
         self.connection.fail(error, f"sending on the link {self.name!r}")
 
 
+class Nowhere:
+    """Takes the bytes of a message that is refused, and drops them."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def extend(self, octets: bytes | bytearray, /) -> None:
+        """Drop bytes."""
+
+
 @attrs.define(eq=False)
 class Incoming:
     """A link that has a node as its target, or the anonymous terminus.
@@ -249,12 +259,16 @@ class Incoming:
         link: the link of the transport.
         joined: what it is joined with.
         window: the credit that the sender is kept at.
+        held: bytes of a message that is not complete yet.
+        refused: why the message that is coming is refused; None if it is not.
     """
 
     connection: Connection
     link: transport.Link
     joined: Publishing
     window: int
+    held: int = 0
+    refused: NodeError | None = None
 
     def steal(self) -> None:
         """Detach it, as the peer attached it again elsewhere."""
@@ -267,8 +281,29 @@ class Incoming:
             self.link.grant(missing)
             self.connection.touch()
 
+    def on_part(self, size: int) -> None:
+        """Count a part of a message; where there is no room for it, drop the message."""
+        if self.refused is not None:
+            return
+        memory = self.connection.broker.memory
+        excess = memory.excess(size)
+        if excess:
+            self.let_go()
+            self.refused = NodeError(f"there is no room: {excess}", RESOURCE_LIMIT_EXCEEDED)
+            self.link.divert(Nowhere())
+            return
+        self.held += size
+        memory.held += size
+
+    def let_go(self) -> None:
+        """Count the parts no more."""
+        self.connection.broker.memory.held -= self.held
+        self.held = 0
+
     def on_transfer(self, theirs: transport.Delivery) -> None:
         """Receive a message, or learn that it was aborted."""
+        self.let_go()
+        refused, self.refused = self.refused, None
         octets = theirs.payload
         if theirs.resumed:
             # This end keeps no deliveries of a link that is lost, so it knows none of them: what it
@@ -279,7 +314,7 @@ class Incoming:
         if octets is None:
             self.grant()
             return
-        state, error = self._publish(octets, theirs)
+        state, error = self._publish(octets, theirs, refused)
         if error is not None:
             self.connection.log(
                 "refused", link=self.link.name, condition=error.condition, why=error.description
@@ -298,7 +333,7 @@ class Incoming:
         self.grant()
 
     def _publish(
-        self, octets: bytes, theirs: transport.Delivery
+        self, octets: bytes, theirs: transport.Delivery, refused: NodeError | None
     ) -> tuple[DeliveryState, Error | None]:
         """Publish a message, or keep it for its transaction.
 
@@ -309,6 +344,8 @@ class Incoming:
         publish = self.joined.publish
         state = theirs.state
         try:
+            if refused is not None:
+                raise refused
             if publish is None:
                 txn_id = transactions.control(octets, self.link)
                 if txn_id is not None:
@@ -316,7 +353,7 @@ class Incoming:
             elif isinstance(state, TransactionalState):
                 transaction = transactions.get(state.txn_id)
                 Message.decode(octets, limits=self.connection.broker.limits)
-                transaction.add(partial(publish, octets, theirs.message_format))
+                transaction.add(partial(publish, octets, theirs.message_format), len(octets))
                 return TransactionalState(state.txn_id, Accepted()), None
             else:
                 publish(octets, theirs.message_format)
@@ -343,7 +380,7 @@ class Connection(Socket, transport.Handler):
         self.broker = broker
         self.waiting: set[Outgoing] = set()
         self.user: str | None = None
-        self.transactions = Transactions(broker.limits)
+        self.transactions = Transactions(broker.limits, broker.memory)
         self.engine = transport.Connection(
             self,
             transport.Open(
@@ -612,6 +649,12 @@ class Connection(Socket, transport.Handler):
         if isinstance(end, Incoming):
             end.on_transfer(delivery)
 
+    def on_part(self, link: transport.Link, size: int) -> None:
+        """Count a part of a message."""
+        end = self._links.get(link)
+        if isinstance(end, Incoming):
+            end.on_part(size)
+
     def on_disposition(self, delivery: transport.Delivery) -> None:
         """Apply an outcome; what a sender settles was answered before."""
         end = self._links.get(delivery.link)
@@ -666,6 +709,7 @@ class Connection(Socket, transport.Handler):
             del self.broker.links[self._identity(link)]
         try:
             if isinstance(end, Incoming):
+                end.let_go()
                 self.transactions.end_of(link)
                 if end.joined.target is not None:
                     end.joined.target.detach()

@@ -231,7 +231,7 @@ class Nodes:
     def _publish_dead_letter(self, letter: DeadLetter) -> None:
         if self._dead_letter is not None:
             node = self.make(self._dead_letter)
-            node.publish(letter.octets, message_format=letter.message_format)
+            node.publish(letter.octets, message_format=letter.message_format, always=True)
 
 
 class UnroutableError(NodeError):

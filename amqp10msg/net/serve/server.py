@@ -24,6 +24,7 @@ from amqp10msg.delivery import DistributionNode, Error
 from amqp10msg.delivery.node import (
     Capacity,
     Counts,
+    Memory,
     Quarantined,
 )
 from amqp10msg.message import Message
@@ -134,6 +135,9 @@ class Server:
         dead_letter: the address of the node for rejected and expired messages.
         priorities: the number of priorities that the nodes distinguish.
         capacity: of every node.
+        memory: bytes that all messages may take up together, each counted with 400 bytes more, and
+            once more while a delivery is unsettled; beyond, messages are rejected with
+            ``amqp:resource-limit-exceeded``. 0 for no bound.
         max_message_size: in bytes; longer ones end their link with
             ``amqp:link:message-size-exceeded``. 0 for no bound.
         credit: the number of messages that a sender may send ahead.
@@ -166,6 +170,7 @@ class Server:
         dead_letter: str | None = None,
         priorities: int = 10,
         capacity: Capacity | None = None,
+        memory: int = 512 * 1024 * 1024,
         max_message_size: int = 16 * 1024 * 1024,
         credit: int = 200,
         limits: Limits | None = None,
@@ -186,6 +191,7 @@ class Server:
             users=names,
             anonymous=not names if anonymous is None else anonymous,
             max_message_size=max_message_size,
+            memory=Memory(memory or None),
             credit=credit,
             limits=most,
             receiver_settles_second=receiver_settles_second,
@@ -213,6 +219,7 @@ class Server:
             "clock": clock,
             "priorities": priorities,
             "capacity": capacity,
+            "memory": self.broker.memory,
             "accept_durable": accept_durable,
             "limits": most,
         }

@@ -14,7 +14,7 @@ import attrs
 
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import Declare, Discharge, DistributionNode, Modified, TransactionError
-from amqp10msg.delivery.node import Delivery, NodeError, Outcome
+from amqp10msg.delivery.node import Delivery, Memory, NodeError, Outcome
 from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Published
 from amqp10msg.sections import AmqpValue
@@ -56,18 +56,29 @@ class Transaction:
         owner: the link to the coordinator that declared it.
         posted: calls that publish its messages (Part 4, 4.4.2).
         retired: its outcomes.
+        memory: where its messages are counted.
+        held: bytes of them.
     """
 
     owner: Any
+    memory: Memory
     posted: list[Callable[[], Published]] = attrs.field(factory=list)
     retired: list[Retired] = attrs.field(factory=list)
+    held: int = 0
 
-    def add(self, work: Callable[[], Published] | Retired) -> None:
+    def add(self, work: Callable[[], Published] | Retired, size: int = 0) -> None:
         """Keep what is to be done when the transaction is discharged.
+
+        Args:
+            work: what is to be done.
+            size: of the message, where it publishes one, in bytes.
 
         Raises:
             NodeError: there is too much of it.
         """
+        excess = self.memory.excess(size)
+        if excess:
+            raise NodeError(f"the transaction has no room: {excess}", RESOURCE_LIMIT_EXCEEDED)
         if len(self.posted) + len(self.retired) >= _MAX_WORK:
             raise NodeError(
                 f"a transaction has at most {_MAX_WORK} messages and outcomes",
@@ -77,6 +88,13 @@ class Transaction:
             self.retired.append(work)
         else:
             self.posted.append(work)
+            self.held += size + Memory.PER_MESSAGE
+            self.memory.held += size + Memory.PER_MESSAGE
+
+    def _let_go(self) -> None:
+        """Count its messages no more: the nodes do, or they are gone."""
+        self.memory.held -= self.held
+        self.held = 0
 
     def commit(self) -> None:
         """Publish and settle.
@@ -84,6 +102,7 @@ class Transaction:
         Raises:
             NodeError: a message is refused, or a delivery was settled meanwhile; nothing was done.
         """
+        self._let_go()
         published: list[tuple[DistributionNode, int]] = []
         try:
             for one in self.retired:
@@ -103,6 +122,7 @@ class Transaction:
 
     def rollback(self) -> None:
         """Undo the outcomes: a settled delivery failed, and another one is as it was before."""
+        self._let_go()
         for one in self.retired:
             if one.settled:
                 one.end(Modified(delivery_failed=True))
@@ -113,8 +133,9 @@ class Transaction:
 class Transactions:
     """The transactions of a connection, by transaction-id."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, memory: Memory) -> None:
         self._limits = limits
+        self._memory = memory
         self._open: dict[bytes, Transaction] = {}
         self._numbers = 0
 
@@ -152,7 +173,7 @@ class Transactions:
                     )
                 self._numbers += 1
                 txn_id = self._numbers.to_bytes(8, "big")
-                self._open[txn_id] = Transaction(owner)
+                self._open[txn_id] = Transaction(owner, self._memory)
                 return txn_id
             case Discharge():
                 transaction = self.get(asked.txn_id)

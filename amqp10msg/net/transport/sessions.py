@@ -114,6 +114,9 @@ class Handler:
     def on_transfer(self, delivery: Delivery) -> None:
         """Called with a delivery that is complete, or was aborted."""
 
+    def on_part(self, link: Link, size: int) -> None:
+        """Learn that so many bytes of a message came, and that more follow."""
+
     def on_disposition(self, delivery: Delivery) -> None:
         """Called when the peer told the state of a delivery, or settled it."""
 
@@ -265,6 +268,14 @@ class Link:
         return self._partial is not None
 
     # What this end does.
+
+    def divert(self, sink: Sink) -> None:
+        """Have a sink take the bytes of the delivery that is coming, from now on.
+
+        Those that came are dropped, and its payload is empty.
+        """
+        if self._partial is not None:
+            self._partial.large = self._partial._parts = sink
 
     def attach(self, *, source: Any, target: Any, **fields: Any) -> None:
         """Attach this end.
@@ -748,6 +759,8 @@ class Session:
             return
         if delivery is not None:
             self.handler.on_transfer(delivery)
+        else:
+            self.handler.on_part(link, len(payload))
 
     def _on_disposition(self, disposition: Disposition) -> None:
         held = self.outgoing if disposition.role else self.incoming
