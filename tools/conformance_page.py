@@ -30,17 +30,19 @@ HEAD = """\
 own, and wrote this page. A blank cell was not asked: the implementation has no public function for
 it. [Test an implementation with the corpus](../how-to/conformance.md) says what the columns mean;
 *typed* and *identical* are not required. Codecs are asked about outcomes and termini as the
-described lists that they are, and need not refuse what only a declaration forbids. *Live* are
-brokers, through which the messages among the cases went; of a broker, a *crash* is a session or
-connection that it ended with an internal error or without any, while its other connections went on.
+described lists that they are, and need not refuse what only a declaration forbids. A *note* is
+no fault: no clause forbids what was found, and a case that has nothing else counts as passed.
+*Live* are brokers, through which the messages among the cases went; of a broker, a *crash* is a
+session or connection that it ended with an internal error or without any, while its other
+connections went on.
 
 These are facts about the versions named, as far as the drivers in
 `amqp10msg/interop/corpus/drivers` reach, not a judgement of whole products: peers may never send
 many of these bytes, and what an application sees depends on more than a codec. A finding that is
 wrong is a fault of the driver or of the corpus, so please report it.
 
-Of many cases of one clause the smallest is shown, with its bytes; one cause may stand in several
-rows.
+The clause of a fault is the one that is broken, wherever it was seen; that of a crash, a hang or a
+note is the one that the case is about. Of many cases the smallest is shown, with its bytes.
 
 """
 

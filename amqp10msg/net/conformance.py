@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Self
 import attrs
 
 from amqp10msg.interop.conformance import PeerError, PeerResults, Result
-from amqp10msg.interop.conformance.judging import apart, meaning
+from amqp10msg.interop.conformance.judging import apart, differences, is_open, meaning
 from amqp10msg.interop.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target, open_source, open_target
@@ -47,6 +47,7 @@ VERDICTS = {
 }
 # What an intermediary may change.
 _TRANSPORT = frozenset(("header", "delivery-annotations", "message-annotations", "footer"))
+_PART_3 = "Part 3, 3.2"
 _FAULT = "the peer broke a rule"
 # What a broker forbids its user, whatever the message may be.
 _POLICY = re.compile(r"amqp:unauthorized-access|user_id property set to .* but authenticated")
@@ -405,30 +406,44 @@ def _result(case: Case, passage: _Passage) -> Result:
     verdict = passage.verdict
     arrived = verdict in {"identical", "bare", "re-encoded", "changed"}
     unchanged = verdict in {"identical", "bare"}
+    # What breaks a clause may be refused, or passed on as something else.
+    is_free = case.error is not None or is_open(case)
     facets: dict[str, bool] = {}
     outcome = "pass"
-    if arrived:
+    if arrived and (unchanged or not is_free):
         facets["unchanged"] = unchanged
     if case.error is not None:  # nobody has to refuse what it passes on
         if verdict == "refused" or (verdict == "died" and passage.said):
             facets["refused"] = True
     elif verdict != "expired":
-        facets["read"] = arrived
-        if arrived:
+        if arrived or not is_free:
+            facets["read"] = arrived
+        if arrived and (verdict != "changed" or not is_free):
             facets["kept"] = verdict != "changed"
     if _POLICY.search(passage.reason):  # whoever may send as whom is not the corpus's business
         facets, outcome = {}, "skip"
     elif verdict == "died" and not facets.get("refused"):
         outcome = "crash"
-    elif verdict == "lost" or not all(facets.values()):
+    elif not all(facets.values()):
         outcome = "fail"
+    elif verdict in ("changed", "lost") or (verdict in ("refused", "re-encoded") and not facets):
+        outcome = "note"
     received = passage.received
     said = " ".join(passage.reason.split())[:_SAID]
     reason = f"{verdict}: {said}" if said else VERDICTS[verdict]
+    faults: list[tuple[str, str, str]] = []
+    for facet in [name for name, holds in facets.items() if not holds]:
+        if facet == "kept":
+            faults += [(facet, clause, text) for clause, text in _changes(case.data, received)]
+        else:
+            faults.append((facet, _PART_3 if facet == "unchanged" else case.clause, reason))
+    notes = [("unchanged", _PART_3, reason)] if outcome == "note" else []
     return Result.of(
         case,
         outcome,
         facets=facets,
+        faults=tuple(faults),
+        notes=tuple(notes),
         reason="" if verdict == "identical" else reason,
         said=_typed(received) if verdict in {"changed", "re-encoded"} and received else None,
         wrote=received.hex() if received is not None and received != case.data else None,
@@ -458,6 +473,14 @@ def _difference(sent: Any, found: Any) -> str:
     if sent is None or found is None:
         return "" if sent is None else "what comes back cannot be read"
     return apart("message", _kept(sent), _kept(found))
+
+
+def _changes(sent: bytes, received: bytes | None) -> list[tuple[str, str]]:
+    """Return the clauses that a changed bare message breaks, and how."""
+    before, after = _typed(sent), _typed(received or b"")
+    if before is None or after is None:
+        return [(_PART_3, "what comes back cannot be read")]
+    return differences(_kept(before), _kept(after))
 
 
 def _bare(octets: bytes) -> bytes | None:

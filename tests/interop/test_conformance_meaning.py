@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from amqp10msg import DecodeError, decode_value
 from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite
 from amqp10msg.interop import conformance, corpus
+from amqp10msg.interop.conformance import PeerResults
 from amqp10msg.interop.conformance.judging import apart, meaning
 from amqp10msg.interop.corpus import Case, agreement
 from amqp10msg.notation import to_typed
@@ -187,7 +188,21 @@ def test_sections_without_a_field_say_nothing() -> None:
 @pytest.mark.parametrize(
     "before, after, said",
     [
-        ([], [["header", [["boolean", True]]]], 'header is inserted: [["boolean", true]]'),
+        (
+            [],
+            [["header", [["boolean", True]]]],
+            'header.durable is ["boolean", true], where it is absent',
+        ),
+        (
+            [["header", [["null"], ["null"], ["uint", 0]]]],
+            [],
+            "header.ttl is left out",
+        ),
+        (
+            [["header", [["null"], ["null"], ["uint", 0]]]],
+            [["header", [["null"], ["null"], ["uint", 1]]]],
+            'header.ttl is ["uint", 1], not ["uint", 0]',
+        ),
         ([["footer", []]], [], "footer is left out"),
         ([["data", "61"]], [["data", "62"]], 'data is "62", not "61"'),
         ([["data", "61"], ["data", ""]], [["data", ""]], 'data is [""], not ["61", ""]'),
@@ -216,7 +231,7 @@ def test_an_answer_that_is_no_typed_json_is_a_finding(kind: str, answer: Any) ->
     one = Case(
         id="odd",
         kind=kind,
-        data=b"",
+        data=b"\x00\x53\x75\xa0\x01x" if kind == "message" else b"",
         typed=[["data", "78"]] if kind == "message" else typed,
         clause="Part 1, 1.4",
         origin="this test",
@@ -225,7 +240,7 @@ def test_an_answer_that_is_no_typed_json_is_a_finding(kind: str, answer: Any) ->
     found = conformance.judge(one, Answering(answer))
 
     assert ("fail", False) == (found.outcome, found.facets["kept"])
-    assert found.reason.startswith("read ")
+    assert found.reason.startswith("read")
 
 
 class Answering(corpus.Program):
@@ -252,3 +267,91 @@ def test_cases_of_composites_say_what_their_bytes_say() -> None:
             with pytest.raises(DecodeError):
                 decode_composite(case.data)
         assert meaning("composite", case.typed) == meaning("composite", value), case.id
+
+
+class Rewriting(Answering):
+    """A program that reads messages without showing them, and writes the same of each."""
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if request["do"] == "decode":
+            return {"typed": None}
+        if request["do"] == "again":
+            return {"data": self.octets.hex()}
+        raise corpus.UnsupportedError(request["do"])
+
+
+def shipped_case(name: str) -> Case:
+    return next(case for case in corpus_cases() if case.id == name)
+
+
+@pytest.mark.parametrize(
+    "name, answer",
+    [
+        # 0-9-1, 4.2.5.5: a table that names a field twice is illegal, and undefined.
+        ("basic-table-same-name-twice", ["F", [["k", ["t", False]]]]),
+        ("basic-table-name-255-7878", ["F", [["x" * 128, ["V"]]]]),
+        # The grammar of 0-9-1 has an unsigned number for l.
+        ("basic-table-l-0", ["F", [["k", ["l", 2**63]]]]),
+        ("basic-table-upper-d-2", ["F", [["k", ["D", [2, 2**32 - 150]]]]]),
+        # Part 1, 1.5: the descriptor is reserved.
+        ("described-null-descriptor", ["boolean", True]),
+        # Whatever is read of bytes that break a clause.
+        ("header-value-type", [["data", "78"]]),
+    ],
+)
+def test_what_no_clause_says_is_a_note(name: str, answer: Any) -> None:
+    found = conformance.judge(shipped_case(name), Answering(answer))
+
+    assert ("note", ()) == (found.outcome, found.faults)
+    assert "kept" not in found.facets
+    assert [("kept", found.clause)] == [tuple(note[:2]) for note in found.notes][:1]
+    assert PeerResults("odd", "odd", [found]).ok
+
+
+@pytest.mark.parametrize(
+    "section",
+    ["005371c10100", "005372c10100", "005374c10100"],  # the maps before the body
+)
+def test_an_empty_map_says_what_an_absent_one_says(section: str) -> None:
+    with_it, without = bytes.fromhex(section + "005375a00178"), bytes.fromhex("005375a00178")
+
+    for sent, written in ((with_it, without), (without, with_it)):
+        typed = corpus.Amqp10msg().decode("message", sent)
+        one = message_case("a", sent, typed)
+        found = conformance.judge(one, Rewriting(written))
+        assert ("pass", True) == (found.outcome, found.facets["written"])
+
+
+def message_case(name: str, data: bytes, typed: Any, clause: str = "Part 3, 3.2.2") -> Case:
+    return Case(id=name, kind="message", data=data, typed=typed, clause=clause, origin="this test")
+
+
+def test_a_field_is_named_and_not_its_section() -> None:
+    found = conformance.judge(
+        shipped_case("header-ttl-0"), Rewriting(bytes.fromhex("005375a00178"))
+    )
+
+    assert [("written", "Part 3, 3.2.1", "wrote: header.ttl is left out")] == list(found.faults)
+
+
+BODY = bytes.fromhex("005375a00178")
+
+
+def test_one_fault_is_told_once_for_the_clause_that_it_breaks() -> None:
+    """A client that makes every message durable breaks 3.2.1, whatever the message has besides."""
+    durable = bytes.fromhex("005370c0020141")
+    sections = {"3.2.4": "005373c00401a10161", "3.2.5": "005374c10502a1016b41", "3.2.6": ""}
+    cases, results = [], []
+    for number, section in sections.items():
+        octets = bytes.fromhex(section) + BODY
+        typed = corpus.Amqp10msg().decode("message", octets)
+        one = message_case(f"m-{number}", octets, typed, f"Part 3, {number}")
+        cases.append(one)
+        results.append(conformance.judge(one, Rewriting(durable + octets)))
+
+    (finding,) = conformance.findings(PeerResults("odd", "odd", results), cases)
+
+    assert ("written", "Part 3, 3.2.1", 3) == (finding.what, finding.clause, finding.count)

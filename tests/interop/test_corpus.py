@@ -62,11 +62,11 @@ def test_ids_and_octets_are_unique() -> None:
 
 # The clauses that there are: what has no subsections, or has a text of its own.
 CLAUSES = {
-    *(f"Part 1, {clause}" for clause in ("1.2", "1.2.1", "1.2.2", "1.2.3", "1.2.4", "1.4")),
+    *(f"Part 1, {clause}" for clause in ("1.2", "1.2.1", "1.2.2", "1.2.3", "1.2.4", "1.4", "1.5")),
     *(f"Part 1, 1.6.{number}" for number in range(1, 25)),
     *("Part 2, 2.8.14", "Part 2, 2.8.15"),
     *("Part 2, 2.6.13", "Part 3, 3.4.6", "Part 3, 3.5.8"),
-    *("0-9-1, 4.2.5.5", "0-9-1, 4.2.6.1"),
+    *(f"0-9-1, 4.2.{clause}" for clause in ("5.1", "5.3", "5.4", "5.5", "6.1")),
     *(f"Translation, {profile}" for profile in TRANSLATIONS),
     *(f"Part 3, 3.{clause}" for clause in ("2", "4.1", "4.2", "4.3", "4.4", "4.5")),
     *(f"Part 3, 3.2.{number}" for number in range(1, 16)),

@@ -8,6 +8,8 @@ from typing import Any
 from amqp10msg.interop.corpus import Case, Fault
 
 ORIGIN = "written by hand from the specification"
+#: Why no clause requires that a described value of such a descriptor is read.
+RESERVED = "a descriptor that is neither a symbol nor a ulong is valid, but reserved (Part 1, 1.5)"
 _TOKEN = re.compile(r"\s*(?:'([^']*)'|((?:[0-9a-f]{2})+))(?=\s|$)")
 
 
@@ -117,10 +119,12 @@ class Chapter:
         breaks: str = "",
         profile: str = "oasis",
         limits: dict[str, int] | None = None,
+        preference: str = "",
     ) -> None:
         """Add octets that must be read. They are the smallest encoding unless `compact` is given.
 
         `breaks` lists the rules that a message breaks, and where: ``"rule@6, rule@12 (warning)"``.
+        `preference` says why no clause requires that they are read so.
         """
         self._add(
             name,
@@ -131,6 +135,7 @@ class Chapter:
             violations=_violations(breaks) if self.kind == "message" else None,
             profile=profile,
             limits=limits,
+            preference=preference,
         )
 
     def irregular(

@@ -146,11 +146,13 @@ says(
     ["array", "52", [["uint", 1], ["uint", 2]], [["ulong", 0x25]]],
     "one descriptor for all elements",
 )
+at("Part 1, 1.2")
 says(
     "array-of-described-twice",
     "e0 08 01 00 53 01 00 53 02 40",
     ["array", "40", [["null"]], [["ulong", 1], ["ulong", 2]]],
 )
+at("Part 1, 1.6.24")
 says(
     "array-of-described-symbol",
     "e0 0a 01 00 a3 03 'url' a1 01 'x'",

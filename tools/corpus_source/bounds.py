@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from corpus_source._forms import FIXED, INTEGERS, SIGNED, VARIABLE, encodings, forms, smallest
-from corpus_source._write import Chapter
+from corpus_source._write import RESERVED, Chapter
 
 chapter = Chapter("value", "generated from the tables of Part 1, 1.6")
 at, says, refused = chapter.at, chapter.says, chapter.refused
@@ -120,7 +120,13 @@ for kind, samples in SAMPLES.items():
         )
         if kind != "null":
             described = ["described", samples[0], ["uint", 0]]
-            says(f"descriptor-{name}", f"00{octets}43", described, compact=smallest(described))
+            says(
+                f"descriptor-{name}",
+                f"00{octets}43",
+                described,
+                compact=smallest(described),
+                preference="" if kind in ("ulong", "symbol") else RESERVED,
+            )
     for name, code, octets in forms(samples[0]):
         at("Part 1, 1.6.24")
         for count in (0, 1, 3):

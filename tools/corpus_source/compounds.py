@@ -1,6 +1,6 @@
 """Described values, lists and maps: Part 1, 1.1.2, 1.6.22 and 1.6.23."""
 
-from corpus_source._write import Chapter, list8, list32, map8, map32, nested
+from corpus_source._write import RESERVED, Chapter, list8, list32, map8, map32, nested
 
 chapter = Chapter("value")
 at, says, refused = chapter.at, chapter.says, chapter.refused
@@ -31,18 +31,30 @@ says(
     ["described", ["string", "URL"], ["string", "http://example.org/"]],
     "the example of Part 1; a descriptor may be any value",
 )
-says("described-null-descriptor", "00 40 41", ["described", ["null"], ["boolean", True]])
-says("described-uint-descriptor", "00 52 75 40", ["described", ["uint", 0x75], ["null"]])
+says(
+    "described-null-descriptor",
+    "00 40 41",
+    ["described", ["null"], ["boolean", True]],
+    preference=RESERVED,
+)
+says(
+    "described-uint-descriptor",
+    "00 52 75 40",
+    ["described", ["uint", 0x75], ["null"]],
+    preference=RESERVED,
+)
 says(
     "described-list-descriptor",
     "00 c0 02 01 41 42",
     ["described", ["list", [["boolean", True]]], ["boolean", False]],
+    preference=RESERVED,
 )
 says(
     "described-descriptor",
     "00 00 53 01 53 02 53 03",
     ["described", ["described", ["ulong", 1], ["ulong", 2]], ["ulong", 3]],
     "the descriptor itself is described",
+    preference=RESERVED,
 )
 says(
     "described-twice",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from corpus_source._write import Chapter
@@ -10,6 +11,7 @@ _ORIGIN = "generated from the grammar of AMQP 0-9-1, 4.2, with the letters as Ra
 properties = Chapter("basic-properties", _ORIGIN)
 tables = Chapter("field-table", _ORIGIN)
 
+_TABLE = "0-9-1, 4.2.5.5"
 #: Letter, width in bytes, whether it is signed.
 INTEGERS = (
     ("b", 1, True),
@@ -20,6 +22,9 @@ INTEGERS = (
     ("i", 4, False),
     ("l", 8, True),
 )
+# The clauses of native types, by the letter; of the other letters there is that of tables.
+_OF_LETTERS = {letter: "0-9-1, 4.2.5.1" for letter, _, _ in INTEGERS}
+_OF_LETTERS |= {"S": "0-9-1, 4.2.5.3", "T": "0-9-1, 4.2.5.4"}
 #: Name, bit, and the form of its value.
 PROPERTIES = (
     ("content-type", "text"),
@@ -37,6 +42,40 @@ PROPERTIES = (
     ("app-id", "text"),
     ("cluster-id", "text"),
 )
+
+
+# Why no clause requires what RabbitMQ and its clients agree on, by the letter.
+_LETTERS = {
+    "s": "RabbitMQ's letter; the grammar of 4.2.1 has a short string here",
+    "x": "RabbitMQ's letter; the grammar of 4.2.1 has none such",
+}
+_SIGNED = "the grammar of 4.2.1 has an unsigned number here, RabbitMQ a signed one"
+_DECIMAL = "unsigned by the grammar of 4.2.1, signed by the words of 4.2.5.5"
+_MOMENT = "not a time_t (4.2.5.4), which is signed"
+_NAME = "4.2.5.5 allows letters, digits, $, # and _ in a name, not a digit first, and 128 octets"
+_TWICE = "4.2.5.5: a name is not repeated, and what becomes of a table that does so is undefined"
+_RESERVED = "the field is reserved, and must be empty"
+_EMPTY = "no clause gives an empty property another meaning than an absent one"
+
+
+def preference(letter: str, value: Any) -> str:
+    """Say why no clause requires that a field is read as `value`; empty where one does."""
+    if letter in _LETTERS:
+        return _LETTERS[letter]
+    if letter == "l" and value < 0:
+        return _SIGNED
+    if letter == "D" and value[1] < 0:
+        return _DECIMAL
+    if letter == "T" and value >= 2**63:
+        return _MOMENT
+    if letter == "A" and any(preference(*item) for item in value if len(item) == 2):
+        return next(preference(*item) for item in value if len(item) == 2)
+    return ""
+
+
+def is_name(text: str) -> bool:
+    """Whether 4.2.5.5 allows a name of a field."""
+    return re.fullmatch(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}", text) is not None
 
 
 def short(text: str) -> str:
@@ -100,24 +139,33 @@ def _samples() -> dict[str, list[tuple[Any, str]]]:
 
 SAMPLES = _samples()
 
-tables.at("0-9-1, 4.2.5.5")
+tables.at(_TABLE)
 tables.says("table-empty", "00000000", ["F", []])
 for letter, samples in SAMPLES.items():
+    tables.at(_OF_LETTERS.get(letter, _TABLE))
     code = f"{ord(letter):02x}"
     case = letter if letter.islower() else f"upper-{letter.lower()}"
     for number, (typed, octets) in enumerate(samples):
-        tables.says(f"table-{case}-{number}", table(("k", code + octets)), ["F", [["k", typed]]])
+        open_to = preference(letter, typed[1]) if len(typed) == 2 else ""
+        tables.says(
+            f"table-{case}-{number}",
+            table(("k", code + octets)),
+            ["F", [["k", typed]]],
+            preference=open_to,
+        )
         inner = f"{len(octets) // 2 + 1:08x}{code}{octets}"
         tables.says(
             f"table-array-of-{case}-{number}",
             table(("k", "41" + inner)),
             ["F", [["k", ["A", [typed]]]]],
+            preference=open_to,
         )
     typed, octets = samples[0] if samples[0][1] else samples[-1]
     whole = table(("k", code + octets))
     for size in range(4, len(whole) // 2):
         tables.refused(f"table-{case}-cut-{size}", whole[: 2 * size], "truncated", 0)
     tables.refused(f"table-{case}-more", whole + "00", "trailing", len(whole) // 2)
+tables.at(_TABLE)
 for count in (2, 10, 100):
     many = [(f"k{number}", "49" + f"{number:08x}") for number in range(count)]
     tables.says(
@@ -129,16 +177,25 @@ tables.says(
     "table-same-name-twice",
     table(("k", "7401"), ("k", "7400")),
     ["F", [["k", ["t", True]], ["k", ["t", False]]]],
-    "the grammar allows it",
+    preference=_TWICE,
 )
 for text in ("", "é", "x" * 127, "x" * 128, "x" * 255, "$", "#a", "a b"):
     tables.says(
         f"table-name-{len(text.encode())}-{text.encode()[:2].hex() or 'none'}",
         table((text, "56")),
         ["F", [[text, ["V"]]]],
+        preference="" if is_name(text) else _NAME,
     )
 
-properties.at("0-9-1, 4.2.6.1")
+_LIST = "0-9-1, 4.2.6.1"
+#: The clause that says how long a value is, by its form.
+_FORMS = {
+    "text": "0-9-1, 4.2.5.3",
+    "time": "0-9-1, 4.2.5.4",
+    "byte": "0-9-1, 4.2.5.1",
+    "table": _TABLE,
+}
+properties.at(_LIST)
 properties.says("properties-none", "0000", ["properties", []])
 _TEXTS = ("", "a", "text/plain", "é", "x" * 127, "x" * 255)
 _EVERY: list[tuple[str, Any, str]] = []
@@ -159,20 +216,35 @@ for place, (name, form) in enumerate(PROPERTIES):
             for typed, octets in samples[:1]
         ]
     for number, (value, octets) in enumerate(values):
+        if name == "cluster-id":
+            open_to = _RESERVED
+        elif form == "time":
+            open_to = preference("T", value)
+        elif form == "table":
+            open_to = "".join(preference(*field) for _, field in value if len(field) == 2)
+        else:
+            open_to = "" if value != "" else _EMPTY
+        properties.at(_LIST if form in ("text", "byte") else _FORMS[form])
         properties.says(
-            f"properties-{name}-{number}", flags + octets, ["properties", [[name, value]]]
+            f"properties-{name}-{number}",
+            flags + octets,
+            ["properties", [[name, value]]],
+            preference=open_to,
         )
     _EVERY.append((name, values[1][0], values[1][1]))
     if form != "text" or values[1][1]:
         octets = values[1][1]
         for size in range(min(len(octets) // 2, 5)):
+            properties.at(_FORMS[form])
             properties.refused(
                 f"properties-{name}-cut-{size}", flags + octets[: 2 * size], "truncated", 2
             )
+        properties.at(_LIST)
 properties.says(
     "properties-all",
     "fffc" + "".join(octets for _, _, octets in _EVERY),
     ["properties", [[name, value] for name, value, _ in _EVERY]],
+    preference=_RESERVED,
 )
 for left, (name, _, _) in enumerate(_EVERY):
     rest = [one for place, one in enumerate(_EVERY) if place != left]
@@ -181,4 +253,5 @@ for left, (name, _, _) in enumerate(_EVERY):
         f"properties-all-but-{name}",
         f"{present:04x}" + "".join(octets for _, _, octets in rest),
         ["properties", [[one, value] for one, value, _ in rest]],
+        preference="" if name == "cluster-id" else _RESERVED,
     )

@@ -51,7 +51,7 @@ CHOSEN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "10-10": {
         "B-header-all": ("3.2.1", "every field of the header"),
-        "B-header-symdesc": ("3.2.1", "a header with a symbolic descriptor"),
+        "B-header-symdesc": ("1.5", "a header with a symbolic descriptor"),
         "B-props-all": ("3.2.4", "every field of the properties"),
         "B-props-allnull": ("3.2.4", "properties of thirteen nulls"),
         "B-correlation-id-ulongmax": ("3.2.11", "the largest ulong as correlation-id"),
@@ -67,7 +67,7 @@ CHOSEN: dict[str, dict[str, tuple[str, str]]] = {
         "B-ap-val-dec128": ("3.2.5", "a decimal128"),
         "B-ap-map32": ("3.2.5", "application properties in a map32"),
         "B-data-2": ("3.2.6", "two data sections"),
-        "B-data-symdesc": ("3.2.6", "a data section with a symbolic descriptor"),
+        "B-data-symdesc": ("1.5", "a data section with a symbolic descriptor"),
         "B-seq-2": ("3.2.7", "two sequences"),
         "B-value-null": ("3.2.8", "a null body"),
         "B-value-mapintkeys": ("3.2.8", "a map with integer keys"),
@@ -189,7 +189,7 @@ def case_of(
         typed=entry["sections"],
         compact=None if fault else _smallest(entry["sections"]),
         error=fault,
-        clause=f"Part 3, {clause}",
+        clause=f"Part {clause[0]}, {clause}",
         origin=f"recorded from {sender}{kind}: {HOW[direction]}",
         note=note,
     )

@@ -279,7 +279,7 @@ def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result
 
 
 def _show(found: list[PeerResults], colored: bool) -> None:
-    from amqp10msg.interop.conformance import DEATHS, facets_of, percent
+    from amqp10msg.interop.conformance import DEATHS, SOUND, facets_of, percent
 
     counted = [peer.facets(facets_of(found)) for peer in found]
     asked_for = [name for name in counted[0] if any(facets[name][1] for facets in counted)]
@@ -296,7 +296,7 @@ def _show(found: list[PeerResults], colored: bool) -> None:
     screen.print(shown)
     click.echo("Percent of the cases in which each was asked for.")
     for peer in found:
-        wrong = [one for one in peer.results if one.outcome not in ("pass", "skip")]
+        wrong = [one for one in peer.results if one.outcome not in SOUND]
         wrong.sort(key=lambda one: one.outcome not in DEATHS)
         for one in wrong[:_MAX_FAULTS]:
             text = safe(f"{peer.peer}: {one.outcome}: {one.case} ({one.clause}): {one.reason}")

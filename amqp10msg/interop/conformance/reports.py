@@ -17,6 +17,7 @@ from xml.etree import ElementTree as ET
 import attrs
 
 from amqp10msg.app import pages
+from amqp10msg.interop.conformance.judging import TYPE_CLAUSES
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
     DEATHS,
@@ -33,7 +34,9 @@ from amqp10msg.interop.corpus import BASIC_KINDS, Case
 from amqp10msg.interop.corpus.runner import table_lines
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
+from amqp10msg.wire.primitives import FORMAT_CODES
 
+_NOTE = "note"
 # What no XML can hold.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -69,9 +72,11 @@ def junit(peers: Iterable[PeerResults]) -> str:
         for result in peer.results:
             where = f"{peer.peer}.{chapter_of(result.clause)}"
             case = ET.SubElement(suite, "testcase", classname=where, name=result.case)
-            kind = {"pass": None, "skip": "skipped", "fail": "failure"}.get(result.outcome, "error")
+            kind = {"pass": None, "note": None, "skip": "skipped", "fail": "failure"}.get(
+                result.outcome, "error"
+            )
             if kind is not None:
-                reason = _writable(f"{result.clause}: {result.reason}")
+                reason = _writable(f"{result.clause}: {_told(result)}")
                 ET.SubElement(case, kind, type=result.outcome, message=reason)
     ET.indent(root)
     text = ET.tostring(root, "unicode")
@@ -111,9 +116,10 @@ class Change:
 
 
 def _rank(outcome: str) -> int:
-    # A skipped case is no worse than one that passed: nothing was asked. Which bound is met first,
-    # of time or of memory, is the machine's doing.
-    return max(0, OUTCOMES.index("hang" if outcome == "memory" else outcome) - 1)
+    # A case that was skipped or has a note is no worse than one that passed. Which bound is met
+    # first, of time or of memory, is the machine's doing.
+    last = OUTCOMES.index("note")
+    return max(0, OUTCOMES.index("hang" if outcome == "memory" else outcome) - last)
 
 
 def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> list[Change]:
@@ -150,9 +156,9 @@ class Finding:
     """What an implementation does not do, with the smallest case that shows it.
 
     Attributes:
-        what: the outcome, such as ``crash``, or the facet that does not hold.
-        clause: that the cases are about.
-        count: of how many cases this is found.
+        what: the outcome, such as ``crash``, or the facet that does not hold; of notes ``note``.
+        clause: that is broken; of a death or a note the one that the cases are about.
+        count: in how many cases this is found.
         case: the smallest of them.
         reason: what is wrong in that one.
     """
@@ -165,30 +171,106 @@ class Finding:
 
 
 def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
-    """Return the findings about an implementation by clause; deaths of its process come first.
+    """Return the findings about an implementation by the clauses that it breaks, notes last.
+
+    Deaths of its process come first. What several cases show of one clause is one finding. A case
+    that is refused for the reason for which a value in it is refused alone counts for the clause of
+    that value's type.
 
     Args:
         peer: the results of the implementation.
         cases: those that ran.
     """
     by_id = {case.id: case for case in cases}
-    found: dict[tuple[str, str], list[Result]] = {}
+    unread = _unread(peer, by_id)
+    found: dict[tuple[str, str], dict[str, str]] = {}
     for result in peer.results:
         if result.case not in by_id:
             continue
+        told: list[tuple[str, str, str]] = []
         if result.outcome in (*DEATHS, "error"):
-            kinds = [result.outcome]
+            told = [(result.outcome, result.clause, result.reason)]
         else:
-            kinds = [name for name, holds in result.facets.items() if not holds]
-        for kind in kinds:
-            if kind not in OPTIONAL:
-                found.setdefault((kind, result.clause), []).append(result)
+            for facet, clause, reason in _faults(result):
+                culprit = clause
+                if facet == "read":
+                    typed = by_id[result.case].typed
+                    alike = (
+                        of
+                        for (name, why), of in unread.items()
+                        if why == reason and _holds(typed, name)
+                    )
+                    culprit = next(alike, clause)
+                told.append((facet, culprit, reason))
+            told += [(_NOTE, clause, reason) for _, clause, reason in result.notes]
+        for kind, clause, reason in told:
+            found.setdefault((kind, clause), {}).setdefault(result.case, reason)
+    _gather(found, by_id)
     made = []
-    for (kind, clause), results in found.items():
-        least = min(results, key=lambda one: (len(by_id[one.case].data), one.case))
-        made.append(Finding(kind, clause, len(results), by_id[least.case], least.reason))
-    order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS]
+    for (kind, clause), reasons in found.items():
+        least = min(reasons, key=lambda name: (len(by_id[name].data), name))
+        made.append(Finding(kind, clause, len(reasons), by_id[least], reasons[least]))
+    order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS, _NOTE]
     return sorted(made, key=lambda one: (order.index(one.what), _numbers(one.clause)))
+
+
+def _faults(result: Result) -> Sequence[Sequence[str]]:
+    """Return the faults of a result; of one that has none written down, its facets tell them."""
+    if result.faults:
+        return result.faults
+    wrong = [name for name, holds in result.facets.items() if not holds and name not in OPTIONAL]
+    return [(name, result.clause, result.reason) for name in wrong]
+
+
+def _gather(found: dict[tuple[str, str], dict[str, str]], by_id: Mapping[str, Case]) -> None:
+    """Count what is refused for one reason, in cases with one type in common, for that type."""
+    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for (kind, clause), reasons in found.items():
+        for name, reason in reasons.items():
+            if reason.startswith(("refused: ", "not written: ")) and by_id[name].kind == "message":
+                alike.setdefault((kind, reason), []).append((clause, name))
+    for (kind, reason), places in alike.items():
+        if len({clause for clause, _ in places}) < 2:
+            continue
+        types = set.intersection(
+            *({of for of in TYPE_CLAUSES if _holds(by_id[name].typed, of)} for _, name in places)
+        )
+        if len(types) == 1:
+            common = TYPE_CLAUSES[types.pop()]
+            for clause, name in places:
+                del found[kind, clause][name]
+                found.setdefault((kind, common), {})[name] = reason
+    for place in [place for place, reasons in found.items() if not reasons]:
+        del found[place]
+
+
+def _unread(peer: PeerResults, by_id: Mapping[str, Case]) -> dict[tuple[str, str], str]:
+    """Return the clause of each type of which a value alone is refused, by the type and why.
+
+    Of lists and maps, what is in them may be the cause.
+    """
+    clauses: dict[tuple[str, str], str] = {}
+    for result in peer.results:
+        case = by_id.get(result.case)
+        if case is None or case.kind != "value" or case.typed is None:
+            continue
+        if case.typed[0] in ("list", "map", "described"):
+            continue
+        for facet, clause, reason in result.faults:
+            if facet == "read":
+                clauses.setdefault((case.typed[0], reason), clause)
+    return clauses
+
+
+def _holds(typed: Any, name: str) -> bool:
+    """Whether there is a value of a type in typed JSON, an array of them among it."""
+    if not isinstance(typed, list):
+        return False
+    if typed and typed[0] == "array" and len(typed) > 1:
+        codes = [f"{code:02x}" for code, row in FORMAT_CODES.items() if row.type == name]
+        if typed[1] in codes:
+            return True
+    return bool(typed and typed[0] == name) or any(_holds(item, name) for item in typed)
 
 
 def _numbers(clause: str) -> list[tuple[int, str]]:
@@ -205,13 +287,18 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
             f"{percent(held, asked)} % of {asked:,}" if asked else ""
             for held, asked in peer.facets(columns).values()
         ]
-        rows.append([peer.name, *cells, str(peer.died), f"{peer.counts()['skip']:,}"])
-    lines = [*_table(["implementation", *columns, "died", "skipped"], rows), *_verdicts(peers)]
+        counts = peer.counts()
+        rows.append(
+            [peer.name, *cells, str(peer.died), f"{counts['note']:,}", f"{counts['skip']:,}"]
+        )
+    head = ["implementation", *columns, "died", "note", "skipped"]
+    lines = [*_table(head, rows), *_verdicts(peers)]
     for peer in peers:
         found = findings(peer, cases)
         lines += ["", f"## {peer.name}", ""]
+        if all(one.what == _NOTE for one in found):
+            lines.append("No case failed." + ("\n" if found else ""))
         if not found:
-            lines.append("No case failed.")
             continue
         lines += [
             "| what | clause | cases | the smallest, and what was found |",
@@ -328,11 +415,17 @@ def _results(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -
         for place, name in enumerate(columns):
             asked |= (name in result.facets) << place
             held |= result.facets.get(name, False) << place
-        row = [OUTCOMES.index(result.outcome), asked, held, result.reason[:600]]
+        row = [OUTCOMES.index(result.outcome), asked, held, _told(result)[:600]]
         said = _text(result.said)
         wrote = (result.wrote or "")[:_MAX_TEXT]
         found.append([*row, said, wrote] if said or wrote else row)
     return found
+
+
+def _told(result: Result) -> str:
+    """Return what was wrong or noted, each with the clause it is about."""
+    told = [f"{clause}: {reason}" for _, clause, reason in (*result.faults, *result.notes)]
+    return "; ".join(dict.fromkeys(told)) or result.reason
 
 
 def _expected(case: Case) -> Any:

@@ -30,8 +30,11 @@ FACETS = {
 BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
 #: Facets that are no requirement: a longer encoding is as valid, and types of one family may serve.
 OPTIONAL = frozenset(("typed", "identical"))
+#: Outcomes of cases in which no clause was broken.
+SOUND = frozenset(("pass", "skip", "note"))
 #: How a case ends, worst last: ``hang``, ``memory`` and ``crash`` end the process.
-OUTCOMES = ("pass", "skip", "fail", "error", "hang", "memory", "crash")
+#: ``note``: something is worth knowing, and no clause forbids it.
+OUTCOMES = ("pass", "skip", "note", "fail", "error", "hang", "memory", "crash")
 DEATHS = frozenset(("hang", "memory", "crash"))
 
 _FORMAT = "amqp10msg conformance 1"
@@ -48,7 +51,10 @@ class Result:
         clause: that the case is about.
         outcome: one of `OUTCOMES`.
         facets: of `FACETS` and `BROKER_FACETS`, those that were asked for, and whether they hold.
-        reason: what was wrong, or why the case was skipped.
+        reason: what was wrong or noted, or why the case was skipped.
+        faults: for each facet that does not hold and is required, the facet, the clause that is
+            broken, and how; a facet may break several.
+        notes: likewise what no clause forbids, such as how bytes are read that break a rule.
         said: what was decoded in typed JSON, where it is not what is expected, or the words of a
             refusal.
         wrote: what was encoded, in hex, where it is not what is expected.
@@ -63,6 +69,8 @@ class Result:
     outcome: str
     facets: Mapping[str, bool] = attrs.field(factory=dict)
     reason: str = ""
+    faults: Sequence[Sequence[str]] = ()
+    notes: Sequence[Sequence[str]] = ()
     said: Any = None
     wrote: str | None = None
     verdict: str = ""
@@ -83,7 +91,7 @@ class Result:
         """Return the result as a JSON object."""
         made = attrs.asdict(self, recurse=False)
         made["facets"] = dict(self.facets)
-        return {key: value for key, value in made.items() if value not in (None, "")}
+        return {key: value for key, value in made.items() if value not in (None, "", ())}
 
     @classmethod
     def from_object(cls, made: Mapping[str, Any]) -> Result:
@@ -107,8 +115,8 @@ class PeerResults:
 
     @property
     def ok(self) -> bool:
-        """Whether every case passed or was skipped."""
-        return all(result.outcome in ("pass", "skip") for result in self.results)
+        """Whether no case failed: each passed, with or without a note, or was skipped."""
+        return all(result.outcome in SOUND for result in self.results)
 
     @property
     def died(self) -> int:

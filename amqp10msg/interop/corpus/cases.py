@@ -99,6 +99,8 @@ class Case:
         origin: who wrote the bytes.
         licence: of the case, an SPDX identifier.
         note: what the case is about, for people.
+        preference: why no clause requires what is expected; what is found instead is worth a note
+            and is no fault. Empty where a clause requires it.
 
     Raises:
         CorpusError: the attributes contradict each other.
@@ -119,6 +121,7 @@ class Case:
     answer: Any = None
     licence: str = "Apache-2.0"
     note: str = ""
+    preference: str = ""
 
     def __attrs_post_init__(self) -> None:
         for reason in self._contradictions():
@@ -155,6 +158,20 @@ class Case:
             yield f"limits are {', '.join(_LIMITS)}, as `Limits` takes them, not {self.limits!r}"
         if self.error is not None and not 0 <= self.error.offset <= len(self.data):
             yield "the error's offset is outside the data"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no clause says what becomes of the bytes: they break one, or it is a preference.
+
+        What must be refused is not open, and neither is what a message breaks.
+        """
+        if self.preference:
+            return True
+        broken = (
+            any(severity == "error" for _, severity, _ in self.violations or ())
+            and self.profile == "oasis"
+        )
+        return self.typed is not None and (self.error is not None or broken)
 
     def to_object(self, *, binary: bool = False) -> dict[str, Any]:
         """Return the case as a JSON object, or as a CBOR one with `binary`.
@@ -237,6 +254,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "origin": (str,),
     "licence": (str,),
     "note": (str,),
+    "preference": (str,),
 }
 _REQUIRED = {"id", "kind", "data", "clause", "origin", "licence"}
 

@@ -18,8 +18,8 @@ from amqp10msg.interop.corpus.implementations import (
     UnsupportedError,
 )
 
-PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
-OUTCOMES = (PASS, FAIL, ERROR, SKIP)
+PASS, NOTE, FAIL, ERROR, SKIP = "pass", "note", "fail", "error", "skip"
+OUTCOMES = (PASS, NOTE, FAIL, ERROR, SKIP)
 
 
 @attrs.frozen
@@ -30,8 +30,9 @@ class Verdict:
         case: the case's id.
         kind: its kind.
         clause: the clause of the specification that it is about.
-        outcome: ``pass``, ``fail``, ``error`` (the implementation raised an exception) or ``skip``
-            (it lacks the function).
+        outcome: ``pass``, ``note`` (something else than expected, which no clause forbids:
+            `Case.is_open`), ``fail``, ``error`` (the implementation raised an exception) or
+            ``skip`` (it lacks the function).
         reason: what was wrong, or why it was skipped; empty for ``pass``.
         accepted: whether the bytes were decoded; None if that was not tried.
     """
@@ -152,7 +153,8 @@ def _try(case: Case, implementation: Implementation) -> Verdict:
         else:
             if wrong is None:
                 continue
-            outcome = FAIL if wrong else PASS
+            is_noted = case.is_open and step in (trial.decode, trial.encode)
+            outcome = PASS if not wrong else NOTE if is_noted else FAIL
         if wrong:
             break
     reason = missing if outcome == SKIP else wrong or ""

@@ -2,7 +2,7 @@
 (async () => {
   const PAGE = 100;
   const SIGNS = {
-    pass: ["✓", "passed"], skip: ["·", "skipped"], fail: ["✗", "failed"], error: ["!", "error"],
+    pass: ["✓", "passed"], skip: ["·", "skipped"], note: ["i", "passed, with a note"], fail: ["✗", "failed"], error: ["!", "error"],
     hang: ["H", "hung"], memory: ["M", "too much memory"], crash: ["C", "crashed"],
   };
   const $ = (id) => document.getElementById(id);
@@ -39,7 +39,7 @@
           if (place < 0) {
             if (outcomes[result[0]] === "skip") return;
             asked += 1;
-            held += outcomes[result[0]] === "pass" ? 1 : 0;
+            held += ["pass", "note"].includes(outcomes[result[0]]) ? 1 : 0;
           } else {
             asked += (result[1] >> place) & 1;
             held += (result[2] >> place) & 1;
@@ -70,7 +70,7 @@
       const found = outcomeOf(number, at);
       if (found === null) return false;
       if (!outcome) return found !== "skip";
-      return outcome === "wrong" ? found !== "pass" && found !== "skip" : found === outcome;
+      return outcome === "wrong" ? !["pass", "note", "skip"].includes(found) : found === outcome;
     });
   }
 
