@@ -713,7 +713,7 @@ def test_reports_say_what_remains() -> None:
 
     _, bridge = run(made)
 
-    specs, counts = bridge._specs, bridge.statistics
+    specs, counts = bridge.specs, bridge.statistics
     (found,) = json.loads(as_json(specs, counts))["routes"]
     assert (1_030, "stalled", False) == (found["remaining"], found["ending"], found["empty"])
     page = as_html(specs, counts)

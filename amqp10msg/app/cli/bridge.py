@@ -124,7 +124,7 @@ def bridge(
 
     A message is settled at the source once the target has it. What the target refuses goes to
     the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
-    rest goes back. Needs the extra net.
+    rest goes back. SIGHUP has it read the file of --config again. Needs the extra net.
 
     Exit status: 0 where all is well, after --until-empty only if the source's broker counts no
     message; 1 where an end cannot be used, or the disk; 2 where the command line is wrong; 3 where
@@ -136,14 +136,14 @@ def bridge(
         raise click.UsageError("give --from and --to, or --config")
     try:
         from amqp10msg.net.bridge.bridge import run_bridge, status_of
-        from amqp10msg.net.bridge.routes import matcher, read_routes
+        from amqp10msg.net.bridge.routes import Matcher, read_routes
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     wanted = {name: value for name, value in given.items() if value not in (None, {})}
     wanted |= {"idle": idle} if until_empty else {}
     if selector:
         try:
-            wanted["match"] = matcher(selector, filter_language or "selector")
+            wanted["match"] = Matcher(selector, filter_language or "selector")
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--filter") from None
     try:
@@ -157,12 +157,13 @@ def bridge(
         return _dry_run(specs, idle, reports)
     line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
     try:
-        counts, fault = run_bridge(
+        specs, counts, fault = run_bridge(
             specs,
             logger=_logger(log_format, live=line is not None, alone=len(specs) == 1),
             show=line.show if line is not None else None,
             listen=listen,
             listening=lambda url: click.echo(f"{url}/metrics", err=True),
+            again=None if config is None else lambda: read_routes(config),
         )
     except (ModuleNotFoundError, ValueError) as error:
         raise click.ClickException(str(error)) from None

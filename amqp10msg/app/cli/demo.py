@@ -296,7 +296,7 @@ def _bridged(spec: RouteSpec) -> dict[str, Any]:
     from amqp10msg.net.bridge.bridge import run_bridge
 
     quiet = logging.Logger("amqp10msg.demo", logging.ERROR)  # noqa: LOG001  (no global state)
-    counts, fault = run_bridge([spec], logger=quiet)
+    _, counts, fault = run_bridge([spec], logger=quiet)
     if fault is not None:
         raise fault
     return counts

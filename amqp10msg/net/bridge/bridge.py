@@ -7,7 +7,9 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from typing import Self
+from typing import Any, Self
+
+import attrs
 
 from amqp10msg.net.bridge.dry import Checked, DryRun, Queue, check_queues, dry_run
 from amqp10msg.net.bridge.monitor import Monitor
@@ -18,6 +20,23 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 
 
+@attrs.frozen
+class Changes:
+    """What became of the routes of a bridge that was given others: names, in the order given.
+
+    Attributes:
+        started: new ones, and those that had failed.
+        replaced: changed ones, of which the old one drains before the new one starts.
+        stopped: those that are no more, which drain.
+        kept: those that go on as they are.
+    """
+
+    started: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
 class Bridge:
     """Moves messages from sources to targets, and settles each when the target has it.
 
@@ -26,6 +45,9 @@ class Bridge:
         target: where to, with a URL as source.
         options: how, with a URL as source.
         logger: takes events: each record has ``event`` and ``fields``.
+
+    Attributes:
+        specs: the routes, also those that `reload` ended.
 
     Raises:
         ValueError: a URL is none, or two routes have one name.
@@ -45,21 +67,24 @@ class Bridge:
             specs = [RouteSpec(source, target, options or RouteOptions())]
         else:
             specs = list(source)
-        names = [spec.name for spec in specs]
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
-            raise ValueError(f"two routes have the name {min(twice)!r}: give them others")
-        self._specs = specs
+        self._specs = _by_name(specs)
         self._logger = logger or logging.getLogger("amqp10msg.bridge")
-        self._routes: list[Route] = []
+        self._routes: dict[str, Route] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        # What earlier routes of a name counted, which names are to run now, and what comes next.
+        self._before: dict[str, Statistics] = {}
+        self._wanted = set(self._specs)
+        self._next: dict[str, Route] = {}
+        self._stopping = False
+        self._replacing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Start the routes."""
-        self._routes = [
-            Route(spec.name, spec.source, spec.target, spec.options, self._logger)
-            for spec in self._specs
-        ]
+        self._changed = asyncio.Event()
+        made = {name: self._route(spec) for name, spec in self._specs.items()}
+        for route in made.values():
+            self._start(route)
         self._running = asyncio.ensure_future(self._run())
         return self
 
@@ -78,13 +103,23 @@ class Bridge:
                 with contextlib.suppress(Exception):
                     await self._running
 
+    def _route(self, spec: RouteSpec) -> Route:
+        return Route(spec.name, spec.source, spec.target, spec.options, self._logger)
+
+    def _start(self, route: Route) -> None:
+        self._routes[route.name] = route
+        self._tasks[route.name] = asyncio.ensure_future(route.run())
+        self._changed.set()
+
     async def _run(self) -> None:
-        # The fault of one does not end the others.
-        found = await asyncio.gather(
-            *(route.run() for route in self._routes), return_exceptions=True
-        )
-        for error in found:
-            if isinstance(error, BaseException):
+        """Wait for all routes: the fault of one does not end the others."""
+        while pending := {*(t for t in self._tasks.values() if not t.done()), *self._replacing}:
+            self._changed.clear()
+            changed = asyncio.ensure_future(self._changed.wait())
+            await asyncio.wait([*pending, changed], return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+        for task in [*self._tasks.values()]:
+            if (error := task.exception()) is not None:
                 raise error
 
     async def run(self) -> dict[str, Statistics]:
@@ -101,18 +136,94 @@ class Bridge:
 
     def stop(self) -> None:
         """Ask all routes to end: they wait for the outcomes of what is in flight."""
-        for route in self._routes:
+        self._stopping = True
+        for route in self._routes.values():
             route.stop()
+
+    def reload(self, specs: Iterable[RouteSpec]) -> Changes:
+        """Go on with these routes, told apart by their names; return what changes, at once.
+
+        A route that is as it was goes on, or stays ended; one that failed starts again. Where it
+        changed, the old one drains, and then the new one starts.
+
+        Raises:
+            ValueError: two routes have one name, or one makes no sense; nothing is changed then.
+            RuntimeError: the bridge does not run.
+        """
+        if self._running is None or self._running.done() or self._stopping:
+            raise RuntimeError("a bridge that does not run takes no routes")
+        wanted = _by_name(specs)
+        made = {name: self._route(spec) for name, spec in wanted.items()}
+        stopped = [name for name in self._specs if name in self._wanted - wanted.keys()]
+        started, replaced, kept = [], [], []
+        for name, spec in wanted.items():
+            failed = name in self._routes and self._routes[name].statistics.failed
+            if name not in self._wanted or (failed and name not in self._next):
+                started.append(name)
+            elif spec != self._specs[name]:
+                replaced.append(name)
+            else:
+                kept.append(name)
+        self._wanted = set(wanted)
+        for name in stopped:
+            self._next.pop(name, None)
+            if (before := self._routes.get(name)) is not None:
+                before.stop()
+        for name in [*started, *replaced]:
+            self._specs[name] = wanted[name]
+            self._next[name] = made[name]
+            if (before := self._routes.get(name)) is not None:
+                before.stop()
+            task = asyncio.ensure_future(self._replace(name, self._tasks.get(name)))
+            self._replacing.add(task)
+            task.add_done_callback(self._replacing.discard)
+        self._changed.set()
+        return Changes(*map(tuple, (started, replaced, stopped, kept)))
+
+    async def _replace(self, name: str, before: asyncio.Task[None] | None) -> None:
+        """Start the next route of a name when the one before it has ended."""
+        if before is not None:
+            await asyncio.gather(before, return_exceptions=True)
+        route = self._next.pop(name, None)
+        if route is None or self._stopping:
+            return
+        if name in self._routes:
+            self._before[name] = self.statistics[name]
+        self._start(route)
+
+    @property
+    def specs(self) -> list[RouteSpec]:
+        """The routes, as they ran last."""
+        return [spec for name, spec in self._specs.items() if name in self._routes]
 
     @property
     def routes(self) -> list[Route]:
         """The routes, while it runs and after."""
-        return self._routes
+        return list(self._routes.values())
 
     @property
     def statistics(self) -> dict[str, Statistics]:
-        """What each route counted, by name."""
-        return {route.name: route.statistics for route in self._routes}
+        """What each route counted, by name, with those of its name that it replaced."""
+        found = {}
+        for name, route in self._routes.items():
+            before = self._before.get(name)
+            counts = route.statistics
+            found[name] = counts if before is None else counts.after(before)
+        return found
+
+
+def _by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
+    """Return routes by name.
+
+    Raises:
+        ValueError: two have one name.
+    """
+    found: dict[str, RouteSpec] = {}
+    for spec in specs:
+        if spec.name in found:
+            raise ValueError(f"two routes have the name {spec.name!r}: give them others")
+        found[spec.name] = spec
+    return found
 
 
 _LAG_SECONDS = 1.0
@@ -130,7 +241,8 @@ def run_bridge(
     every: float = 0.5,
     listen: tuple[str, int] | None = None,
     listening: Callable[[str], None] | None = None,
-) -> tuple[dict[str, Statistics], BaseException | None]:
+    again: Callable[[], Iterable[RouteSpec]] | None = None,
+) -> tuple[list[RouteSpec], dict[str, Statistics], BaseException | None]:
     """Run routes in this thread, which SIGINT and SIGTERM stop: what is in flight is waited for.
 
     Args:
@@ -140,9 +252,10 @@ def run_bridge(
         every: seconds between these calls.
         listen: where metrics and health are served, a host and a port.
         listening: called with the URL of that, whose port may be one that was free.
+        again: reads the routes again, which SIGHUP asks for; None for no such thing.
 
     Returns:
-        The counts by route, and what ended a route against its will.
+        The routes as they ran last, the counts by route, and what ended a route against its will.
 
     Raises:
         ValueError: two routes have one name.
@@ -163,7 +276,9 @@ def run_bridge(
             _on_signals(loop, bridge.stop)
             fault: BaseException | None = None
             async with bridge:
-                others = [asyncio.ensure_future(_measure(route)) for route in bridge.routes]
+                if again is not None:
+                    _on_hangup(loop, lambda: _reload(bridge, again, logger))
+                others = [asyncio.ensure_future(_measure(bridge))]
                 if show is not None:
                     others.append(asyncio.ensure_future(_show(bridge, show, every)))
                 try:
@@ -183,7 +298,28 @@ def run_bridge(
         fault = asyncio.run(run())
     except _Ended as ended:
         fault = ended.fault
-    return bridge.statistics, fault
+    return bridge.specs, bridge.statistics, fault
+
+
+def _on_hangup(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    if hasattr(signal, "SIGHUP"):  # Windows has none
+        loop.add_signal_handler(signal.SIGHUP, act)
+
+
+def _reload(
+    bridge: Bridge, again: Callable[[], Iterable[RouteSpec]], logger: logging.Logger
+) -> None:
+    """Read the routes again, and go on with them; with the old ones where they cannot be read."""
+    fields: dict[str, Any]
+    try:
+        fields = attrs.asdict(bridge.reload(again()))
+    except (OSError, ValueError, RuntimeError) as error:
+        event, level, fields = "routes-refused", logging.ERROR, {"why": str(error)}
+    else:
+        event, level = "routes-read", logging.INFO
+        fields = {name: list(found) for name, found in fields.items()}
+    text = " ".join(f"{name}={value}" for name, value in fields.items())
+    logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
 
 def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
@@ -239,12 +375,13 @@ async def _show(bridge: Bridge, show: Show, every: float) -> None:
         show(bridge.statistics)
 
 
-async def _measure(route: Route) -> None:
+async def _measure(bridge: Bridge) -> None:
     """Ask now and then how many messages are still to come."""
     while True:
-        await route.depth()
+        await asyncio.gather(*(route.depth() for route in bridge.routes))
         await asyncio.sleep(_ANSWER_SECONDS)
-        route.statistics.lag = await route.depth()
+        for route in bridge.routes:
+            route.statistics.lag = await route.depth()
         await asyncio.sleep(_LAG_SECONDS)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import heapq
 import itertools
 import math
+import os
 import sqlite3
 import uuid
 from collections import deque
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from amqp10msg.basic import BasicProperties, decode_content_header
+from amqp10msg.files.locks import lock
 from amqp10msg.net.bridge.files import Quarantine
 from amqp10msg.net.bridge.terms import Delivery, Outcome, Settle
 from amqp10msg.net.bridge.urls import Endpoint
@@ -240,6 +242,43 @@ class StateFile:
     def close(self) -> None:
         """Close the file."""
         self._base.close()
+
+
+class Lease:
+    """Lets one process at a time run a route with a file of positions: the file has one reader.
+
+    The system takes it back when the process ends or is killed, so that another one goes on.
+
+    Args:
+        state: the file of positions; the lease is a file beside it.
+        route: routes of other names have other leases.
+    """
+
+    def __init__(self, state: Path, route: str) -> None:
+        digest = hashlib.sha256(route.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self._path = state.with_name(f"{state.name}.{digest}.lock")
+        self._handle: int | None = None
+
+    def take(self) -> bool:
+        """Return whether nobody else has it; then it is ours until `release`.
+
+        Raises:
+            OSError: there can be no file.
+        """
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            lock(handle, wait=False)
+        except OSError:
+            os.close(handle)
+            return False
+        self._handle = handle
+        return True
+
+    def release(self) -> None:
+        """Let others have it; nothing where it is not ours."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
 
 class Positions:

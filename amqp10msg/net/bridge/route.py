@@ -7,6 +7,7 @@ its record is on disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import time
@@ -25,7 +26,7 @@ from amqp10msg.net.bridge.links import (
     open_target,
     pause,
 )
-from amqp10msg.net.bridge.records import Finished, Pending, Records
+from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
@@ -54,6 +55,7 @@ _DEATHS = 3
 _FULL = {"nacked", "full"}
 _SETTLES = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
 _TICK = 0.25
+_STANDS_BY = "another bridge runs it"
 #: Seconds without a message after which the source is asked, where `idle` does not say.
 _IDLE = 2.0
 #: Seconds until a source is asked again, at most, unless `idle` is more.
@@ -342,6 +344,41 @@ class Route:
         """
         self._loop = asyncio.get_running_loop()
         started = self._loop.time()
+        if self.options.state is None:
+            await self._run(started)
+            return
+        lease = Lease(self.options.state, self.name)
+        try:
+            if await self._take(lease, started):
+                await self._run(started)
+        finally:
+            lease.release()
+
+    async def _take(self, lease: Lease, started: float) -> bool:
+        """Wait until no other bridge runs this route; return whether it is to run here.
+
+        Raises:
+            LinkError: it is to end, and the other one does not.
+        """
+        reach, counts = self.options.reach, self.statistics
+        while not lease.take():
+            if counts.state != _STANDS_BY:
+                counts.state = _STANDS_BY
+                self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
+            counts.seconds = self._loop.time() - started
+            if reach is not None and counts.seconds >= reach:
+                counts.state, counts.ending = "failed", "failed"
+                text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
+                raise LinkError(text, permanent=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK):
+                    await self._stop.wait()
+            if self._stop.is_set():
+                counts.state = "ended"
+                return False
+        return True
+
+    async def _run(self, started: float) -> None:
         self._records = Records(self.name, self.source, self.target, self.options)
         self._ticked = started
         for end in (self.source, self.target, self.options.quarantine_queue):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,37 @@ from amqp10msg.translate import to_amqp10
 from amqp10msg.wire.errors import AmqpError
 
 
-def matcher(text: str, language: str = "selector") -> Callable[[Any], bool]:
-    """Return a filter as a predicate of messages, now; one of 0-9-1 passes by its translation.
+@attrs.frozen
+class Matcher:
+    """A filter as a predicate of messages, now; one of 0-9-1 passes by its translation.
 
-    Args:
+    Attributes:
         text: the filter.
         language: what it is written in, a name of `amqp10msg.delivery.filters.LANGUAGES`.
 
     Raises:
         ValueError: it is no such filter, or there is no such language.
     """
-    if language not in LANGUAGES:
-        raise ValueError(f"filter-language is one of {', '.join(LANGUAGES)}, not {language!r}")
-    try:
-        made = LANGUAGES[language](text)
-    except AmqpError as error:
-        raise ValueError(f"filter: {error}") from None
 
-    def matches(message: Any) -> bool:
+    text: str
+    language: str = "selector"
+    _filter: Any = attrs.field(init=False, eq=False, repr=False)
+
+    @_filter.default
+    def _made(self) -> Any:
+        if self.language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise ValueError(f"filter-language is one of {known}, not {self.language!r}")
+        try:
+            return LANGUAGES[self.language](self.text)
+        except AmqpError as error:
+            raise ValueError(f"filter: {error}") from None
+
+    def __call__(self, message: Any) -> bool:
+        """Return whether a message passes."""
         if isinstance(message, BasicMessage):
             message = to_amqp10(message).message
-        return made.matches(message, now=time.time_ns() // 1_000_000)
-
-    return matches
+        return bool(self._filter.matches(message, now=time.time_ns() // 1_000_000))
 
 
 def _endpoint(given: str | Endpoint) -> Endpoint:
@@ -129,7 +136,7 @@ def _options(given: dict[str, Any], folder: Path) -> RouteOptions:
         )
     text, language = options.pop("filter", None), options.pop("filter_language", "selector")
     if text is not None:
-        options["match"] = matcher(text, language)
+        options["match"] = Matcher(text, language)
     for key in _FILES:
         if key in options:
             options[key] = folder / options[key]

@@ -52,6 +52,18 @@ class Latency:
         """Return how many took at most so long, for each bound, and all of them."""
         return list(accumulate(self.counts))
 
+    def __add__(self, other: Latency) -> Latency:
+        counts = [one + two for one, two in zip(self.counts, other.counts, strict=True)]
+        return Latency(counts, self.seconds + other.seconds)
+
+
+#: The counts that go on where a route is replaced by another one of its name.
+_SUMMED = (
+    *("received", "redelivered", "accepted", "octets", "duplicates", "dropped", "unmatched"),
+    *("quarantined", "requeued", "rejected", "refused", "losses", "source_lost", "target_lost"),
+    *("unreachable", "latency", "seconds", "busy"),
+)
+
 
 @attrs.define
 class Statistics:
@@ -135,6 +147,12 @@ class Statistics:
         if key not in self.losses and len(self.losses) >= _MOST:
             key = _REST
         self.losses[key] += 1
+
+    def after(self, earlier: Statistics) -> Statistics:
+        """Return it with what an earlier route of this name counted."""
+        sums = {name: getattr(earlier, name) + getattr(self, name) for name in _SUMMED}
+        last = self.last_success or earlier.last_success
+        return attrs.evolve(self, last_success=last, **sums)
 
     @property
     def settled(self) -> int:

@@ -1,0 +1,382 @@
+"""A bridge that is given other routes while it runs, and two bridges on the same queues."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pika")
+
+from amqp10msg import Message
+from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, route
+from amqp10msg.net.bridge.bridge import Changes
+from amqp10msg.net.bridge.records import Lease
+from amqp10msg.net.bridge.report import as_html, as_json
+from amqp10msg.net.bridge.routes import Matcher
+from amqp10msg.net.bridge.statistics import Latency
+from amqp10msg.net.serve import Server
+from tests.basic_broker import BasicBroker, running
+from tests.bridging import Refusing, bodies, numbered, options
+
+pytestmark = pytest.mark.once
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def spec(broker: BasicBroker, name: str, **given: Any) -> RouteSpec:
+    """A route of this name from the queue of this name."""
+    how = options(**{"idle": None, **given})
+    return RouteSpec(broker.url(f"queue={name}"), broker.url(f"queue=to-{name}"), how, name)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(15):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def run(made: Callable[[BasicBroker], Awaitable[Any]], names: str = "abc") -> tuple[Any, Any]:
+    async def run() -> tuple[Any, Any]:
+        async with BasicBroker(*names, *(f"to-{name}" for name in names)) as broker:
+            with mock.patch.object(route, "_TICK", 0.05):
+                return broker, await made(broker)
+
+    return asyncio.run(run())
+
+
+def test_new_routes_start_and_others_drain_or_go_on() -> None:
+    async def made(broker: BasicBroker) -> Changes:
+        for name in "ab":
+            broker.queues[name].extend(numbered(10))
+        async with Bridge([spec(broker, "a"), spec(broker, "b")]) as bridge:
+            first, second = bridge.routes
+            await until(lambda: len(broker.queues["to-b"]) == len(broker.queues["to-a"]) == 10)
+
+            changes = bridge.reload([spec(broker, "b"), spec(broker, "c")])
+
+            broker.queues["c"].extend(numbered(7))
+            broker.serve()
+            await until(lambda: len(broker.queues["to-c"]) == 7)
+            await until(lambda: first.statistics.state == "ended")
+            for name in "ab":
+                broker.queues[name].extend(numbered(5))
+            broker.serve()
+            await until(lambda: len(broker.queues["to-b"]) == 15)
+            assert second is bridge.routes[1]
+            assert ["a", "b", "c"] == [one.name for one in bridge.specs]
+        return changes
+
+    broker, changes = run(made)
+
+    assert Changes(started=("c",), stopped=("a",), kept=("b",)) == changes
+    assert (5, 10) == (len(broker.queues["a"]), len(broker.queues["to-a"]))
+
+
+def test_a_changed_route_is_replaced_when_it_has_drained_and_counts_go_on() -> None:
+    async def made(broker: BasicBroker) -> tuple[Changes, Statistics, str, str]:
+        broker.queues["a"].extend(numbered(30))
+        broker.refuses = Refusing("nack", lambda number: number >= 25)
+        async with Bridge([spec(broker, "a", backoff=30, max_backoff=30)]) as bridge:
+            (old,) = bridge.routes
+            await until(lambda: old.statistics.accepted == 25 and old.statistics.held == 5)
+            broker.refuses = lambda _: ""
+            changed = spec(broker, "a", match=lambda basic: basic.body != b"29", unmatched="accept")
+
+            changes = bridge.reload([changed])
+            assert [old] == bridge.routes  # until it has drained
+
+            await until(lambda: bridge.routes != [old])
+            assert "ended" == old.statistics.state
+            await until(lambda: not broker.queues["a"] and bridge.routes[0].statistics.settled == 5)
+        counts = bridge.statistics
+        page, text = (make(bridge.specs, counts) for make in (as_html, as_json))
+        return changes, counts["a"], page, text
+
+    broker, (changes, counts, page, text) = run(made)
+
+    assert Changes(replaced=("a",)) == changes
+    assert {b"%d" % number for number in range(29)} == set(bodies(broker.queues["to-a"]))
+    assert (29, 1, 30) == (counts.accepted, counts.unmatched, counts.latency.cumulated()[-1])
+    assert ">29<" in page
+    assert '"accepted": 29' in text
+
+
+def test_a_filter_that_is_the_same_is_no_change() -> None:
+    assert Matcher("a = 1") == Matcher("a = 1")
+    assert Matcher("a = 1") != Matcher("a = 2")
+    assert Matcher("a = 1") != Matcher("a = 1", "sql")
+
+
+def test_a_route_that_failed_starts_again() -> None:
+    async def made(broker: BasicBroker) -> tuple[Changes, Changes]:
+        del broker.queues["to-a"]
+        async with Bridge([spec(broker, "a"), spec(broker, "b")]) as bridge:
+            await until(lambda: bridge.statistics["a"].state == "failed")
+            old = bridge.routes[0]
+            still = bridge.reload([spec(broker, "a"), spec(broker, "b")])
+            await until(lambda: bridge.routes[0] is not old)
+            await until(lambda: bridge.routes[0].statistics.state == "failed")
+            broker.queues |= {"to-a": type(broker.queues["a"])(), "a": broker.queues["a"]}
+            broker.queues["a"].extend(numbered(3))
+            changes = bridge.reload([spec(broker, "a"), spec(broker, "b")])
+            await until(lambda: len(broker.queues["to-a"]) == 3)
+        return still, changes
+
+    _, found = run(made)
+
+    assert (Changes(started=("a",), kept=("b",)),) * 2 == found
+
+
+def test_what_makes_no_sense_changes_nothing() -> None:
+    async def made(broker: BasicBroker) -> None:
+        async with Bridge([spec(broker, "a")]) as bridge:
+            with pytest.raises(ValueError, match="two routes have the name 'b'"):
+                bridge.reload([spec(broker, "b"), spec(broker, "b", window=1)])
+            with pytest.raises(ValueError, match="a URL such as"):
+                bridge.reload([spec(broker, "b", management="h:15672")])
+            broker.queues["a"].extend(numbered(3))
+            await until(lambda: len(broker.queues["to-a"]) == 3)
+        with pytest.raises(RuntimeError, match="does not run"):
+            bridge.reload([spec(broker, "b")])
+
+    run(made)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=8)
+@given(
+    st.lists(
+        st.tuples(st.dictionaries(st.sampled_from("abc"), st.integers(5, 6)), st.booleans()),
+        max_size=5,
+    )
+)
+def test_whatever_is_changed_when_each_message_goes_once(
+    given: list[tuple[dict[str, int], bool]],
+) -> None:
+    """Also before what was changed last is done."""
+
+    async def made(broker: BasicBroker) -> None:
+        for name in "abc":
+            broker.queues[name].extend(numbered(40))
+        keeps = RouteSpec(broker.url("queue=d"), broker.url("queue=to-d"), options(idle=None), "d")
+        async with Bridge([keeps]) as bridge:
+            for wanted, waits in [*given, (dict.fromkeys("abc", 7), False)]:
+                specs = [spec(broker, name, window=window) for name, window in wanted.items()]
+                bridge.reload([keeps, *specs])
+                await asyncio.sleep(0.02 * waits)
+            await until(lambda: all(len(broker.queues[f"to-{name}"]) == 40 for name in "abc"))
+
+            def latest() -> set[tuple[int, str]]:
+                found = (one for one in bridge.routes if one.name != "d")
+                return {(one.options.window, one.statistics.state) for one in found}
+
+            await until(lambda: {(7, "running")} == latest())
+        assert [40] * 3 == [bridge.statistics[name].accepted for name in "abc"]
+
+    run(made, "abcd")
+
+
+def test_sums_of_latencies_are_of_all() -> None:
+    one, two = Latency(), Latency()
+    one.add(0.002)
+    two.add(70.0)
+
+    assert [1, 1, 2] == [(one + two).cumulated()[at] for at in (1, -2, -1)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP")
+def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
+    broker = BasicBroker("a", "b", "to-a", "to-b")
+    broker.queues["a"].extend(numbered(4))
+    path = Path("routes.toml")
+
+    def lines(*names: str) -> str:
+        ends = (
+            (name, broker.url(f"queue={name}"), broker.url(f"queue=to-{name}")) for name in names
+        )
+        return "".join(
+            f"[[route]]\nname='{name}'\nfrom='{one}'\nto='{to}'\n" for name, one, to in ends
+        )
+
+    command = [sys.executable, "-m", "amqp10msg", "bridge", "--config", "routes.toml"]
+    command += ["--report", "r.json"]
+    with running(broker):
+        path.write_text(lines("a"))
+        with subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            watchdog = threading.Timer(60, process.kill)
+            watchdog.start()
+            assert process.stderr is not None
+            while len(broker.queues["to-a"]) < 4:
+                time.sleep(0.01)
+
+            path.write_text(lines("a") + "[[route]]\nfrom='amqp091://h/?queue=q'\n")
+            process.send_signal(signal.SIGHUP)
+            refused = next(line for line in process.stderr if "routes-" in line)
+            path.write_text(lines("a", "b"))
+            process.send_signal(signal.SIGHUP)
+            read = next(line for line in process.stderr if "routes-" in line)
+            broker.queues["b"].extend(numbered(2))
+            while len(broker.queues["to-b"]) < 2:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate()
+            watchdog.cancel()
+
+    assert "routes-refused why=routes.toml: route 2 has no 'to'" in refused
+    assert "ERROR" in refused
+    assert "routes-read started=['b'] replaced=[] stopped=[] kept=['a']" in read
+    assert 0 == process.returncode
+    assert ["a", "b"] == [line.split()[0] for line in output.splitlines()[-2:]]
+
+
+# Two bridges.
+
+
+def test_two_bridges_share_a_queue_of_0_9_1_and_each_message_goes_once() -> None:
+    async def made(broker: BasicBroker) -> list[int]:
+        bridges = [Bridge([spec(broker, "a", idle=0.3, window=5)]) for _ in range(2)]
+        async with bridges[0], bridges[1]:
+            for bridge in bridges:
+                await until(lambda: bridge.statistics["a"].state == "running")  # noqa: B023
+            broker.queues["a"].extend(numbered(200))
+            broker.serve()
+            await until(lambda: len(broker.queues["to-a"]) == 200)
+        return [bridge.statistics["a"].accepted for bridge in bridges]
+
+    broker, taken = run(made)
+
+    assert 200 == sum(taken)
+    assert min(taken) >= 5
+    assert sorted(bodies(broker.queues["to-a"])) == sorted(b"%d" % one for one in range(200))
+
+
+def test_two_bridges_share_an_address_of_1_0_and_one_goes_on_alone() -> None:
+    with Server(accept_durable=True) as server:
+
+        async def made() -> list[int]:
+            how = options(idle=None, window=5)
+            ends = (f"{server.url}/a", f"{server.url}/b")
+            bridges = [Bridge(*ends, how) for _ in range(2)]
+            (one,), (other,) = (bridge._specs for bridge in bridges)
+            assert one == other
+            async with bridges[0]:
+                async with bridges[1]:
+                    for bridge in bridges:
+                        (counts,) = bridge.statistics.values()
+                        await until(lambda: counts.state == "running")  # noqa: B023
+                    for number in range(100):
+                        server.publish("a", Message(b"%d" % number))
+                    await until(lambda: server.counts("b").available >= 20)
+                # The second one is gone, and has given back what it had not sent.
+                for number in range(100, 150):
+                    server.publish("a", Message(b"%d" % number))
+                await until(lambda: server.counts("b").available == 150)
+            return [counts.accepted for one in bridges for counts in one.statistics.values()]
+
+        taken = asyncio.run(made())
+        found = {message.body_bytes() for message in server.messages("b")}
+
+    assert 150 == sum(taken)
+    assert min(taken) >= 5
+    assert {b"%d" % number for number in range(150)} == found
+
+
+# A stream has one reader: the lease.
+
+
+def _stream(broker: BasicBroker, logger: Any = None, **given: Any) -> Bridge:
+    how = options(state="s.db", **{"idle": None, **given})
+    source = broker.url("queue=stream&offset=first")
+    return Bridge([RouteSpec(source, broker.url("queue=to-a"), how, "r")], logger=logger)
+
+
+def test_a_second_bridge_stands_by_and_goes_on_with_a_stream() -> None:
+    async def made(broker: BasicBroker) -> tuple[int, int]:
+        broker.streams["stream"] = numbered(20)
+        first, second = _stream(broker), _stream(broker, idle=0.1, connect_timeout=10)
+        async with first:
+            await until(lambda: len(broker.queues["to-a"]) == 20)
+            async with second:
+                (counts,) = second.statistics.values()
+                await until(lambda: counts.state == "another bridge runs it")
+                assert not counts.is_ready
+                first.stop()
+                await first.run()
+                broker.streams["stream"] += numbered(25)[20:]
+                await second.run()
+        return first.statistics["r"].accepted, second.statistics["r"].accepted
+
+    broker, taken = run(made)
+
+    assert (20, 5) == taken
+    assert [b"%d" % number for number in range(25)] == bodies(broker.queues["to-a"])
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_bridge_that_stands_by_ends_when_it_is_to(stopped: bool) -> None:
+    async def made(broker: BasicBroker) -> str:
+        broker.streams["stream"] = numbered(2)
+        lease = Lease(Path("s.db"), "r")
+        assert lease.take()
+        given: dict[str, Any] = {} if stopped else {"idle": 0.1, "connect_timeout": 0.2}
+        bridge = _stream(broker, **given)
+        with contextlib.nullcontext() if stopped else pytest.raises(LinkError, match="another"):
+            async with asyncio.timeout(10), bridge:
+                (counts,) = bridge.statistics.values()
+                await until(lambda: counts.state == "another bridge runs it")
+                if stopped:
+                    bridge.stop()
+                await bridge.run()
+        lease.release()
+        assert lease.take()
+        lease.release()
+        return bridge.statistics["r"].state
+
+    _, state = run(made)
+
+    assert ("ended" if stopped else "failed") == state
+
+
+def test_a_bridge_that_is_killed_leaves_its_lease() -> None:
+    program = (
+        "import time; from pathlib import Path; from amqp10msg.net.bridge.records import Lease\n"
+        "print(Lease(Path('s.db'), 'r').take(), flush=True); time.sleep(60)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        # The file is closed with the process, whatever the garbage collector does there.
+        assert "True" == process.stdout.readline().strip()
+        mine, other = Lease(Path("s.db"), "r"), Lease(Path("s.db"), "another route")
+        assert not mine.take()
+        assert other.take()
+        process.kill()
+        process.wait()
+        assert mine.take()
+        mine.release()
+        other.release()
