@@ -521,7 +521,7 @@ _DEATHS = (
 _WAYS: tuple[Circumstances, ...] = (
     Circumstances(),
     Circumstances(None, stream_offset=515, arrival_time=1_700_000_000_123),
-    Circumstances("other", delivery_count=3),
+    Circumstances("other", queue_type="quorum", given_back=("nack", "closed", "reject")),
     Circumstances(deaths=_DEATHS),
 )
 

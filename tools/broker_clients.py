@@ -358,3 +358,24 @@ class Peer:
         delivery.settle()
         link.flow(1)
         self._write()
+
+    def give_back(self, delivery: Any, outcome: Any, *, failed: bool, up: bool) -> None:
+        """Settle a received message with an outcome, and take no other one.
+
+        Args:
+            delivery: of the message.
+            outcome: any but accepted.
+            failed: the delivery-failed of modified.
+            up: the undeliverable-here of modified.
+        """
+        delivery.local.failed = failed
+        delivery.local.undeliverable = up
+        delivery.update(outcome)
+        delivery.settle()
+        self._write()
+
+    def detach(self, link: Any) -> None:
+        """Detach a link, whatever came over it."""
+        link.detach()
+        self._links.remove(link)
+        self._write()

@@ -2,18 +2,22 @@
 
     python tools/take_circumstances.py 127.0.0.1:5672 circumstances.jsonl
 
-Appends to the file, in the form that ``tests/vectors/README.md`` describes.
+Appends to the file, in the form that ``tests/vectors/README.md`` describes: what a queue delivers
+for the first time, after each way to give a message back, once and twice, and after two different
+ones; dead letters for each reason and after each way to give a message up, from classic and quorum
+queues into classic and quorum queues and streams, and those given back there.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from functools import partial
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import attrs
 from broker_clients import Basic, Broker, Ended, Outcome, Peer, queue
 
 from amqp10msg import Header, Message, Properties, Symbol, UInt
@@ -24,6 +28,7 @@ from amqp10msg.basic import (
     FieldTable,
     encode_properties,
 )
+from amqp10msg.translate.circumstances import GivenBack
 
 BASIC = BasicMessage(
     BasicProperties(
@@ -46,12 +51,24 @@ SENT: dict[str, list[Any]] = {
     "basic": [BASIC, BasicMessage(BasicProperties(headers=ROUTED, expiration="200"), b"hello")],
     "amqp10": [MESSAGE, MESSAGE.evolve(header=Header(ttl=UInt(200), priority=7))],
 }
-REASONS = {
+REASONS: dict[str, dict[str, Any]] = {
     "expired": {"x-message-ttl": 200},
     "rejected": {},
     "maxlen": {"x-max-length": 1},
     "delivery_limit": {"x-delivery-limit": 1},
 }
+#: All ways to give a message back; rejected gives it up.
+WAYS = [way for way in get_args(GivenBack) if way != "rejected"]
+#: Ways to give it up.
+DISCARDS = ("rejected", "nack", "reject", "modified", "modified-failed")
+#: How often a message was given back, and how.
+GIVEN_BACK: list[tuple[Any, ...]] = [
+    (),
+    *((way,) * times for way in WAYS for times in (1, 2)),
+    ("released", "modified-failed"),
+    ("modified-failed", "nack"),
+    ("reject", "detached", "closed"),
+]
 
 
 def publish(broker: Broker, name: str, sent: Any) -> None:
@@ -64,62 +81,135 @@ def publish(broker: Broker, name: str, sent: Any) -> None:
             peer.send(peer.sender(broker.address(name)), sent.encode())
 
 
-def take(
-    broker: Broker, name: str, to: str, outcome: Any = Outcome.ACCEPTED, offset: str = "next"
-) -> Any:
-    """Receive a message over a protocol, and settle it; None leaves it unsettled."""
+def take(broker: Broker, name: str, to: str, offset: str = "next") -> Any:
+    """Receive a message over a protocol, and accept it."""
     if to == "basic":
         with Basic(broker) as basic:
             basic.consume(name, offset)
             made, tag = basic.receive(5)
-            if outcome == Outcome.ACCEPTED:
-                basic.channel.basic_ack(tag)
-            elif outcome is not None:
-                basic.channel.basic_nack(tag, requeue=False)
+            basic.channel.basic_ack(tag)
         return made
     with Peer(broker) as peer:
         link = peer.receiver(broker.address(name), 1, offset)
         octets, delivery = peer.receive(link, 5)
-        if outcome is not None:
-            peer.settle(link, delivery, outcome)
+        peer.settle(link, delivery)
     return octets
 
 
-def redelivered(broker: Broker, kind: str, sent: Any, to: str, times: int) -> dict[str, Any]:
-    """Record a message that was delivered so many times before."""
-    with queue(broker, kind) as name:
-        publish(broker, name, sent)
-        for _ in range(times):
-            take(broker, name, to, None)
-        came = take(broker, name, to)
-    return {"key": name, "circumstances": {"delivery_count": times}, "came": came}
+def give_back(
+    broker: Broker, name: str, way: str, *, up: bool = False, offset: str = "next"
+) -> None:
+    """Receive a message, and give it back in a way, or up."""
+    if way in ("nack", "reject"):
+        with Basic(broker) as basic:
+            basic.consume(name, offset)
+            _, tag = basic.receive(5)
+            # Or it comes back to this consumer, which then ends.
+            basic.channel.basic_cancel(basic.channel.consumer_tags[0])
+            getattr(basic.channel, f"basic_{way}")(tag, requeue=not up)
+        return
+    with Peer(broker) as peer:
+        link = peer.receiver(broker.address(name), 1, offset)
+        _, delivery = peer.receive(link, 5)
+        if way == "detached":
+            peer.detach(link)
+            time.sleep(0.2)  # until the queue has it back
+        elif way != "closed":
+            kind = "MODIFIED" if way.startswith("modified") else way.upper()
+            peer.give_back(delivery, getattr(Outcome, kind), failed=way == "modified-failed", up=up)
 
 
-def dead(
-    broker: Broker, kind: str, sent: Any, to: str, reason: str, into: str = "classic"
-) -> dict[str, Any]:
-    """Record a message that left a queue for a reason, into a queue of some kind."""
-    with queue(broker, into) as letters:
-        given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": letters}
-        with queue(broker, kind, given | REASONS[reason]) as name:
-            publish(broker, name, sent)
-            if reason == "maxlen":
+@attrs.frozen
+class Case:
+    """What happens to a message.
+
+    Attributes:
+        way: of `SENT`; the message is taken over the other protocol.
+        number: of the message there.
+        kind: of the queue it is sent to.
+        before: how it is given back to it.
+        reason: why it leaves it for the queue of dead letters; None: it does not.
+        into: the kind of that queue.
+        after: how it is given back to that one.
+    """
+
+    way: str
+    number: int
+    kind: str
+    before: Sequence[Any] = ()
+    reason: str | None = None
+    into: str = "classic"
+    after: Sequence[Any] = ()
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        parts = [self.kind, self.way, str(self.number), *self.before]
+        if self.reason is not None:
+            parts += [self.reason, "into", self.into, *self.after]
+        return "-".join(parts)
+
+    def record(self, broker: Broker) -> dict[str, Any]:
+        """Record it.
+
+        Raises:
+            Ended: the message did not come.
+        """
+        sent = SENT[self.way][self.number]
+        to = "amqp10" if self.way == "basic" else "basic"
+        if self.reason is None:
+            with queue(broker, self.kind) as name:
                 publish(broker, name, sent)
-            elif reason == "rejected":
-                take(broker, name, to, Outcome.REJECTED)
-            elif reason == "delivery_limit":
-                for _ in range(2):
-                    take(broker, name, to, None)
-            came = take(broker, letters, to, offset="first" if into == "stream" else "next")
-    keys = [name, "nowhere"] if sent is SENT["basic"][1] else [name]
-    death: dict[str, Any] = {"queue": name, "reason": reason, "routing_keys": keys}
-    death["time"] = time_of(came)
-    if sent is SENT["basic"][1] or sent is SENT["amqp10"][1]:
-        death["ttl"] = 200
-    circumstances: dict[str, Any] = {"deaths": [death]}
-    if kind == "quorum" and reason in ("rejected", "delivery_limit"):
-        circumstances["delivery_count"] = 1 if reason == "rejected" else 2
-    return {"key": letters, "circumstances": circumstances, "came": came}
+                offset = "first" if self.kind == "stream" else "next"
+                for way in self.before:
+                    give_back(broker, name, way, offset=offset)
+                came = take(broker, name, to, offset)
+            given = self._queue(self.kind, self.before)
+            return self._entry(broker, self.kind, sent, name, given, came)
+        with queue(broker, self.into) as letters:
+            came, name = self._letter(broker, letters, sent, to)
+        is_routed = sent is SENT["basic"][1]
+        death: dict[str, Any] = {"queue": name, "reason": self.reason, "time": time_of(came)}
+        death["routing_keys"] = [name, "nowhere"] if is_routed else [name]
+        death |= self._queue(self.kind, self.before)
+        if self.number == 1:
+            death["ttl"] = 200
+        given = self._queue(self.into, self.after) | {"deaths": [death]}
+        return self._entry(broker, self.into, sent, letters, given, came)
+
+    def _letter(self, broker: Broker, letters: str, sent: Any, to: str) -> tuple[Any, str]:
+        """Have the message die; return it as it comes, and the name of the queue that it left."""
+        given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": letters}
+        with queue(broker, self.kind, given | REASONS[self.reason or ""]) as name:
+            publish(broker, name, sent)
+            if self.reason == "maxlen":
+                publish(broker, name, sent)
+            for place, way in enumerate(self.before):
+                up = self.reason == "rejected" and place == len(self.before) - 1
+                give_back(broker, name, way, up=up)
+            for way in self.after:
+                give_back(broker, letters, way)
+            came = take(broker, letters, to, "first" if self.into == "stream" else "next")
+        return came, name
+
+    @staticmethod
+    def _queue(kind: str, given_back: Sequence[Any]) -> dict[str, Any]:
+        return ({} if kind == "stream" else {"queue_type": kind}) | {"given_back": list(given_back)}
+
+    def _entry(
+        self, broker: Broker, kind: str, sent: Any, key: str, given: dict[str, Any], came: Any
+    ) -> dict[str, Any]:
+        """Return an entry in the form of translations.jsonl.gz, with the circumstances."""
+        suffix = "" if kind == "classic" else f"-{kind}"
+        made: dict[str, Any] = {"broker": f"rabbitmq-{broker.version}{suffix}"}
+        made |= {"id": f"circumstances-{self.name}", "key": key, "circumstances": given}
+        if isinstance(sent, BasicMessage):
+            made |= {"exchange": "", "gives": came.hex()}
+            made["basic"] = [encode_properties(sent.properties).hex(), sent.body.hex()]
+        else:
+            made["gives"] = [encode_properties(came.properties).hex(), came.body.hex()]
+            made |= {"message": sent.encode().hex(), "redelivered": came.redelivered}
+        return made | {"offset": 0 if kind == "stream" else None}
 
 
 def time_of(came: Any) -> int:
@@ -132,60 +222,45 @@ def time_of(came: Any) -> int:
     return int(deaths.values[0][Symbol("first-time")]) if deaths else 0
 
 
-def entries(broker: Broker) -> Iterator[dict[str, Any]]:
-    """Yield one entry for each circumstance, of queues and of dead letters that go into streams."""
-    for kind in ("classic", "quorum"):
-        for way, to in (("basic", "amqp10"), ("amqp10", "basic")):
-            for number, sent in enumerate(SENT[way]):
-                ways = [(f"redelivered-{times}", redelivered, times) for times in (1, 2)]
-                if kind == "classic":
-                    ways = ways[:1]
-                ways = ways if number == 0 else []
-                cases: list[tuple[str, Any, Any]] = [
-                    *ways,
-                    *(
-                        (reason, dead, reason)
-                        for reason in REASONS
-                        if (kind, reason) != ("classic", "delivery_limit")
-                        and not (number and reason in ("maxlen", "delivery_limit"))
-                    ),
-                ]
-                for case, record, what in cases:
-                    for into in ("classic", "stream") if record is dead else ("classic",):
-                        record_ = partial(record, into=into) if into == "stream" else record
-                        name = f"{kind}-{way}-{number}-{case}"
-                        name += "-into-stream" if into == "stream" else ""
-                        try:
-                            made = record_(broker, kind, sent, to, what)
-                        except Ended as error:
-                            print(f"{name}: {error}")
-                            continue
-                        yield entry(
-                            broker, "stream" if into == "stream" else kind, name, sent, made
-                        )
-
-
-def entry(broker: Broker, kind: str, case: str, sent: Any, made: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry in the form of translations.jsonl.gz, with the circumstances."""
-    suffix = "" if kind == "classic" else f"-{kind}"
-    head = {"broker": f"rabbitmq-{broker.version}{suffix}", "id": f"circumstances-{case}"}
-    came = made.pop("came")
-    if kind == "classic":
-        made["circumstances"].pop("delivery_count", None)
-    if isinstance(sent, BasicMessage):
-        made |= {"exchange": "", "gives": came.hex(), "again": "redelivered" in case}
-        made["basic"] = [encode_properties(sent.properties).hex(), sent.body.hex()]
-    else:
-        made["gives"] = [encode_properties(came.properties).hex(), came.body.hex()]
-        made["message"] = sent.encode().hex()
-    return head | made | {"offset": 0 if kind == "stream" else None}
+def cases(broker: Broker) -> Iterator[Case]:
+    """Yield what is recorded of a broker."""
+    is_old = broker.version.startswith("3.")
+    for way in SENT:
+        # The plugin of 3.10 cannot read a stream from its beginning.
+        for kind in ("classic", "quorum") if is_old else ("classic", "quorum", "stream"):
+            yield from (Case(way, 0, kind, before) for before in GIVEN_BACK)
+        for kind in ("classic", "quorum"):
+            # The plugin of 3.10 takes undeliverable-here for a release.
+            discards = [one for one in DISCARDS if not (is_old and one.startswith("modified"))]
+            deaths = [
+                *(Case(way, number, kind, (), "expired") for number in (0, 1)),
+                *(Case(way, 0, kind, (one,), "rejected") for one in discards),
+                Case(way, 1, kind, ("rejected",), "rejected"),
+                *(Case(way, 0, kind, (one, "rejected"), "rejected") for one in WAYS),
+                Case(way, 0, kind, (), "maxlen"),
+            ]
+            if kind == "quorum":
+                deaths.append(Case(way, 0, kind, ("closed",) * 2, "delivery_limit"))
+            for death in deaths:
+                for into in ("classic", "quorum") if is_old else ("classic", "quorum", "stream"):
+                    yield attrs.evolve(death, into=into)
+                if death.number == 0 and len(death.before) < 2:
+                    for into in ("classic", "quorum"):
+                        for after in ("released", "modified-failed"):
+                            yield attrs.evolve(death, into=into, after=(after,))
 
 
 def main() -> None:
     """Record all, and append it to the file."""
     broker = Broker.at(sys.argv[1])
     with Path(sys.argv[2]).open("a", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(made, separators=(",", ":")) + "\n" for made in entries(broker))
+        for case in cases(broker):
+            try:
+                made = case.record(broker)
+            except Ended as error:
+                print(f"{case.name}: {error}")
+                continue
+            lines.write(json.dumps(made, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def kernel(
     if not COMPILED or find_spec(f"{__package__}._batch.kernel") is None:
         return None
     given = circumstances or Circumstances()
-    is_usual = given == Circumstances(user=given.user) and (to == "amqp10" or not strict)
+    is_usual = given.is_first_delivery and (to == "amqp10" or not strict)
     if profile != "lossless" and (version is None or not is_usual):
         return None
     from amqp10msg.translate._batch import kernel as made  # noqa: PLC0415  (it runs compiled only)

@@ -3,9 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
+
+#: How a consumer gave a message back to its queue.
+#:
+#: - ``released``, ``modified`` and ``modified-failed`` (its delivery-failed is true): the outcomes
+#:   of 1.0.
+#: - ``nack`` and ``reject``: the methods of 0-9-1, which requeue; ``nack`` also for recover.
+#: - ``detached``: the link of 1.0 was detached before there was an outcome.
+#: - ``closed``: the session of 1.0, the channel of 0-9-1 or the connection ended before.
+#:
+#: The last one of a `Death` with the reason ``rejected`` is how it was given up: ``rejected``, the
+#: outcome; ``nack`` or ``reject`` without requeue; ``modified`` or ``modified-failed`` with
+#: undeliverable-here.
+GivenBack: TypeAlias = Literal[
+    "released", "modified", "modified-failed", "rejected", "nack", "reject", "detached", "closed"
+]
+#: What a queue is, as its argument ``x-queue-type`` says. Streams have profiles of their own.
+QueueType: TypeAlias = Literal["classic", "quorum"]
+
+
+def _check_type(_: Any, field: Any, value: Any) -> None:
+    if value not in get_args(QueueType):
+        raise ValueError(f"{field.name} is {value!r}; it is one of: {_listed(QueueType)}")
+
+
+def _check_ways(_: Any, field: Any, value: Any) -> None:
+    if isinstance(value, str):
+        raise TypeError(f"{field.name} is {value!r}; it is a sequence, one item for each delivery")
+    for place, way in enumerate(value):
+        if way not in get_args(GivenBack):
+            raise ValueError(
+                f"{field.name}[{place}] is {way!r}; it is one of: {_listed(GivenBack)}"
+            )
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(get_args(names))
 
 
 @attrs.frozen
@@ -22,6 +58,12 @@ class Death:
         count: how often it left that queue for that reason.
         last_time: when it did so last, in ms since the Unix epoch; None: at `time`.
         ttl: the time to live that it was published with, in ms; None without one.
+        queue_type: of the queue that it left.
+        given_back: how consumers gave it back to that queue, and up, in order.
+
+    Raises:
+        TypeError: `given_back` is a text.
+        ValueError: a type of queue or a way to give back is not known.
     """
 
     queue: str
@@ -32,6 +74,8 @@ class Death:
     count: int = 1
     last_time: int | None = None
     ttl: int | None = None
+    queue_type: QueueType = attrs.field(default="classic", validator=_check_type)
+    given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_ways)
 
 
 @attrs.frozen
@@ -43,15 +87,26 @@ class Circumstances:
             out the check.
         stream_offset: of the message in the stream; None to leave out what states it.
         arrival_time: when the message arrived at the broker, in ms since the Unix epoch.
-        delivery_count: how often a quorum queue delivered it before. Of a dead letter RabbitMQ 4
-            says it in the header alone.
+        queue_type: of the queue that delivers it; a profile of a stream does not look at it.
+        given_back: how consumers gave it back to that queue before, in order; empty when it is
+            delivered for the first time. Streams do not say it.
         deaths: of a dead letter, the last one first; the profile is that of the queue or stream it
             went to; of RabbitMQ 3.10, a queue. Exchange and routing key of the message are
             then those of the dead letter.
+
+    Raises:
+        TypeError: `given_back` is a text.
+        ValueError: a type of queue or a way to give back is not known.
     """
 
     user: str | None = "guest"
     stream_offset: int | None = None
     arrival_time: int | None = None
-    delivery_count: int = 0
+    queue_type: QueueType = attrs.field(default="classic", validator=_check_type)
+    given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_ways)
     deaths: Sequence[Death] = ()
+
+    @property
+    def is_first_delivery(self) -> bool:
+        """Whether it says nothing of the delivery, such as an offset or an earlier delivery."""
+        return self == Circumstances(self.user, queue_type=self.queue_type)

@@ -11,6 +11,7 @@ import importlib
 import json
 import uuid
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -437,9 +438,10 @@ def test_columns_that_may_be_absent() -> None:
 def test_recorded_messages_and_the_corpus() -> None:
     wires = [case.data for case in corpus_cases()]
     folder = Path(__file__).parents[1] / "vectors"
-    for name in ("translations", "odd_translations", "circumstances"):
+    # Those of circumstances differ by little more than names of queues.
+    for name, step in (("translations", 1), ("odd_translations", 1), ("circumstances", 14)):
         with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            for line in lines:
+            for line in islice(lines, 0, None, step):
                 wires += recorded(json.loads(line))
     wires = sorted(set(wires))
     there = TO_BASIC.run({"wire": pa.array(wires, pa.binary())})

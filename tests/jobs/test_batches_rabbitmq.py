@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -221,9 +222,10 @@ def test_an_expiration_among_the_headers(profile: str) -> None:
 def test_what_brokers_were_sent() -> None:
     wires = [case.data for case in corpus_cases()]
     folder = Path(__file__).parents[1] / "vectors"
-    for name in ("translations", "odd_translations", "circumstances"):
+    # Those of circumstances differ by little more than names of queues.
+    for name, step in (("translations", 1), ("odd_translations", 1), ("circumstances", 14)):
         with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            for line in lines:
+            for line in islice(lines, 0, None, step):
                 wires += recorded(json.loads(line))
     wires = sorted(set(wires))
     assert len(wires) > 1000
@@ -250,7 +252,7 @@ def test_other_users(user: str | None) -> None:
 @pytest.mark.parametrize(
     "given_",
     [
-        Circumstances(delivery_count=2),
+        Circumstances(given_back=["closed"] * 2),
         Circumstances(stream_offset=7, arrival_time=9),
         Circumstances(deaths=[Death("q", "expired", 1)]),
     ],

@@ -69,15 +69,13 @@ def _fields(
 
 
 def added_headers(given: Circumstances, *, is_old: bool = False) -> list[tuple[bytes, str, Any]]:
-    """Return the headers that a queue adds.
+    """Return the headers that say of deaths.
 
     Args:
-        given: how often it delivered the message, and the deaths.
+        given: the deaths.
         is_old: as RabbitMQ 3.10 does.
     """
     made: list[tuple[bytes, str, Any]] = []
-    if given.delivery_count and not given.deaths:
-        made.append((b"x-delivery-count", "l", given.delivery_count))
     if not given.deaths:
         return made
     tables = []
@@ -104,10 +102,9 @@ def added_headers(given: Circumstances, *, is_old: bool = False) -> list[tuple[b
 
 
 def added_annotations(given: Circumstances) -> list[tuple[bytes, Term]]:
-    """Return the message annotations that a queue adds."""
+    """Return the message annotations that say of deaths."""
     if not given.deaths:
-        count = ("long", given.delivery_count)
-        return [(b"x-delivery-count", count)] if given.delivery_count else []
+        return []
     maps = []
     for death in given.deaths:
         last = death.time if death.last_time is None else death.last_time

@@ -27,6 +27,7 @@ from amqp10msg.translate.rabbitmq.places import (
     PROPERTY_NAMES,
     TTL,
 )
+from amqp10msg.translate.rabbitmq.redelivery import redelivery
 from amqp10msg.translate.rabbitmq.sections import (
     MARKER,
     check_filter,
@@ -84,18 +85,21 @@ def to_amqp10(
         check_user(octets(basic.properties.user_id), given.user)
     found = _from_basic(broker, basic, notes)
     header = found["header"]
-    # A stream, also one of dead letters, delivers its messages for the first time.
-    count = 0 if broker.stream else given.delivery_count
+    before = redelivery(broker, given)
     died = bool(given.deaths) and not broker.stream
-    header[FIRST_ACQUIRER] = not (basic.redelivered or count or died)
-    header[DELIVERY_COUNT] = ("uint", count)
+    header[FIRST_ACQUIRER] = not (basic.redelivered or before.again or died)
+    header[DELIVERY_COUNT] = ("uint", before.failed)
     annotations = found.get("message-annotations", [])
     if broker.stream:
         check_filter(annotations, "headers")
     own = [(b"x-exchange", basic.exchange), (b"x-routing-key", basic.routing_key)]
     added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
-    if given.deaths or not broker.stream:
-        added += deaths.added_annotations(given)
+    told = deaths.added_annotations(given)
+    counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in before.counts]
+    if broker.stream and broker.metadata_first:
+        added = [*told, *added]
+    else:  # behind x-opt-deaths they stand in the order of their names
+        added += [*told[:1], *counts, *told[1:]]
     writer = TermWriter()
     writer.section(HEADER_CODE, ("list", header))
     writer.section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added)))

@@ -44,6 +44,7 @@ from amqp10msg.translate.rabbitmq.places import (
     TO,
     USER_ID,
 )
+from amqp10msg.translate.rabbitmq.redelivery import redelivery
 from amqp10msg.translate.rabbitmq.sections import (
     BODY_HEADS,
     MARKER,
@@ -106,6 +107,8 @@ def to_basic(
         mode = annotation(annotations, b"x-basic-delivery-mode")
         is_durable = broker.durable_by_default or mode == ("ubyte", 2)
         found.header = found.header or [is_durable, None, None, None, None]
+        if given.deaths:  # the queue that it left wrote down what it took it for
+            found.header = [arrived.durable, *found.header[1:]]
         found.is_header_last = True
         for part in (("list", found.header[:3]), ("map", _stored(annotations))):
             generate(part)  # or the publisher's session dies
@@ -119,8 +122,9 @@ def to_basic(
     extra: list[tuple[bytes, str, Any]] = []
     if broker.stream and given.stream_offset is not None:
         extra.append((b"x-stream-offset", "l", given.stream_offset))
-    if given.deaths or not broker.stream:
-        extra += deaths.added_headers(given)
+    before = redelivery(broker, given)
+    extra += [(name, "l", count) for name, count in before.counts]
+    extra += deaths.added_headers(given)
     if given.deaths:
         made.expiration = None  # so that it does not expire again
     extra += annotation_headers(broker, annotations, notes)
@@ -167,8 +171,7 @@ def to_basic(
         notes.dropped("footer", footer, "0-9-1 has no footer")
     if found.delivery_annotations:
         notes.dropped("delivery-annotations", found.delivery_annotations, "they are for one hop")
-    again = bool(given.delivery_count) and not given.deaths and not broker.stream
-    basic: BasicMessage = _BASIC.build([made, payload, "", "", again])
+    basic: BasicMessage = _BASIC.build([made, payload, "", "", before.again])
     return basic
 
 

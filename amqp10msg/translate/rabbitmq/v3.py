@@ -35,6 +35,7 @@ from amqp10msg.translate.rabbitmq.places import (
     USER_ID,
 )
 from amqp10msg.translate.rabbitmq.reading import CODEC_3, TermReader
+from amqp10msg.translate.rabbitmq.redelivery import redelivery
 from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
     CrashedError,
@@ -75,7 +76,7 @@ def to_amqp10(
             f"publishing fails (406): delivery mode {given.delivery_mode} is not known",
             "properties.delivery-mode",
         )
-    again = circumstances.delivery_count and not circumstances.deaths
+    again = redelivery(broker, circumstances).again
     header = header_fields(given, notes)
     header[FIRST_ACQUIRER] = not (basic.redelivered or again)
     if broker.stream:
@@ -163,6 +164,7 @@ def to_basic(
     made = BasicProperties()
     if "header" in found:
         _transport(made, found["header"][0])
+    before = redelivery(broker, circumstances)
     headers: list[tuple[bytes, str, Any]] = []
     for name, header in _SAVED.items():
         if name in found:
@@ -186,6 +188,7 @@ def to_basic(
         if circumstances.stream_offset is not None:
             headers.append((_OFFSET.encode(), "l", circumstances.stream_offset))
     else:
+        headers += [(name, "l", count) for name, count in before.counts]
         headers += deaths.added_headers(circumstances, is_old=True)
         if circumstances.deaths:
             made.expiration = None
@@ -198,8 +201,7 @@ def to_basic(
         )
     for name in (*_PROPERTIES, "reply_to", "expiration", "timestamp"):
         setattr(made, name, written(name, getattr(made, name)))
-    again = bool(circumstances.delivery_count) and not circumstances.deaths
-    return BasicMessage(made, payload, redelivered=again)
+    return BasicMessage(made, payload, redelivered=before.again)
 
 
 def _properties(made: Any, fields: list[Term], user: str | None) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
+from amqp10msg.translate.circumstances import GivenBack
 from amqp10msg.translate.rabbitmq.reading import CODEC_3, CODEC_40, CODEC_43, Codec
 
 
@@ -24,6 +27,12 @@ class BrokerVersion:
         canonical_uuids: only an id of the form 8-4-4-4-12 is a uuid; else any 36 characters are
             read as one, and some kill the consumer.
         is_plugin: a plugin converts messages, which carries whole sections as headers (3.10).
+        failures: by the type of a queue, the ways to give a message back that it counts as failed
+            deliveries.
+        discards_fail: a quorum queue counts so, too, when a message is given up with nack or
+            reject (4.0).
+        acquisitions: a quorum queue says how often it gave the message to a consumer, and how often
+            that failed; else the first of these alone, under the name of the second (up to 4.0).
         stream: the queue is a stream, which stores 1.0 messages.
     """
 
@@ -37,6 +46,9 @@ class BrokerVersion:
     drops_unread: bool = False
     canonical_uuids: bool = False
     is_plugin: bool = False
+    failures: Mapping[str, frozenset[GivenBack]] = attrs.field(factory=dict)
+    discards_fail: bool = False
+    acquisitions: bool = False
     stream: bool = False
 
     @property
@@ -46,7 +58,13 @@ class BrokerVersion:
 
 
 RABBITMQ_3_10 = BrokerVersion("3.10", CODEC_3, is_plugin=True)
-RABBITMQ_4_0 = BrokerVersion("4.0", CODEC_40, durable_by_default=True)
+RABBITMQ_4_0 = BrokerVersion(
+    "4.0",
+    CODEC_40,
+    durable_by_default=True,
+    failures={"quorum": frozenset({"modified-failed", "rejected", "closed"})},
+    discards_fail=True,
+)
 RABBITMQ_4_3 = BrokerVersion(
     "4.3",
     CODEC_43,
@@ -56,6 +74,11 @@ RABBITMQ_4_3 = BrokerVersion(
     validates=True,
     drops_unread=True,
     canonical_uuids=True,
+    failures={
+        "classic": frozenset({"modified-failed", "rejected", "reject", "detached", "closed"}),
+        "quorum": frozenset({"modified-failed", "rejected", "reject", "closed"}),
+    },
+    acquisitions=True,
 )
 
 #: The versions by their profile, with queues and with streams.
