@@ -12,6 +12,7 @@ import pytest
 
 from amqp10msg import (
     Header,
+    Limits,
     Message,
     Properties,
     UInt,
@@ -305,6 +306,38 @@ def test_dead_letters() -> None:
         connection.create_sender("elsewhere")
         until(lambda: server.counts("dead").available == 2)
         assert {"bad", "short"} == {message.text() for message in server.messages("dead")}
+
+
+def test_dead_letters_say_how_they_died() -> None:
+    with Server(dead_letter="dead") as server, connected(server) as connection:
+        connection.create_sender("/queues/q").send(sendable(Message("bad")))
+        receiver = connection.create_receiver("q")
+        receiver.receive()
+        delivery = receiver.fetcher.unsettled.popleft()
+        delivery.local.condition = proton.Condition("app:bad", "no good")
+        delivery.update(proton.Delivery.REJECTED)
+        delivery.settle()
+        letter = connection.create_receiver("dead").receive()
+
+    annotations = letter.annotations
+    (death,) = annotations["x-opt-deaths"].elements
+    assert {"queue": "q", "reason": "rejected", "count": 1} == {
+        name: death[name] for name in ("queue", "reason", "count")
+    }
+    assert ["q"] == list(death["routing-keys"].elements)
+    assert ("app:bad", "no good") == (
+        annotations["x-opt-death-condition"],
+        annotations["x-opt-death-description"],
+    )
+    assert ("bad", 1, True) == (letter.body, letter.delivery_count, letter.first_acquirer)
+
+
+def test_dead_letter_that_would_not_be_readable_with_its_death_is_kept_without() -> None:
+    message = Message("x", application_properties={"a": 1})
+    with Server(dead_letter="dead", limits=Limits(items=12)) as server:
+        server.publish("q", message.evolve(header=Header(ttl=1)))
+        until(lambda: server.counts("dead").available == 1)
+        assert [None] == [one.message_annotations for one in server.messages("dead")]
 
 
 # Refusals.

@@ -7,11 +7,11 @@ here.
 from amqp10msg.delivery.node.contents import (
     Capacity,
     Counts,
-    DeadLetter,
     Memory,
     Waiting,
     priority_level,
 )
+from amqp10msg.delivery.node.deaths import DeadLetter
 from amqp10msg.delivery.node.node import (
     Delivery,
     DistributionNode,

@@ -14,12 +14,17 @@ from typing import Any, ClassVar
 import attrs
 
 from amqp10msg.delivery.node.store import Stored
-from amqp10msg.delivery.states import MessageState, Rejected
+from amqp10msg.delivery.states import MessageState
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.limits import UNLIMITED, Limits
 
 _SEGMENT = 256
+#: More bytes than a header has, and what false is in them.
+_HEADER = 64
+_FALSE, _FALSE_BYTE = b"\x42", b"\x56\x00"
 #: For `Entry.acquirer`; a link's number is positive.
 NOBODY = 0
 SEVERAL = -1
@@ -75,7 +80,7 @@ class Entry:
         """Decode a message for a node with this many priority levels."""
         message = Message.decode(stored.octets, limits=limits)
         header = message.header or NO_HEADER
-        return cls(
+        made = cls(
             stored.sequence,
             stored.arrival,
             stored.octets,
@@ -84,10 +89,29 @@ class Entry:
             stored.message_format,
             priority_level(header.priority, levels),
         )
+        if says_it_was_acquired(stored.octets):
+            made.acquirer = SEVERAL
+        return made
 
     def message(self) -> Message:
         """Decode the message."""
         return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
+
+
+def says_it_was_acquired(octets: bytes) -> bool:
+    """Whether the first-acquirer of a message's header is false, and not just not set.
+
+    Both mean the same (Part 3, 3.2.1), but few senders say what other links did.
+    """
+    start = octets[:_HEADER]
+    if _FALSE not in start and _FALSE_BYTE not in start:
+        return False
+    first = next(iter(scan(octets, limits=UNLIMITED)))
+    if first.name != "header":
+        return False
+    fields: Any = decode_value(octets[first.content : first.end])
+    _durable, _priority, _ttl, first_acquirer, *_ = (*fields, None, None, None, None)
+    return first_acquirer is False
 
 
 @attrs.frozen
@@ -152,27 +176,6 @@ class Counts:
     archived: int
     octets: int
     causes: Mapping[str, int]
-
-
-@attrs.frozen
-class DeadLetter:
-    """A message that a node archives although no receiver accepted it.
-
-    Attributes:
-        octets: the message as it is at the node, the rejection counted.
-        cause: ``rejected``, ``expired`` or ``deleted``.
-        node: the node's name.
-        outcome: the `Rejected`, with its error; None for another cause.
-        arrival: when it arrived at the node, in milliseconds of its clock.
-        message_format: of the transfer that brought it.
-    """
-
-    octets: bytes = attrs.field(repr=False)
-    cause: str
-    node: str
-    outcome: Rejected | None
-    arrival: int
-    message_format: int = 0
 
 
 @attrs.frozen

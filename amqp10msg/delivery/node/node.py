@@ -17,12 +17,12 @@ from amqp10msg.delivery.node.contents import (
     Counts,
     Cursor,
     Cursors,
-    DeadLetter,
     Entry,
     Memory,
     Waiting,
     priority_level,
 )
+from amqp10msg.delivery.node.deaths import DeadLetter
 from amqp10msg.delivery.node.store import (
     PRECONDITION_FAILED,
     RESOURCE_DELETED,
@@ -831,7 +831,15 @@ class DistributionNode:
     def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
         if self.dead_letter is not None:
             self.dead_letter(
-                DeadLetter(octets, cause, self.name, outcome, entry.arrival, entry.message_format)
+                DeadLetter(
+                    octets,
+                    cause,
+                    self.name,
+                    outcome,
+                    entry.arrival,
+                    entry.message_format,
+                    self.clock(),
+                )
             )
 
     # Expiry.

@@ -28,6 +28,7 @@ from amqp10msg.delivery.node import (
 from amqp10msg.message import Message
 from amqp10msg.sections import MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
@@ -231,7 +232,11 @@ class Nodes:
     def _publish_dead_letter(self, letter: DeadLetter) -> None:
         if self._dead_letter is not None:
             node = self.make(self._dead_letter)
-            node.publish(letter.octets, message_format=letter.message_format, always=True)
+            options: dict[str, Any] = {"message_format": letter.message_format, "always": True}
+            try:
+                node.publish(letter.annotated(), **options)
+            except (DecodeError, EncodeError):  # with its death it exceeds what can be read
+                node.publish(letter.octets, **options)
 
 
 class UnroutableError(NodeError):
