@@ -109,7 +109,7 @@ def says_it_was_acquired(octets: bytes) -> bool:
     first = next(iter(scan(octets, limits=UNLIMITED)))
     if first.name != "header":
         return False
-    fields: Any = decode_value(octets[first.content : first.end])
+    fields: list[Any] = decode_value(octets[first.content : first.end])
     _durable, _priority, _ttl, first_acquirer, *_ = (*fields, None, None, None, None)
     return first_acquirer is False
 
