@@ -37,6 +37,7 @@ STATUS = re.compile(r"\s+# exit status (?P<status>\d+)$")
 NOT_RUN = {
     r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
     r"make inspector\b": "takes npm: tests/app/test_inspector_page.py builds and shows it",
+    r"amqp10msg conformance run --peer \./mine\.js": "takes Node: test_conformance_drivers.py",
     r"tcpdump\b": "has to be root, and goes on until it is ended",
     r"pip install\b": "would change the environment of this very run",
     r"pip wheel\b": "compiles for minutes",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ import attrs
 import pytest
 
 from amqp10msg.interop import conformance, corpus
+from amqp10msg.interop.conformance.peers import environment_of
 from amqp10msg.interop.corpus import Case
 from tests.samples import corpus_cases
 
@@ -84,6 +86,71 @@ def test_the_template_is_a_driver() -> None:
     assert ["pass", "fail", "skip"] == [one.outcome for one in found.results]
     assert "refused: ValueError: constructor 0x43 is not known" == found.results[1].reason
     assert 50 >= len((drivers / "template.py").read_text(encoding="utf-8").splitlines())
+
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+
+@needs_node
+def test_the_template_in_javascript_is_a_driver(tmp_path: Path) -> None:
+    drivers = Path(corpus.__file__).parent / "drivers"
+    shutil.copy(drivers / "template.js", tmp_path / "mine.js")  # as a user has it: alone
+    peer = conformance.find_peer(str(tmp_path / "mine.js"))
+
+    found = conformance.run(peer, [shipped()[one] for one in ("boolean-true", "uint0", "accepted")])
+
+    assert "my implementation 1.0" == found.name
+    assert ["pass", "fail", "skip"] == [one.outcome for one in found.results]
+    assert "refused: RangeError: constructor 67 is not known" == found.results[1].reason
+    assert "composite is not tried" == found.results[2].reason
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "thrown, outcome",
+    [
+        ("new RangeError('no')", "pass"),
+        ("new TypeError('data.foo is not a function')", "error"),
+        ("'text'", "error"),
+        ("undefined", "error"),
+        ("new Unsupported('not here')", "skip"),
+        ("new Inner.Unsupported('not here')", "skip"),
+    ],
+)
+def test_only_errors_that_refuse_are_refusals_in_javascript(
+    tmp_path: Path, thrown: str, outcome: str
+) -> None:
+    driver = tmp_path / "thrower.js"
+    driver.write_text(
+        "class Unsupported extends Error {}\nconst Inner = { Unsupported };\n"
+        "module.exports = () => ({ name: 'thrower', refusals: [RangeError],\n"
+        f"  decode() {{ throw {thrown}; }} }});\n"
+    )
+
+    found = conformance.run(conformance.find_peer(str(driver)), [shipped()["truncated-uint"]])
+
+    assert [outcome] == [one.outcome for one in found.results], found.results
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_environments_may_be_a_relative_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    """A program runs in a folder of its own: what starts it must be found from there, too."""
+    if language == "node" and shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    monkeypatch.chdir(tmp_path)
+    name = "template.py" if language == "python" else "template.js"
+    peer = conformance.Peer("mine", name, requires=("nothing",))
+    (home := environment_of(peer, Path("apart"))).mkdir(parents=True)
+    if language == "python":
+        (home / "bin").mkdir()
+        (home / "bin" / "python").symlink_to(sys.executable)
+    (home / ".complete").touch()
+
+    found = conformance.run(peer, [shipped()["boolean-true"]], environments=Path("apart"))
+
+    assert ["pass"] == [one.outcome for one in found.results]
 
 
 def test_every_peer_has_a_driver_here() -> None:

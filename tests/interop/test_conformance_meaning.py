@@ -116,6 +116,24 @@ def test_whatever_is_not_0_is_true_in_0_9_1(byte: int, read: Any, how: str | Non
     assert how == agreement(table, other)
 
 
+@pytest.mark.parametrize(
+    "typed, found, how",
+    [
+        (["double", "3ff8000000000000"], 1.5, "value"),
+        (["float", "3fc00000"], 1.5, "value"),
+        (["d", "3ff8000000000000"], 1.5, "value"),
+        (["double", "3ff8000000000000"], 1.25, None),
+        (["double", "4014000000000000"], 5.0, "value"),
+        (["uint", 5], 5.0, "value"),
+        (["uint", 5], 5.5, None),
+        (["long", 2**53], float(2**53), "value"),
+    ],
+)
+def test_numeric_takes_a_fraction(typed: Any, found: float, how: str | None) -> None:
+    assert how == agreement(typed, ["numeric", found])
+    assert how == agreement(["list", [typed]], ["list", [["numeric", found]]])
+
+
 @pytest.mark.parametrize("typed", [["uint", 5], ["d", "4014000000000000"], ["float", "40a00000"]])
 def test_doubles_that_may_be_integers(typed: Any) -> None:
     assert "value" == agreement(["list", [typed]], ["list", [["numeric", 5]]])

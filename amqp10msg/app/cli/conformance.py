@@ -49,13 +49,19 @@ def peers() -> None:
 
 
 @conformance.command()
-def template() -> None:
-    """Print a driver to begin with, in Python."""
+@click.option(
+    "--language",
+    type=click.Choice(["python", "javascript"]),
+    default="python",
+    show_default=True,
+    help="Of the driver.",
+)
+def template(language: str) -> None:
+    """Print a driver to begin with."""
     from importlib import resources
 
-    text = (resources.files("amqp10msg.interop.corpus.drivers") / "template.py").read_text(
-        encoding="utf-8"
-    )
+    name = "template.py" if language == "python" else "template.js"
+    text = (resources.files("amqp10msg.interop.corpus.drivers") / name).read_text(encoding="utf-8")
     click.echo(text, nl=False)
 
 

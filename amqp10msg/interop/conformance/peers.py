@@ -154,7 +154,9 @@ def prepare(peer: Peer, folder: Path | None = None) -> Launch:
         return Launch(peer.command)
     drivers = Path(str(resources.files("amqp10msg.interop.corpus") / "drivers"))
     driver = str(drivers / peer.driver)  # an absolute path stays what it is
-    home = _environment(peer, folder or default_folder()) if peer.requires else None
+    # A driver runs in the folder of its environment, where a relative path leads elsewhere.
+    place = (folder or default_folder()).absolute()
+    home = _environment(peer, place) if peer.requires else None
     if peer.language == "node":
         node = _program("node")
         return Launch((node, str(drivers / "lines.js"), driver, *peer.arguments), folder=home)
@@ -179,12 +181,17 @@ def _program(name: str) -> str:
     return found
 
 
-def _environment(peer: Peer, folder: Path) -> Path:
-    """Return the folder of an environment with what a peer requires."""
+def environment_of(peer: Peer, folder: Path) -> Path:
+    """Return where the environment of a peer is kept in a folder."""
     runs = sys.version if peer.language == "python" else ""
     told = "\n".join((peer.language, runs, *peer.requires))
     name = re.sub(r"[^\w.-]+", "-", Path(peer.requires[0]).name)
-    home = folder / f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    return folder / f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+def _environment(peer: Peer, folder: Path) -> Path:
+    """Make the folder of an environment with what a peer requires, unless it is there."""
+    home = environment_of(peer, folder)
     stamp = home / ".complete"
     if stamp.exists():
         return home

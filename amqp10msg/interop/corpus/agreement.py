@@ -38,8 +38,9 @@ def agreement(expected: Any, found: Any) -> Agreement:
 
     An implementation that does not keep a type has the type's family in its place:
     ``["integer", 5]``, ``["number", 0.5]``, ``["octets", "78"]`` (hex of bytes or text),
-    ``["sequence", […]]``, ``["decimal", "1.50"]``; where all numbers are doubles to it, one without
-    a fraction is ``["numeric", 5]``. An array may have the type in place of its constructor.
+    ``["sequence", […]]``, ``["decimal", "1.50"]``; where all numbers are doubles to it, each is
+    ``["numeric", 5]``, also one with a fraction. An array may have the type in place of its
+    constructor.
 
     Args:
         expected: typed JSON of the case.
@@ -132,6 +133,8 @@ def _loose(typed: Any, one_kind: bool) -> Any:
             items = [["described", descriptor, item] for item in items]
         return [family, [_loose(item, one_kind) for item in items]]
     value = typed[1]
+    if kind == "numeric" and isinstance(value, float):
+        family = "number"  # an integer is made of one without a fraction below
     if isinstance(value, list):  # a name, not a type
         return [kind, _loose(value, one_kind)]
     if family == "number":

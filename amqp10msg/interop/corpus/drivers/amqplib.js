@@ -50,6 +50,7 @@ function decoded(kind, data) {
 
 module.exports = () => ({
   name: `amqplib ${version("amqplib")}`,
+  refusals: [Error], // it has none of its own for bytes
 
   decode(kind, data) {
     const made = decoded(kind, data);

@@ -2,9 +2,10 @@
 //
 //     node lines.js DRIVER.js [ARGUMENT ...]
 //
-// DRIVER.js exports a function that makes an object of the arguments: its name, and any of decode,
-// encode, again, validate and answer. An exception refuses the bytes; Unsupported says that there is
-// no such function. Packages are looked for in the folder in which node was started.
+// DRIVER.js exports a function that makes an object of the arguments: its name, any of decode, encode,
+// again, validate and answer, and refusals, the classes of errors by which the implementation refuses
+// bytes. An error of a class that is called Unsupported says that there is no such function. Any other
+// is an error of the implementation. Packages are looked for in the folder in which node was started.
 
 "use strict";
 
@@ -36,8 +37,12 @@ function answer(driver, asked) {
     const key = { decode: "typed", validate: "violations", answer: "answer" }[kind] || "data";
     return { [key]: key === "data" ? Buffer.from(made).toString("hex") : made };
   } catch (error) {
-    if (error instanceof Unsupported) return { unsupported: error.message };
-    return { refused: `${error && error.name}: ${error && error.message}`.slice(0, 500) };
+    const says = `${error && error.name}: ${error && error.message}`.slice(0, 500);
+    // By its name: a driver elsewhere has a class of its own.
+    if (error && error.constructor.name === "Unsupported") return { unsupported: error.message };
+    if (!(driver.refusals || []).some((one) => error instanceof one)) return { error: says };
+    const where = ["rule", "offset"].filter((key) => error[key] !== undefined);
+    return { refused: says, ...Object.fromEntries(where.map((key) => [key, error[key]])) };
   }
 }
 

@@ -108,6 +108,7 @@ const VALUES = ["value", "composite"];
 
 module.exports = () => ({
   name: `rhea ${version("rhea")}`,
+  refusals: [Error], // it has none of its own for bytes
 
   decode(kind, data) {
     if (kind === "message") return message(data);
