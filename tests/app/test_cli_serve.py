@@ -142,6 +142,7 @@ def test_port_that_is_taken_is_one_line() -> None:
     "options, error",
     [
         (["--key", __file__], "--key needs --cert"),
+        (["--client-ca", __file__], "--client-ca needs --cert"),
         (["--users", __file__], "line 1 of"),
         (["--port", "70000"], "70000 is not in the range"),
     ],

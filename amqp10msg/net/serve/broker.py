@@ -20,6 +20,7 @@ from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import Memory, MemoryStore, OutgoingLink, Store, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
+from amqp10msg.net.serve.scram import Scram, is_installed
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.limits import Limits
 
@@ -110,6 +111,7 @@ class Broker:
         termini: the sources that outlive their links.
         connections: those that are open.
         links: the links by container, link name and role.
+        scram: the same passwords for SCRAM; None where the extra is missing.
         guesses: slows down who guesses passwords.
         turns: how work is done.
     """
@@ -134,6 +136,7 @@ class Broker:
     ) -> None:
         self.container_id = container_id
         self.users = users
+        self.scram = Scram(users) if users and is_installed() else None
         self.anonymous = anonymous
         self.max_message_size = max_message_size
         self.credit = credit

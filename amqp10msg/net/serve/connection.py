@@ -367,6 +367,15 @@ class Incoming:
         return Accepted(), None
 
 
+def _name_in(certificate: Any) -> str | None:
+    """The common name in a certificate that was verified, else the whole subject; None if none."""
+    if not certificate:
+        return None
+    parts = [pair for group in certificate.get("subject", ()) for pair in group]
+    names = [value for key, value in parts if key == "commonName"]
+    return names[-1] if names else ",".join(f"{key}={value}" for key, value in parts)
+
+
 class Connection(Socket, transport.Handler):
     """A connection of a server.
 
@@ -381,6 +390,12 @@ class Connection(Socket, transport.Handler):
         self.waiting: set[Outgoing] = set()
         self.user: str | None = None
         self.transactions = Transactions(broker.limits, broker.memory)
+        scram = broker.scram
+        self._sasl = transport.SaslServer(
+            anonymous=broker.anonymous,
+            users=broker.users,
+            scram=scram.begin if scram is not None else None,
+        )
         self.engine = transport.Connection(
             self,
             transport.Open(
@@ -390,7 +405,7 @@ class Connection(Socket, transport.Handler):
                 offered_capabilities=("ANONYMOUS-RELAY",),
                 properties=broker.properties,
             ),
-            transport.SaslServer(anonymous=broker.anonymous, users=broker.users),
+            self._sasl,
         )
         self._admits = admits
         # Identifies this connection in its messages, which may outlive it.
@@ -417,6 +432,7 @@ class Connection(Socket, transport.Handler):
         name = stream.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
         self._host = str(name[0]) if isinstance(name, tuple) else ""
+        self._sasl.certificate = _name_in(stream.get_extra_info("peercert"))
         if not self._admits():
             stream.abort()
             return

@@ -70,18 +70,27 @@ def _most_connections() -> int:
     return max(min(allowed - used - _SPARE, _MOST_CONNECTIONS), 1)
 
 
-def tls_context(cert: str | PathLike[str], key: str | PathLike[str] | None) -> ssl.SSLContext:
+def tls_context(
+    cert: str | PathLike[str],
+    key: str | PathLike[str] | None,
+    client_ca: str | PathLike[str] | None = None,
+) -> ssl.SSLContext:
     """Return a server-side TLS context, for `Server`.
 
     Args:
         cert: a PEM file with the certificate and its chain.
         key: a PEM file with the private key; None if it is in the same file.
+        client_ca: a PEM file with the authorities whose certificates clients may show, for SASL
+            EXTERNAL; None to ask for none. One of another authority ends the connection.
 
     Raises:
         OSError: a file cannot be used.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
@@ -125,9 +134,12 @@ class Server:
             ``topic``.
         create: create a node for every address that a peer uses; if False, unknown addresses are
             refused with ``amqp:not-found``.
-        users: passwords by name: SASL PLAIN is offered, and required unless `anonymous`.
-        anonymous: accept connections without a name; if None, when there are no users.
-        tls: a server-side context, see `tls_context`: the server then speaks TLS only.
+        users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered,
+            and one of them is required unless `anonymous`.
+        anonymous: accept connections without a name; if None, when there are no users, and `tls`
+            does not leave it to the client to show a certificate.
+        tls: a server-side context, see `tls_context`: the server then speaks TLS only. Clients
+            whose certificate it verified may use SASL EXTERNAL: their name is the common name.
         file: an SQLite file that keeps durable messages, see
             `amqp10msg.delivery.node.sqlite.SqliteStore`. Without one durable messages are rejected
             with ``amqp:precondition-failed`` (Part 3, 3.2.1).
@@ -184,12 +196,13 @@ class Server:
         self.host = host
         self.port = port
         names = dict(users or {})
+        by_certificate = tls is not None and tls.verify_mode is ssl.CERT_OPTIONAL
         most = limits or Limits(depth=_MAX_DEPTH)
         #: What the server's thread works on; used by that thread alone.
         self.broker = Broker(
             container_id=container_id or f"amqp10msg-{uuid.uuid4()}",
             users=names,
-            anonymous=not names if anonymous is None else anonymous,
+            anonymous=not (names or by_certificate) if anonymous is None else anonymous,
             max_message_size=max_message_size,
             memory=Memory(memory or None),
             credit=credit,

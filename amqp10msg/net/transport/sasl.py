@@ -1,14 +1,15 @@
 """SASL (Part 5, 5.3): its frames, and both ends of it.
 
-The client's end has ANONYMOUS, PLAIN and EXTERNAL, the server's end ANONYMOUS and PLAIN.
+The client's end has ANONYMOUS, PLAIN and EXTERNAL, the server's end also SCRAM-SHA-256, whose
+messages another module makes.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 from amqp10msg.net.transport.frames import AMQP_HEADER, HEAD, HEAD_SIZE, SASL_FRAME, frame_head
 from amqp10msg.wire.errors import DecodeError
@@ -228,25 +229,63 @@ class SaslClient(SaslEnd):
         raise SaslError("the peer sent an unexpected SASL frame")
 
 
+class Exchange(Protocol):
+    """A mechanism of several messages, at the server's end."""
+
+    @property
+    def user(self) -> str | None:
+        """The name of the peer, once it is `done`."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the peer has proved who it is."""
+
+    def step(self, response: bytes) -> bytes:
+        """Take a message of the peer, and return the next one of the server.
+
+        Raises:
+            SaslError: the peer is refused.
+        """
+
+
 class SaslServer(SaslEnd):
     """Authenticates a peer by the first bytes of its connection.
 
     Args:
         anonymous: accept connections without a name, also without SASL.
         users: passwords by name, for PLAIN.
+        scram: begins an exchange of SCRAM-SHA-256; None to leave it out.
+
+    Attributes:
+        certificate: the name in the certificate that the peer has proved to own by TLS, which is
+            then its name by EXTERNAL; None if there is none. Set it before the peer says anything.
     """
 
-    def __init__(self, *, anonymous: bool, users: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        *,
+        anonymous: bool,
+        users: Mapping[str, str],
+        scram: Callable[[], Exchange] | None = None,
+    ) -> None:
         super().__init__()
         self.anonymous = anonymous
         self.users = users
-        self._challenged = False  # what comes next is the response of PLAIN
+        self.certificate: str | None = None
+        self._scram = scram
+        self._chosen = ""  # the mechanism, while the peer has not said all that it needs
+        self._exchange: Exchange | None = None
 
     @property
     def mechanisms(self) -> list[Symbol]:
         """The mechanisms on offer, the strongest first."""
-        offered = ["PLAIN"] if self.users else []
-        return [Symbol(name) for name in [*offered, *(["ANONYMOUS"] if self.anonymous else [])]]
+        offered = {
+            "EXTERNAL": self.certificate is not None,
+            "SCRAM-SHA-256": self.users and self._scram is not None,
+            "PLAIN": self.users,
+            "ANONYMOUS": self.anonymous,
+        }
+        return [Symbol(name) for name, is_offered in offered.items() if is_offered]
 
     def _greet(self, header: bytes) -> bytes:
         if header == AMQP_HEADER and self.anonymous:
@@ -265,23 +304,55 @@ class SaslServer(SaslEnd):
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:
         if code == SaslCode.INIT:
             mechanism, response = (*fields, None, None)[:2]
-            if self._challenged:
+            if self._chosen:
                 self.failed = "the peer chose a mechanism twice"
                 return b""
-            if mechanism == "PLAIN" and self.users and response is None:
-                self._challenged = True
-                return sasl_frame(SaslCode.CHALLENGE, b"")
-            if mechanism == "ANONYMOUS" and self.anonymous:
+            if mechanism not in self.mechanisms:
+                return self._outcome(_AUTH)
+            if mechanism == "ANONYMOUS":
                 return self._outcome(_OK)
-            return self._outcome(self._check(response) if mechanism == "PLAIN" else _AUTH)
-        if code == SaslCode.RESPONSE and self._challenged:
-            return self._outcome(self._check((*fields, None)[0]))
+            self._chosen = str(mechanism)
+            if response is None:
+                return sasl_frame(SaslCode.CHALLENGE, b"")
+            return self._take_response(response)
+        if code == SaslCode.RESPONSE and self._chosen:
+            return self._take_response((*fields, None)[0])
         self.failed = "the peer sent an unexpected SASL frame"
         return b""
 
-    def _check(self, response: Any) -> int:
+    def _take_response(self, response: Any) -> bytes:
+        """Answer what the peer says in the mechanism that it chose."""
+        if not isinstance(response, bytes):
+            return self._outcome(_AUTH)
+        if self._chosen == "PLAIN":
+            return self._outcome(self._check(response))
+        if self._chosen == "EXTERNAL":
+            # RFC 4422, appendix A: nothing, or who it wants to act as.
+            name = self.certificate or ""
+            if response not in {b"", name.encode()}:
+                return self._outcome(_AUTH)
+            self.user = name
+            return self._outcome(_OK)
+        return self._step(response)
+
+    def _step(self, response: bytes) -> bytes:
+        if self._exchange is None and self._scram is not None:
+            self._exchange = self._scram()
+        exchange = self._exchange
+        if exchange is None:
+            return self._outcome(_AUTH)
+        try:
+            said = exchange.step(response)
+        except SaslError:
+            return self._outcome(_AUTH)
+        if not exchange.done:
+            return sasl_frame(SaslCode.CHALLENGE, said)
+        self.user = exchange.user
+        return self._outcome(_OK, said)
+
+    def _check(self, response: bytes) -> int:
         """Check a PLAIN response (RFC 4616): authorization identity, name, password."""
-        parts = response.split(b"\0") if isinstance(response, bytes) else []
+        parts = response.split(b"\0")
         if len(parts) != 3:
             return _AUTH
         name = parts[1].decode("utf-8", "replace")
@@ -293,9 +364,10 @@ class SaslServer(SaslEnd):
         self.user = name
         return _OK
 
-    def _outcome(self, code: int) -> bytes:
+    def _outcome(self, code: int, *data: bytes) -> bytes:
+        """End, with what the mechanism says last (Part 5, 5.3.3.6)."""
         if code == _OK:
             self.done = True
         else:
             self.failed = "not authenticated"
-        return sasl_frame(SaslCode.OUTCOME, UByte(code))
+        return sasl_frame(SaslCode.OUTCOME, UByte(code), *data)
