@@ -1,4 +1,4 @@
-"""RabbitMQ's management API, as far as queues go, for tests: a page has one queue."""
+"""RabbitMQ's management API for tests: queues, of which a page has one, and what leads to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,22 @@ __all__ = ["management"]
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     queues: list[dict[str, Any]]
+    others: dict[str, Any]
+    made: list[tuple[str, str, Any]]
     user: str
+
+    def do_PUT(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.made.append((self.command, self.path, body))
+        if "refused" in self.path:
+            self.send_response(400)
+            self.end_headers()
+            self.wfile.write(json.dumps({"error": "bad_request", "reason": "no such"}).encode())
+            return
+        self.send_response(201)
+        self.end_headers()
+
+    do_POST = do_PUT  # noqa: N815  (as http.server calls it)
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
@@ -34,6 +49,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if parts.path == f"/api/queues/%2F/{queue['name']}":
                 self.answer(queue)
                 return
+        name = parts.path.removeprefix("/api/").partition("/")[0]
+        if name in self.others:
+            self.answer(self.others[name])
+            return
         if parts.path != "/api/queues/%2F":
             self.send_error(404)
             return
@@ -51,9 +70,27 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def management(queues: list[dict[str, Any]], user: str = "guest:guest") -> Iterator[str]:
-    """Serve queues, and yield the URL."""
-    handler = type("Handler", (_Handler,), {"queues": queues, "user": user})
+def management(
+    queues: list[dict[str, Any]],
+    user: str = "guest:guest",
+    others: dict[str, Any] | None = None,
+    made: list[tuple[str, str, Any]] | None = None,
+) -> Iterator[str]:
+    """Serve queues, and yield the URL.
+
+    Args:
+        queues: as the API says them.
+        user: who may ask.
+        others: what else it answers, by the first part of the path.
+        made: takes what it is asked to make: method, path, body. It is not there afterwards.
+    """
+    about = {
+        "queues": queues,
+        "user": user,
+        "others": others or {},
+        "made": [] if made is None else made,
+    }
+    handler = type("Handler", (_Handler,), about)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

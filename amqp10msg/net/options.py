@@ -146,6 +146,9 @@ class RouteOptions:
             source has messages, or does not say.
         management: the URL of the source's management API (RabbitMQ), which knows the messages that
             other consumers hold; user and password are those of the source where it has none.
+        declare: make at the target what the source's queue is, before the route starts: the queue,
+            what leads to it, and the policies that apply to it, by both management APIs.
+        target_management: the URL of the target's management API (RabbitMQ), as `management`.
         sole_consumer: nobody else takes from the source: what its broker does not say of other
             consumers counts as none. Otherwise they may hold messages, and it is not empty.
         connect_timeout: seconds that an end which was never reached is tried for; None for 60 in a
@@ -243,6 +246,18 @@ class RouteOptions:
             "RabbitMQ's management API of the source, which counts what other consumers hold.",
             "URL",
         ),
+    )
+    declare: bool = attrs.field(
+        default=False,
+        metadata=_given(
+            bool,
+            "Make the source's queue at the target first, with exchanges, bindings and policies; "
+            "needs --management and --target-management.",
+        ),
+    )
+    target_management: str | None = attrs.field(
+        default=None,
+        metadata=_given(str, "RabbitMQ's management API of the target, for --declare.", "URL"),
     )
     sole_consumer: bool = attrs.field(
         default=False,

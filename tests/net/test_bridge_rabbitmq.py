@@ -36,7 +36,8 @@ from amqp10msg.net.bridge import (  # noqa: E402
     parse_url,
     read_quarantine,
 )
-from amqp10msg.net.bridge.dry import Queue, check_queues  # noqa: E402
+from amqp10msg.net.bridge.dry import check_queues  # noqa: E402
+from amqp10msg.net.bridge.management import Queue  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))

@@ -20,7 +20,7 @@ from amqp10msg.app.cli._bridging import (
 from amqp10msg.app.cli._declared import declared_options
 from amqp10msg.app.cli._live import LiveLine, log_lines, show_counts
 from amqp10msg.app.cli._options import LANGUAGES
-from amqp10msg.app.cli._output import complain, is_terminal
+from amqp10msg.app.cli._output import complain, is_terminal, safe
 from amqp10msg.net.options import RouteOptions
 
 if TYPE_CHECKING:
@@ -56,6 +56,12 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A TOML file of routes, in place of --from and --to.",
 )
+@click.option(
+    "--all-queues",
+    "pattern",
+    metavar="PATTERN",
+    help="A route for each queue of such a name, such as 'orders.*'; --management lists them.",
+)
 @declared_options(
     RouteOptions,
     before={
@@ -81,7 +87,8 @@ Examples:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Read messages, give them back, and show what would be lost, with examples.",
+    help="Read messages, give them back, and show what would be lost, with examples; with "
+    "--declare, also what would be made.",
 )
 @click.option(
     "--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics, /live and /ready here."
@@ -104,6 +111,7 @@ def bridge(
     source: str | None,
     target: str | None,
     config: Path | None,
+    pattern: str | None,
     until_empty: bool,
     idle: float,
     selector: str | None,
@@ -136,7 +144,7 @@ def bridge(
         raise click.UsageError("give --from and --to, or --config")
     try:
         from amqp10msg.net.bridge.bridge import run_bridge, status_of
-        from amqp10msg.net.bridge.routes import Matcher, read_routes
+        from amqp10msg.net.bridge.routes import Matcher, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     wanted = {name: value for name, value in given.items() if value not in (None, {})}
@@ -147,10 +155,17 @@ def bridge(
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--filter") from None
     try:
-        specs = _specs(source, target, wanted) if config is None else read_routes(config)
+        if config is not None:
+            specs = read_routes(config)
+        elif pattern is not None:
+            specs = routes_of_queues(source or "", target or "", RouteOptions(**wanted), pattern)
+        else:
+            specs = _specs(source, target, wanted)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    if config is not None and wanted:
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
+    if config is not None and (wanted or pattern):
         raise click.UsageError("with --config, the options of routes stand in the file")
     hide_credentials("bridge", [end for spec in specs for end in _ends(spec)])
     if dry_run:
@@ -192,14 +207,18 @@ def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
     """Print what each route would lose."""
     from amqp10msg.net.bridge.bridge import release_signals, run_dry
-    from amqp10msg.net.bridge.dry import Checked, Queue
+    from amqp10msg.net.bridge.dry import Checked
+    from amqp10msg.net.bridge.management import Queue
 
     release_signals()
     checked = []
+    shown: set[str] = set()
     for spec in specs:
         try:
+            if spec.options.declare:
+                _show_plan(spec, shown)
             found = run_dry(spec, min(spec.options.max_messages or 1_000, 65_535), idle)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise click.ClickException(str(error)) from None
         checked.append(Checked(Queue(spec.name), found))
         show_dry(checked[-1])
@@ -212,6 +231,17 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
     }
     write_dry(reports, checked, title="What a bridge would lose", **ends)
     return 0
+
+
+def _show_plan(spec: RouteSpec, shown: set[str]) -> None:
+    """Print what --declare would make, unless it was shown."""
+    from amqp10msg.net.bridge.topology import plan_of
+
+    for step in plan_of(spec.source, spec.target, spec.options)[0]:
+        if str(step) not in shown:
+            shown.add(str(step))
+            for line in str(step).splitlines():
+                click.echo(safe(line))
 
 
 def _logger(form: str, *, live: bool, alone: bool) -> logging.Logger:

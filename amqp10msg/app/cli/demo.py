@@ -224,7 +224,8 @@ def _bridge(screen: _Screen) -> bool:
     from amqp10msg.files.atomic import write_whole
     from amqp10msg.net.bridge import dry_report, read_quarantine, report
     from amqp10msg.net.bridge.bridge import run_dry
-    from amqp10msg.net.bridge.dry import Checked, Queue
+    from amqp10msg.net.bridge.dry import Checked
+    from amqp10msg.net.bridge.management import Queue
     from amqp10msg.net.serve import Server
 
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # it stays: the pages are in it

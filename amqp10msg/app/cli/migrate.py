@@ -83,7 +83,7 @@ def migrate_check(
     try:
         from amqp10msg.net.bridge import RouteOptions, parse_url
         from amqp10msg.net.bridge.bridge import run_check
-        from amqp10msg.net.bridge.dry import Queue, list_queues
+        from amqp10msg.net.bridge.management import Management, Queue, queues_of
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     profile = profile or "rabbitmq-4.3"
@@ -94,7 +94,8 @@ def migrate_check(
         hide_credentials("migrate-check", [endpoint])
         queues = [Queue(name) for name in names]
         if management is not None:
-            listed = {queue.name: queue for queue in list_queues(management, endpoint)}
+            api = Management(management, endpoint)
+            listed = {queue.name: queue for queue in queues_of(api)}
             queues = [listed.get(one.name, one) for one in queues] or list(listed.values())
         options = RouteOptions(profile=profile, keep_names=True)
         checked = run_check(endpoint, queues, options, max_messages, idle, show_dry)

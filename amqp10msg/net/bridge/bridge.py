@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import attrs
 
-from amqp10msg.net.bridge.dry import Checked, DryRun, Queue, check_queues, dry_run
+from amqp10msg.net.bridge.dry import Checked, DryRun, check_queues, dry_run
+from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.routes import RouteSpec

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import attrs
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.counting import Management
 from amqp10msg.net.bridge.links import open_source
+from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.sending import message_of, without_delivery
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Oversized, Settle, SourceRequest
@@ -237,73 +237,6 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
     return found
 
 
-_PAGE = 100
-_MIRRORED = (
-    "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
-    "declare a quorum queue"
-)
-_TRANSIENT = "neither durable nor exclusive: RabbitMQ 4.3 and later refuse to declare it"
-_LAZY = "lazy: without effect from RabbitMQ 3.12 on"
-_VERSION_1 = "storage of version 1: gone from RabbitMQ 4.3 on"
-_LIMIT = "no delivery-limit: RabbitMQ 4.0 and later drop what was delivered again 20 times"
-_EXCLUSIVE = "exclusive: nobody but the connection that declared it can read it"
-
-
-@attrs.frozen
-class Queue:
-    """A queue of a RabbitMQ.
-
-    Attributes:
-        name: its name.
-        kind: ``classic``, ``quorum`` or ``stream``; empty where nobody said.
-        messages: in it; None where nobody said.
-        notes: what becomes of it in RabbitMQ 4, in words.
-        exclusive: nobody else can read it.
-    """
-
-    name: str
-    kind: str = ""
-    messages: int | None = None
-    notes: tuple[str, ...] = ()
-    exclusive: bool = False
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Queue:
-        """Read what the management API says of a queue.
-
-        Raises:
-            ValueError: that is not a queue.
-        """
-        try:
-            name, messages = found["name"], found.get("messages")
-            kind = found.get("type", "classic")
-            said = {**_table(found.get("effective_policy_definition"))}
-            said |= {key.removeprefix("x-"): v for key, v in _table(found["arguments"]).items()}
-            exclusive = bool(found.get("exclusive"))
-            transient = not found.get("durable", True) and not exclusive
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"the management API gave no queue: {error!r}") from None
-        notes = [
-            note
-            for note, holds in (
-                (_MIRRORED, "ha-mode" in said),
-                (_TRANSIENT, transient),
-                (_LAZY, said.get("queue-mode") == "lazy"),
-                (_VERSION_1, said.get("queue-version") == 1),
-                (_LIMIT, kind == "quorum" and "delivery-limit" not in said),
-                (_EXCLUSIVE, exclusive),
-            )
-            if holds
-        ]
-        count = messages if isinstance(messages, int) else None
-        return cls(str(name), str(kind), count, tuple(notes), exclusive)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    # An empty one comes as a list.
-    return value if isinstance(value, dict) else {}
-
-
 @attrs.frozen
 class Checked:
     """A queue and what a migration would make of its messages.
@@ -317,35 +250,6 @@ class Checked:
     queue: Queue
     run: DryRun | None = None
     fault: str = ""
-
-
-def list_queues(
-    management: str, endpoint: Endpoint, environment: Mapping[str, str] | None = None
-) -> list[Queue]:
-    """Ask RabbitMQ's management API for the queues of a virtual host.
-
-    Args:
-        management: where it is, such as ``http://host:15672``; user and password of the endpoint
-            are used where it has none, and may be ``${NAME}``.
-        endpoint: a URL of the broker, whose virtual host, certificates and user are meant.
-        environment: variables; those of the process where None.
-
-    Raises:
-        LinkError: it does not answer, or refuses.
-        ValueError: that is not its URL, or not an answer of it.
-    """
-    api = Management(management, endpoint, environment)
-    found: list[Queue] = []
-    page, pages = 1, 1
-    while page <= pages:
-        answer = api.queues(f"?page={page}&page_size={_PAGE}")
-        try:
-            items, pages = answer["items"], int(answer["page_count"])
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{api.place} is not a management API of RabbitMQ") from None
-        found += [Queue.of(item) for item in items]
-        page += 1
-    return sorted(found, key=lambda queue: queue.name)
 
 
 async def check_queues(
@@ -387,7 +291,7 @@ async def _check(
     idle: float,
 ) -> Checked:
     if queue.exclusive:
-        return Checked(queue, fault=_EXCLUSIVE)
+        return Checked(queue, fault=EXCLUSIVE)
     at = attrs.evolve(endpoint, queue=queue.name)
     offset = None
     if queue.kind == "stream":

@@ -378,7 +378,25 @@ class Route:
                 return False
         return True
 
+    async def _declare(self) -> None:
+        """Make at the target what the source's queue is."""
+        from amqp10msg.net.bridge.topology import declare, plan_of  # noqa: PLC0415  (rarely used)
+
+        self.statistics.state = "declaring"
+        steps, target = await asyncio.to_thread(plan_of, self.source, self.target, self.options)
+        for step in await asyncio.to_thread(declare, steps, target):
+            level = logging.INFO if step.is_sound else logging.WARNING
+            fields = {"why": "; ".join(step.notes)} if step.notes else {}
+            self.log(f"{step.kind}-{step.state}", level, name=step.name, **fields)
+
     async def _run(self, started: float) -> None:
+        if self.options.declare:
+            try:
+                await self._declare()
+            except (OSError, ValueError) as error:
+                self.statistics.state = self.statistics.ending = "failed"
+                self.log("route-failed", logging.ERROR, why=str(error))
+                raise
         self._records = Records(self.name, self.source, self.target, self.options)
         self._ticked = started
         for end in (self.source, self.target, self.options.quarantine_queue):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fnmatch
 import time
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.delivery.filters import LANGUAGES
+from amqp10msg.net.bridge.management import Management, queues_of
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.net.options import RouteOptions, on_command_line
 from amqp10msg.translate import to_amqp10
@@ -83,6 +86,10 @@ class RouteSpec:
         if self.options.state is not None and not source.keeps:
             text = "a state file is for a stream, whose URL has offset=, or for a file"
             raise ValueError(f"{source}: {text}")
+        if self.options.declare and not (
+            self.options.management and self.options.target_management
+        ):
+            raise ValueError("declare needs management and target-management, the API of each end")
         if target.offset is not None:
             raise ValueError(f"{target}: offset= belongs to a source")
 
@@ -96,12 +103,15 @@ _FILES = [name for name, how in on_command_line(RouteOptions) if how.kind is Pat
 def read_routes(path: Path) -> list[RouteSpec]:
     """Read the routes of a file: tables ``[[route]]`` with ``from``, ``to``, ``name`` and options.
 
+    With ``all_queues = PATTERN``, a table is a route for each queue of the source that has such a
+    name, as `routes_of_queues` makes them.
+
     The options are those of `RouteOptions`, with a hyphen or an underscore in their names; a table
     ``[defaults]`` has those that all routes share. ``filter`` is a text in the ``filter-language``,
     a name of `amqp10msg.delivery.filters.LANGUAGES`. Relative paths start at the file.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: the file cannot be read, or a management API does not answer.
         ValueError: the file is not valid; the message says which route, and shows no URL.
     """
     try:
@@ -118,13 +128,64 @@ def read_routes(path: Path) -> list[RouteSpec]:
         try:
             given = {**defaults, **route}
             source, target = given.pop("from"), given.pop("to")
+            pattern = given.pop("all_queues", given.pop("all-queues", None))
             options = _options(given, path.parent)
-            made.append(RouteSpec(source, target, options, name))
+            if pattern is None:
+                made.append(RouteSpec(source, target, options, name))
+            else:
+                made += routes_of_queues(source, target, options, pattern)
         except KeyError as error:
             raise ValueError(f"{path}: route {name or number} has no {error}") from None
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: route {name or number}: {error}") from None
     return made
+
+
+def routes_of_queues(
+    source: str | Endpoint, target: str | Endpoint, options: RouteOptions, pattern: str
+) -> list[RouteSpec]:
+    """Return a route for each queue of a RabbitMQ with such a name, which it is called by.
+
+    Args:
+        source: a URL of the broker, without a queue.
+        target: likewise, where each queue goes to that of its name; or one place for all.
+        options: of all routes; their management API lists the queues. A stream is read from its
+            first message on.
+        pattern: as of files: ``*``, ``?``, ``[...]``.
+
+    Raises:
+        LinkError: the management API does not answer, or refuses.
+        ValueError: a URL names a queue, or there is no such queue.
+    """
+    source, target = _endpoint(source), _endpoint(target)
+    if options.management is None:
+        raise ValueError("all-queues needs the management API of the source, which lists them")
+    if source.file is not None or source.queue is not None or source.address is not None:
+        raise ValueError(f"{source}: with all-queues, the source is a broker, without a queue")
+    found = [
+        queue
+        for queue in queues_of(Management(options.management, source))
+        if fnmatch.fnmatchcase(queue.name, pattern) and not queue.exclusive
+    ]
+    if not found:
+        raise ValueError(f"{source} has no queue {pattern!r} that others can read")
+    goes = target.file is None and not (target.queue or target.address or target.exchange)
+    return [
+        RouteSpec(
+            _named(source, queue.name, "first" if queue.kind == "stream" else None),
+            _named(target, queue.name) if goes else target,
+            options if queue.kind == "stream" else attrs.evolve(options, state=None),
+            queue.name,
+        )
+        for queue in found
+    ]
+
+
+def _named(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoint:
+    """Return the queue of a RabbitMQ, of version 4 and later over 1.0."""
+    if endpoint.protocol == "0-9-1":
+        return attrs.evolve(endpoint, queue=queue, offset=offset)
+    return attrs.evolve(endpoint, address=f"/queues/{quote(queue, safe='')}", offset=offset)
 
 
 def _options(given: dict[str, Any], folder: Path) -> RouteOptions:

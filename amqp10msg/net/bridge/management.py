@@ -1,0 +1,282 @@
+"""RabbitMQ's management API: what a virtual host has, read once for all who ask, and made."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import attrs
+
+from amqp10msg.net.bridge.terms import LinkError
+from amqp10msg.net.bridge.urls import Endpoint, secret
+
+_LARGEST = 64 << 20
+_SECONDS = 30.0
+#: Bytes of an answer in which a refusal says why.
+_REASON = 4_096
+_UNTAGGED = (
+    ": the user has none of the tags management, policymaker, monitoring, administrator; "
+    "rabbitmqctl set_user_tags USER management gives it one"
+)
+
+
+class Management:
+    """Asks for what a virtual host has, and makes it.
+
+    Args:
+        management: where it is, such as ``http://host:15672``; user and password of the endpoint
+            are used where it has none, and may be ``${NAME}``.
+        endpoint: a URL of the broker, whose virtual host, certificates and user are meant.
+        environment: variables; those of the process where None.
+
+    Attributes:
+        place: where it is, without credentials.
+
+    Raises:
+        ValueError: that is not its URL.
+    """
+
+    def __init__(
+        self, management: str, endpoint: Endpoint, environment: Mapping[str, str] | None = None
+    ) -> None:
+        parts = urlsplit(management)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("the management API has a URL such as http://host:15672")
+        variables = os.environ if environment is None else environment
+        user, password = secret(parts.username, variables), secret(parts.password, variables)
+        if user is None:
+            user, password = endpoint.user, endpoint.password
+        self.place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        self._word = base64.b64encode(f"{user or ''}:{password or ''}".encode()).decode("ascii")
+        self._endpoint = endpoint
+        self._host = quote(endpoint.virtual_host or "/", safe="")
+
+    def queues(self, what: str) -> Any:
+        """Return its answer about the queues, or about one.
+
+        Args:
+            what: what follows the virtual host in the path.
+
+        Raises:
+            LinkError: it does not answer, or refuses.
+            ValueError: that is not an answer of it.
+        """
+        return self.get(f"queues/{self._host}{what}")
+
+    def all(self, kind: str) -> list[dict[str, Any]]:
+        """Return all exchanges, bindings or policies of the virtual host.
+
+        Args:
+            kind: ``exchanges``, ``bindings`` or ``policies``.
+
+        Raises:
+            LinkError: it does not answer, or refuses.
+            ValueError: that is not an answer of it.
+        """
+        found = self.get(f"{kind}/{self._host}")
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise ValueError(f"{self.place} is not a management API of RabbitMQ")
+        return found
+
+    def version(self) -> tuple[int, ...]:
+        """Return the version of the broker, such as (4, 0, 5).
+
+        Raises:
+            LinkError: it does not answer, or refuses.
+            ValueError: that is not an answer of it.
+        """
+        said = table(self.get("overview")).get("rabbitmq_version")
+        parts = re.findall(r"\d+", str(said))
+        if not parts:
+            raise ValueError(f"{self.place} is not a management API of RabbitMQ")
+        return tuple(map(int, parts[:3]))
+
+    def make(self, method: str, kind: str, what: Sequence[str], body: Mapping[str, Any]) -> None:
+        """Make something in the virtual host.
+
+        Args:
+            method: ``PUT`` or ``POST``.
+            kind: ``queues``, ``exchanges``, ``bindings`` or ``policies``.
+            what: the parts of the path after the virtual host.
+            body: what it is to be.
+
+        Raises:
+            LinkError: it does not answer, or refuses.
+        """
+        path = "/".join([kind, self._host, *(quote(part, safe="") for part in what)])
+        self._ask(f"{self.place}/api/{path}", method, json.dumps(body).encode())
+
+    def get(self, path: str) -> Any:
+        """Return its answer about what stands after ``/api/``.
+
+        Raises:
+            LinkError: it does not answer, or refuses.
+            ValueError: that is not an answer of it.
+        """
+        url = f"{self.place}/api/{path}"
+        try:
+            return json.loads(self._ask(url))
+        except ValueError:
+            raise ValueError(f"{url.partition('?')[0]}: no JSON") from None
+
+    def unacknowledged(self, queue: str) -> int | None:
+        """Return how many messages of a queue are delivered and not settled; None if not yet known.
+
+        RabbitMQ counts them every few seconds: the answer may be that of 12 s ago.
+
+        Raises:
+            LinkError: it does not answer, or refuses.
+            ValueError: that is not an answer of it.
+        """
+        found = self.queues(f"/{quote(queue, safe='')}")
+        count = found.get("messages_unacknowledged") if isinstance(found, dict) else None
+        return count if isinstance(count, int) else None
+
+    def _ask(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
+        # http or https: that was looked at.
+        request = urllib.request.Request(url, body, method=method)  # noqa: S310
+        if body is not None:
+            request.add_header("Content-Type", "application/json")
+        request.add_unredirected_header("Authorization", f"Basic {self._word}")
+        context = self._endpoint.tls_context() or ssl.create_default_context()
+        # As the broker itself, without the proxies of the environment.
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        place = url.partition("?")[0]
+        try:
+            with opener.open(request, timeout=_SECONDS) as answer:
+                octets: bytes = answer.read(_LARGEST)
+            return octets
+        except urllib.error.HTTPError as error:
+            with error:
+                said = error.read(_REASON)
+            hint = _UNTAGGED if b"Not management user" in said else ""
+            if method != "GET":
+                hint = _reason(said)
+            raise LinkError(f"{place}: {error.code} {error.reason}{hint}", permanent=True) from None
+        except urllib.error.URLError as error:
+            raise LinkError(f"{place}: {error.reason}") from None
+        except OSError as error:
+            raise LinkError(f"{place}: {error}") from None
+
+
+def _reason(said: bytes) -> str:
+    """Return why it refused to make something."""
+    try:
+        found = table(json.loads(said)).get("reason")
+    except ValueError:
+        return ""
+    return f": {found}" if isinstance(found, str) else ""
+
+
+_PAGE = 100
+_MIRRORED = (
+    "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
+    "declare a quorum queue"
+)
+_TRANSIENT = "neither durable nor exclusive: RabbitMQ 4.3 and later refuse to declare it"
+_LAZY = "lazy: without effect from RabbitMQ 3.12 on"
+_VERSION_1 = "storage of version 1: gone from RabbitMQ 4.3 on"
+_LIMIT = "no delivery-limit: RabbitMQ 4.0 and later drop what was delivered again 20 times"
+EXCLUSIVE = "exclusive: nobody but the connection that declared it can read it"
+
+
+@attrs.frozen
+class Queue:
+    """A queue of a RabbitMQ.
+
+    Attributes:
+        name: its name.
+        kind: ``classic``, ``quorum`` or ``stream``; empty where nobody said.
+        messages: in it; None where nobody said.
+        notes: what becomes of it in RabbitMQ 4, in words.
+        exclusive: nobody else can read it.
+        durable: it outlives its broker.
+        auto_delete: it goes with its last consumer.
+        arguments: what it was declared with, as the API says it.
+        policy: the name of the policy that applies to it; empty for none.
+        effective: what policies say of it.
+    """
+
+    name: str
+    kind: str = ""
+    messages: int | None = None
+    notes: tuple[str, ...] = ()
+    exclusive: bool = False
+    durable: bool = True
+    auto_delete: bool = False
+    arguments: Mapping[str, Any] = attrs.Factory(dict)
+    policy: str = ""
+    effective: Mapping[str, Any] = attrs.Factory(dict)
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Queue:
+        """Read what the management API says of a queue.
+
+        Raises:
+            ValueError: that is not a queue.
+        """
+        try:
+            name, messages = found["name"], found.get("messages")
+            kind = found.get("type", "classic")
+            effective = table(found.get("effective_policy_definition"))
+            arguments = table(found["arguments"])
+            said = {**effective, **{key.removeprefix("x-"): v for key, v in arguments.items()}}
+            exclusive, durable = bool(found.get("exclusive")), bool(found.get("durable", True))
+            transient = not durable and not exclusive
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"the management API gave no queue: {error!r}") from None
+        notes = [
+            note
+            for note, holds in (
+                (_MIRRORED, "ha-mode" in said),
+                (_TRANSIENT, transient),
+                (_LAZY, said.get("queue-mode") == "lazy"),
+                (_VERSION_1, said.get("queue-version") == 1),
+                (_LIMIT, kind == "quorum" and "delivery-limit" not in said),
+                (EXCLUSIVE, exclusive),
+            )
+            if holds
+        ]
+        count = messages if isinstance(messages, int) else None
+        return cls(
+            *(str(name), str(kind), count, tuple(notes), exclusive, durable),
+            auto_delete=bool(found.get("auto_delete")),
+            arguments=arguments,
+            policy=str(found.get("policy") or ""),
+            effective=effective,
+        )
+
+
+def table(value: Any) -> dict[str, Any]:
+    """Return an object of the API, of which an empty one may come as a list."""
+    return value if isinstance(value, dict) else {}
+
+
+def queues_of(api: Management) -> list[Queue]:
+    """Return the queues of a virtual host, by name.
+
+    Raises:
+        LinkError: it does not answer, or refuses.
+        ValueError: that is not an answer of it.
+    """
+    found: list[Queue] = []
+    page, pages = 1, 1
+    while page <= pages:
+        answer = api.queues(f"?page={page}&page_size={_PAGE}")
+        try:
+            items, pages = answer["items"], int(answer["page_count"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{api.place} is not a management API of RabbitMQ") from None
+        found += [Queue.of(item) for item in items]
+        page += 1
+    return sorted(found, key=lambda queue: queue.name)
