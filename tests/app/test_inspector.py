@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("jinja2")
 
 from amqp10msg import Message, files, validate
+from amqp10msg.app.inspector.judging import is_message
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.app.inspector.session import MAX_MESSAGES, Session, examples
 from amqp10msg.basic import BasicMessage, decode_properties, encode_content_header
@@ -144,3 +145,21 @@ def test_examples(name: str, octets: bytes) -> None:
 
     assert ("This cannot" in text or "Not all" in text) == ("cut off" in name)
     assert bool(re.search(r"\d error", text)) == (name in {"the same, cut off", "a section twice"})
+
+
+@pytest.mark.parametrize(
+    "descriptor, is_one",
+    [
+        ("5375", True),
+        ("800000000000000075", True),
+        ("a310" + b"amqp:data:binary".hex(), True),
+        ("b300000010" + b"amqp:data:binary".hex(), True),
+        # Numbers and text that are no ulong and no symbol describe no section.
+        *(("5075", False), ("600075", False), ("5275", False), ("5475", False), ("5575", False)),
+        ("830000000000000075", False),
+        ("a110" + b"amqp:data:binary".hex(), False),
+        ("5324", False),
+    ],
+)
+def test_only_the_descriptor_of_a_section_begins_a_message(descriptor: str, is_one: bool) -> None:
+    assert is_one == is_message(bytes.fromhex(f"00{descriptor}a00178"))

@@ -50,8 +50,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A server for files.
+
+    Attributes:
+        broken: a file that breaks off once it was begun.
+        waits: a file that is not answered until this is set; there is none where it is None.
+    """
+
+    broken = ""
+    waits: tuple[str, threading.Event] | None = None
+
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        if Quiet.waits is not None and name == Quiet.waits[0]:
+            Quiet.waits[1].wait(PATIENCE)
+        if name and name == Quiet.broken:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            self.wfile.write(b"PK")
+            self.close_connection = True
+            return
+        super().do_GET()
 
 
 @pytest.fixture(scope="module")
@@ -336,3 +359,54 @@ def test_a_narrow_page_does_not_scroll_sideways(shown: Browser, scheme: str, kin
     finally:
         shown.call("Emulation.clearDeviceMetricsOverride")
         shown.call("Emulation.setEmulatedMedia", features=[])
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Browser]:
+    """A browser of its own: the page is loaded anew, and may fail to."""
+    browser = Browser(find_chromium(), tmp_path / "profile")
+    browser.call("Network.setCacheDisabled", cacheDisabled=True)
+    yield browser
+    browser.close()
+
+
+def test_while_a_linked_message_loads_nothing_else_is_shown(address: str, tab: Browser) -> None:
+    Quiet.waits = ("amqp10msg.zip", threading.Event())
+    try:
+        tab.open(f"{address}#message={MESSAGE.hex()}&byte-3")
+        wait(tab, "document.getElementById('state').textContent.includes('amqp10msg')")
+        before = (text_of(tab), text_of(tab, ".status"))
+        name = tab.run("document.getElementById('example').value")
+    finally:
+        Quiet.waits[1].set()
+        Quiet.waits = None
+    wait(tab, "document.body.dataset.done")
+
+    assert "" == before[0]
+    assert "byte 3" not in before[1]
+    assert "" == name
+    assert MESSAGE == octets_of(tab)
+    assert 1 == tab.run("document.querySelectorAll('.hex b.here').length")
+
+
+@pytest.mark.parametrize("file", ["amqp10msg.zip", "worker.mjs", "python_stdlib.zip"])
+def test_what_breaks_off_while_it_loads_can_be_tried_again(
+    address: str, tab: Browser, file: str
+) -> None:
+    Quiet.broken = file
+    try:
+        tab.open(f"{address}#message={MESSAGE.hex()}")
+        deadline = time.monotonic() + PATIENCE
+        while tab.run("document.getElementById('again').hidden"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        Quiet.broken = ""
+
+    assert "does not start" in text_of(tab, "#state")
+    assert "Try again" in text_of(tab, "#state")
+    assert "" == text_of(tab)
+    tab.run("document.getElementById('again').click()")
+    wait(tab, "document.body.dataset.done")
+    assert MESSAGE == octets_of(tab)
+    assert tab.run("document.getElementById('again').hidden")

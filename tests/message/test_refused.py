@@ -72,6 +72,10 @@ def test_strict_refusals_say_what_and_where(octets: str, rule: str, offset: int)
         ("005370c00402" + "415204", "header.priority"),
         ("005374c10702a10161" + "a10180", "application-properties['a']"),
         ("005377c00402" + "4342" + "ff", "amqp-value[2]"),
+        # A value that should still come: it is named, and not the one before it.
+        ("005370c00a05" + "415005700000ea60" + "41", "header.delivery-count"),
+        ("005373c00402" + "a10161", "properties.user-id"),
+        ("005377c00402" + "a10161", "amqp-value[1]"),
         ("00a312" + b"amqp:amqp-value:*!".hex(), ""),
     ],
 )

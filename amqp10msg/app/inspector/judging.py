@@ -15,6 +15,7 @@ from amqp10msg.validation import PROFILES, Violation, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.kernel import decode_value, decode_values, skip_value
 from amqp10msg.wire.limits import DEFAULT_LIMITS
+from amqp10msg.wire.primitives import Symbol, ULong
 
 #: The rule under which an input counts that holds no bytes to judge.
 UNREADABLE = "unreadable-input"
@@ -94,7 +95,8 @@ def judge(item: Item, profile: str) -> list[Violation]:
 def is_message(data: bytes) -> bool:
     """Return whether bytes are a message: they begin with a section's descriptor, or are empty.
 
-    What is too damaged to tell counts as a message.
+    A descriptor is a ulong or a symbol; an equal number of another type is none. What is too
+    damaged to tell counts as a message.
     """
     if data[:1] not in (b"", b"\0"):
         return False
@@ -102,7 +104,7 @@ def is_message(data: bytes) -> bool:
         descriptor = decode_value(data[1 : skip_value(data, 1)])
     except DecodeError:
         return True
-    return isinstance(descriptor, (int, str)) and descriptor in CODES
+    return isinstance(descriptor, (ULong, Symbol)) and descriptor in CODES
 
 
 def read(data: bytes, *, as_values: bool = False) -> list[Any]:

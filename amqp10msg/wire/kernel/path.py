@@ -45,8 +45,8 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
         if step > _MAX_STEPS:
             inmost, more = parent, "[…]" if parent else ""
             break
-        if value.fault == MISSING and parent is not None and parent.code:
-            continue  # the last one before it is nearer than nothing
+        if value.fault == MISSING and parent is not None and parent.code and parent.is_map:
+            continue  # it has no key: the last one before it is nearer than nothing
         inmost = value
         if value.holds:
             limit = len(data) if parent is None else parent.end

@@ -4,10 +4,11 @@
   const [text, example, profile, translation, shown, state] = [
     "text", "example", "profile", "translation", "shown", "state",
   ].map(get);
-  const [bar, words, stop] = ["progress", "span", "button"].map((one) => state.querySelector(one));
+  const [bar, words, stop, again] = ["progress", "span", "#stop", "#again"].map((one) => state.querySelector(one));
   // While a key is pressed again within this time, in ms, the message is not read yet; what takes
-  // longer than the second can be stopped.
-  const [PAUSE, PATIENCE] = [200, 3000];
+  // longer than the second can be stopped. Loading may be tried again where none of it arrives for
+  // the third.
+  const [PAUSE, PATIENCE, STALLED] = [200, 3000, 30000];
   const encoder = new TextEncoder();
 
   let worker = null;
@@ -23,34 +24,51 @@
   let version = 0;
   let link = null;
 
-  const say = (what, busy, long) => {
+  const say = (what, busy, long, failed) => {
     words.textContent = what;
     bar.hidden = !busy;
     stop.hidden = !long;
+    again.hidden = !failed;
+  };
+
+  // While it loads: what is said, and when to offer another try.
+  let stalled = 0;
+  const load = (what) => {
+    clearTimeout(stalled);
+    say(what, true);
+    stalled = setTimeout(() => say(`${what} This takes long.`, true, false, true), STALLED);
+  };
+
+  const fail = (why) => {
+    clearTimeout(stalled);
+    settle();
+    ready = false;
+    say(why, false, false, true);
   };
 
   const start = () => {
     ready = false;
     opened = -1;
-    say("Starting Python …", true);
+    load("Starting Python …");
     const source = `import ${JSON.stringify(new URL("worker.mjs", location.href).href)};`;
     const blob = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
     worker = new Worker(blob, { type: "module" });
     worker.onmessage = ({ data }) => hear(data);
     worker.onerror = () => {
-      say("Python does not start: this browser refuses the worker, or a file of the page is missing.");
+      fail("Python does not start: this browser refuses the worker, or a file of the page did not arrive.");
     };
   };
 
   const hear = (said) => {
-    if (said.progress) return say(said.progress, true);
+    if (said.progress) return load(said.progress);
     if (said.ready) {
+      clearTimeout(stalled);
       ready = true;
       document.body.dataset.ready = said.ready;
       if (pending) return send();
       return say(`${said.ready}. Paste or drop another message.`);
     }
-    if (said.failed !== undefined && !said.id) return say(said.failed);
+    if (said.failed !== undefined && !said.id) return fail(said.failed);
     if (said.id !== asked) return;
     settle();
     done = said.id;
@@ -93,6 +111,11 @@
     version += 1;
     number = 1;
     link = null;
+    // Until Python is there, nothing is shown rather than what belongs to other bytes.
+    if (!ready) {
+      shown.replaceChildren();
+      document.dispatchEvent(new Event("messages"));
+    }
     ask();
   };
 
@@ -111,7 +134,9 @@
     }
     const place = PLACE.exec(location.hash);
     const hash = link && link.link ? `#${fields}` : "";
-    const same = place && new URLSearchParams(location.hash.slice(1)).get("message") === fields.get("message");
+    // A link may hold the message in another form than the page writes, such as hex.
+    const before = new URLSearchParams(location.hash.slice(1)).get("message");
+    const same = place && (before === fields.get("message") || before === text.value);
     history.replaceState(null, "", `${hash}${same ? place[0] : ""}` || location.pathname + location.search);
     get("link").disabled = !hash;
   };
@@ -183,6 +208,11 @@
     worker.terminate();
     settle();
     pending = null;
+    start();
+  });
+  again.addEventListener("click", () => {
+    worker.terminate();
+    pending = asked > done;
     start();
   });
   get("link").addEventListener("click", async () => {
