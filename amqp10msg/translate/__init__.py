@@ -13,17 +13,20 @@ Functions of their arguments alone: no clock, no network.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.message import Message
 from amqp10msg.translate._published import as_published
+from amqp10msg.translate._single import basic_translation
 from amqp10msg.translate.account import explain
 from amqp10msg.translate.circumstances import Circumstances, Death
 from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Translation
 from amqp10msg.wire.errors import TranslationError, expect
+from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = [
     "PROFILES",
@@ -112,9 +115,14 @@ def to_basic(
         TypeError: that is another kind of message.
     """
     notes = Notes()
+    given = circumstances or _USUAL
     bridge = _bridge(profile)
+    name = profile if isinstance(profile, str) else profile.name
     try:
-        made = bridge.to_basic(message, notes, circumstances or _USUAL)
+        found = basic_translation(message, name, given, partial(_losses, bridge, given))
+        if found is not None and (found[1] or not strict):
+            return found[0]
+        made = bridge.to_basic(message, notes, given)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except (AttributeError, TypeError):
@@ -126,6 +134,13 @@ def to_basic(
         message.encode()  # raises where a field is of a wrong type
         raise
     return notes.translation(made, strict)
+
+
+def _losses(bridge: Any, given: Circumstances, wire: bytes) -> tuple[Loss, ...]:
+    """Find what an encoded message loses, by the plain rules."""
+    notes = Notes()
+    bridge.to_basic(Message.decode(wire, limits=UNLIMITED), notes, given)
+    return tuple(notes.losses)
 
 
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:

@@ -3,3 +3,4 @@
 from amqp10msg.translate.report cimport Notes
 
 cpdef translated(basic, profile, Notes notes, given=*)
+cpdef basic_translation(message, profile, given, losses)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""One message of 0-9-1 by the engine that translates batches, bytes in and bytes out.
+"""Single messages by the engine that translates batches, bytes in and bytes out.
 
 Runs as it is, and compiled with the C types of `_single.pxd`.
 """
@@ -7,13 +7,16 @@ Runs as it is, and compiled with the C types of `_single.pxd`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES
+from amqp10msg.message import Message
 from amqp10msg.translate.batches import kernel
 from amqp10msg.translate.circumstances import Circumstances
-from amqp10msg.translate.report import Loss, Notes
+from amqp10msg.translate.report import Loss, Notes, Translation, unread
 from amqp10msg.translate.to_amqp10_rules import AFTER, TO_AMQP10_LOSSES
 from amqp10msg.wire.errors import EncodeError
 
@@ -25,10 +28,19 @@ _LOSSES = list(TO_AMQP10_LOSSES.values())
 _USUAL = Circumstances()
 
 
-# An engine takes some 50 KB, so all of them 0.8 MB.
-@functools.lru_cache(maxsize=16)
-def _engine(profile: str, user: str | None) -> Any:
-    return kernel("amqp10", profile, circumstances=Circumstances(user=user))
+# An engine takes some 50 KB, so all of them 1.6 MB.
+@functools.lru_cache(maxsize=32)
+def _engine(to: str, profile: str, user: str | None) -> Any:
+    return kernel(to, profile, circumstances=Circumstances(user=user))
+
+
+def _engine_for(to: str, profile: str, given: Circumstances) -> Any:
+    """Return what translates a message under these circumstances, None where nothing does."""
+    if given is _USUAL or profile == "lossless":
+        return _engine(to, profile, None)
+    if not given.is_first_delivery:
+        return None
+    return _engine(to, profile, given.user)
 
 
 def translated(
@@ -42,9 +54,7 @@ def translated(
         notes: takes the losses.
         given: what a broker's result depends on besides the message.
     """
-    if given is not _USUAL and profile != "lossless" and not given.is_first_delivery:
-        return None
-    engine = _engine(profile, _USUAL.user if profile == "lossless" else given.user)
+    engine = _engine_for("amqp10", profile, given)
     if engine is None:
         return None
     try:
@@ -58,6 +68,38 @@ def translated(
         told, values, entries = made[1]
         notes.losses += [_loss(values, entries, *one) for one in told]
     return octets
+
+
+def basic_translation(
+    message: Message,
+    profile: str,
+    given: Circumstances,
+    losses: Callable[[bytes], tuple[Loss, ...]],
+) -> tuple[Translation[BasicMessage], bool] | None:
+    """Translate a message of 1.0 to one of class basic; None where the engine does not know it.
+
+    Args:
+        message: the message.
+        profile: a name of `PROFILES`.
+        given: what a broker's result depends on besides the message.
+        losses: finds the losses of an encoded message by the plain rules, when they are asked for.
+
+    Returns:
+        The translation, and whether all losses are recoverable.
+    """
+    if type(message) is not Message or message._lenient or message.message_format:
+        return None
+    engine = _engine_for("basic", profile, given)
+    if engine is None:
+        return None
+    wire = message.encode()
+    made = engine.one(wire)
+    if made is None:
+        return None
+    basic, count, is_recoverable = made
+    if count:
+        return unread(basic, partial(losses, wire)), is_recoverable
+    return Translation(basic), True
 
 
 def _loss(values: Any, entries: Any, about: int, number: int, after: int) -> Loss:

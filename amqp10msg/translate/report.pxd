@@ -4,7 +4,7 @@ cimport cython
 
 from amqp10msg.wire.kernel.twin cimport Layout
 
-cdef Layout _TRANSLATION
+cdef Layout _TRANSLATION, _UNREAD
 
 
 @cython.final

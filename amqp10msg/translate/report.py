@@ -7,6 +7,7 @@ Runs as it is, and compiled with the C types of `report.pxd`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from html import escape
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -49,9 +50,16 @@ class Loss:
     recoverable: bool
 
 
+class _Unread:
+    """What a class derives from whose objects find out a part of them when it is asked for."""
+
+    __slots__ = ("_read",)
+    _read: Callable[[], Any]
+
+
 @shown
 @attrs.define(repr=False)
-class Translation(Generic[M]):
+class Translation(_Unread, Generic[M]):
     """A translated message with a report of losses.
 
     Attributes:
@@ -61,6 +69,13 @@ class Translation(Generic[M]):
 
     message: M
     losses: tuple[Loss, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """Find the losses of a message that the engine translated, which only counts them."""
+        if name != "losses":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.losses = found = self._read()
+        return found
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the losses, and below them what it shows of the message."""
@@ -110,6 +125,13 @@ def as_json(value: Any) -> str | None:
 # Made for every message, so as decoding makes its own, and not frozen for the same reason: the pure
 # build would set its attributes one by one past the class.
 _TRANSLATION = Layout(Translation, ["message", "losses"])
+_UNREAD = Layout(Translation, ["message", "_read"])
+
+
+def unread(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
+    """Return a translation whose losses are found when they are asked for."""
+    made: Translation[M] = _UNREAD.build([message, losses])
+    return made
 
 
 class Notes:

@@ -23,18 +23,26 @@ from libc.string cimport memchr, strlen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
-from amqp10msg.basic._reader cimport Layout, Original
+from amqp10msg.basic._reader cimport Layout, Original, Reader
+from amqp10msg.wire.kernel.twin cimport Layout as Attributes
 
 from struct import Struct
 
+import attrs
+
+from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BASIC, encode_properties
 from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_table
+from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Float
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
 cdef Layout BASIC_LAYOUT = BASIC
+cdef Attributes BASIC_MESSAGE = Attributes(
+    BasicMessage, [field.name for field in attrs.fields(BasicMessage)]
+)
 cdef object HEAD = Struct(">HHQ")  # of a content header
 
 # The numeric descriptors of the sections (Part 3, 3.2).

@@ -36,6 +36,8 @@ cdef enum:
     FACTS = 16
     # A value that the plain rules made: the bytes of a field after its letter.
     ENCODED = 100
+    # In a content header: class, weight and the size of the body.
+    BEFORE_PROPERTIES = 12
     # A content header of RabbitMQ's usual frames has room for so many bytes.
     MOST_CONTENT = 131072 - 8
     # The last moment, in seconds, whose milliseconds are a number of 64 bits.
@@ -190,6 +192,7 @@ cdef class ToBasic:
     cdef uint8_t[MOST] order
     cdef Py_ssize_t size  # in bytes
     cdef bint puts_first, has_facts, is_wider, has_compounds
+    cdef bint is_busy  # with one message
     cdef Out anew  # the annotations without what a delivery added
     cdef Py_ssize_t anew_count
     # What is made of the batch.
@@ -293,31 +296,38 @@ cdef class ToBasic:
         """Translate one message; None where it is odd.
 
         Returns:
-            The content header and the payload, exchange and routing key, whether it may have been
-            delivered before, how many losses there are, and whether all of them are recoverable.
+            The message, how many losses there are, and whether all of them are recoverable.
         """
         cdef Span body
+        cdef Reader reader
         cdef Made* made = &self.made
-        cdef Py_ssize_t count, i
+        cdef Py_ssize_t i
         cdef bint are_recoverable = True
-        self.header.data.size = 0
-        begin_losses(&self.losses)
-        if self.translate(
-            <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), &body
-        ) == ODD:
+        if self.is_busy:  # in another thread
             return None
-        count = self.losses.count
-        for i in range(count):
-            are_recoverable = are_recoverable and self.losses.recoverable.at[i]
-        return (
-            taken(&self.header.data),
-            PyBytes_FromStringAndSize(<const char*> body.at, body.n),
-            self.text_of(&made.exchange),
-            self.text_of(&made.routing_key),
-            bool(made.redelivered),
-            count,
-            bool(are_recoverable),
-        )
+        self.is_busy = True
+        try:
+            if self.translate(
+                <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), &body
+            ) == ODD:
+                return None
+            for i in range(self.losses.count):
+                are_recoverable = are_recoverable and self.losses.recoverable.at[i]
+            reader = Reader(taken(&self.header.data), "rabbitmq", UNLIMITED)
+            reader.pos = BEFORE_PROPERTIES
+            basic = BASIC_MESSAGE.build([
+                reader.properties(BASIC_LAYOUT),
+                PyBytes_FromStringAndSize(<const char*> body.at, body.n),
+                self.text_of(&made.exchange),
+                self.text_of(&made.routing_key),
+                bool(made.redelivered),
+            ])
+            return basic, self.losses.count, bool(are_recoverable)
+        finally:
+            if self.header.data.room > MOST_KEPT:
+                free_out(&self.header.data)
+            self.begin()
+            self.is_busy = False
 
     cdef str text_of(self, Value* v):
         if not self.made.is_delivered or v.n == 0:
