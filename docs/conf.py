@@ -60,10 +60,9 @@ nitpick_ignore_regex = [
     ("py:class", r"Coding|ContentMode|ProfileName"),
     # Neither is what stands behind a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.sink\..*"),
-    # Neither is what a profile of the translator calls, what a row remembers, the type variable of
-    # its result (a compiled module's is said to be the import system's) and the choices of a loss.
-    ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M|_vocabulary\..*)"),
-    ("py:class", r"importlib\._bootstrap\.M|Action"),
+    # Neither is what a profile of the translator calls, the type variable of its result and the
+    # choices of a loss.
+    ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)|Action"),
     # Another name of an error of pyspark's.
     ("py:exc", "SparkError"),
     ("py:class", r"amqp10msg\.net\.bridge\.(route\.Route|terms\.Oversized)"),

@@ -1,16 +1,202 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""Header names and annotation keys of the lossless profile."""
+"""Headers of 0-9-1 as annotations and application properties of 1.0 and back, without loss.
+
+Each direction gives the value, and whether the other direction gives the same one back. A value
+that a broker accepts and then cannot deliver has no counterpart: its consumers' connections would
+die one after the other while the message stays in the queue. Of RabbitMQ 4.0 these are decimals,
+NaN and infinities anywhere, and null as the value of an annotation.
+"""
 
 from __future__ import annotations
 
+import datetime
+import math
+import uuid
+from collections.abc import Mapping
 from typing import Any
 
+from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table
 from amqp10msg.translate._delivery import COUNTS, HEADERS
-from amqp10msg.translate._values import NOTHING, to_field, to_value
-from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, Row
-from amqp10msg.wire.primitives import Symbol
+from amqp10msg.wire.primitives import (
+    Array,
+    Byte,
+    Char,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+
+# Values.
+
+
+class _Nothing:
+    """No value of the other protocol stands for it."""
+
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING = _Nothing()
+_NO_FIELD: tuple[str, Any, bool] = ("", None, False)
+_MAX_MS = 2**63 - 1
+# What nests deeper is carried: the other side counts its levels differently.
+_MAX_DEPTH = 64
+_CLASSES: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
+# Letters of the 1.0 types that a field holds exactly.
+_LETTERS: dict[type, str] = {
+    **{cls: letter for letter, cls in _CLASSES.items()},
+    bool: "t",
+    int: "l",
+    str: "S",
+    bytes: "x",
+}
+
+
+def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
+    """Return the 1.0 value of a field, NOTHING where there is none, and whether it is exact.
+
+    Args:
+        letter: of the field.
+        value: of the field.
+        depth: tables and arrays around it, 0 for the value of an annotation; -1 for an application
+            property, which is neither.
+    """
+    if letter == "S" and type(value) is str:
+        if value.isascii():
+            return value, True
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogateescape"), False
+        return value, True
+    if letter in _CLASSES:
+        return _CLASSES[letter](value), True
+    if letter == "t":
+        return bool(value), type(value) is bool
+    if letter == "l":
+        return value, True
+    if letter == "V":
+        return (NOTHING, False) if depth == 0 else (None, True)
+    if letter in "LU":
+        return (Short(value) if letter == "U" else value), False
+    if letter in "fd":
+        if not math.isfinite(value):
+            return NOTHING, False
+        return (Float(value) if letter == "f" and type(value) is not Float else value), True
+    if letter in "Sx":
+        octets = value.encode("utf-8") if isinstance(value, str) else bytes(value)
+        return octets, letter == "x"
+    if letter == "T":
+        if isinstance(value, datetime.datetime):
+            value = int(Timestamp.from_datetime(value)) // 1000
+        if not 0 <= value * 1000 <= _MAX_MS:
+            return NOTHING, False
+        return Timestamp(value * 1000), True
+    if not 0 <= depth < _MAX_DEPTH:
+        return NOTHING, False
+    if letter == "A":
+        return _list_of(value, depth + 1)
+    if letter == "F":
+        return _map_of(value, depth + 1)
+    return NOTHING, False
+
+
+def _list_of(array: Any, depth: int) -> tuple[Any, bool]:
+    array = as_array(array)
+    exact = True
+    items = []
+    for letter, value in array.entries:
+        item, same = to_value(letter, value, depth)
+        if item is NOTHING:
+            return NOTHING, False
+        items.append(item)
+        exact = exact and same
+    return items, exact
+
+
+def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
+    table = as_table(table)
+    exact = True
+    found: dict[str, Any] = {}
+    for name, letter, value in table.entries:
+        item, same = to_value(letter, value, depth)
+        if item is NOTHING:
+            return NOTHING, False
+        exact = exact and same
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            return NOTHING, False
+        if name in found:
+            exact = False
+        else:
+            found[name] = item
+    return found, exact
+
+
+def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
+    """Return letter and value of a field, "" where there is none, and whether it is exact."""
+    kind = type(value)
+    letter = _LETTERS.get(kind)
+    if letter is not None:
+        return letter, (int(value) if letter in "bBsuIi" else value), True
+    if kind is float or kind is Float:
+        return ("d" if kind is float else "f", value, True) if math.isfinite(value) else _NO_FIELD
+    if value is None:
+        return "V", None, True
+    if kind is Timestamp:
+        if value < 0:
+            return _NO_FIELD
+        return "T", int(value) // 1000, value % 1000 == 0
+    if depth < _MAX_DEPTH:
+        if kind is list:
+            return _array_field(value, depth + 1)
+        if kind is dict:
+            return _table_field(value, depth + 1)
+        if kind is Array and not value.descriptors:
+            letter, made, _ = _array_field(value.values, depth + 1)
+            return letter, made, False
+    if kind is ULong:
+        return ("l", int(value), False) if value < 2**63 else ("S", str(int(value)), False)
+    if kind is Symbol or kind is Char:
+        return "S", str(value), False
+    if kind is uuid.UUID:
+        return "S", f"urn:uuid:{value}", False
+    return _NO_FIELD
+
+
+def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:
+    exact = True
+    entries = []
+    for item in values:
+        letter, value, same = to_field(item, depth)
+        if not letter:
+            return _NO_FIELD
+        entries.append((letter, value))
+        exact = exact and same
+    return "A", FieldArray.of(entries), exact
+
+
+def _table_field(found: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
+    exact = True
+    entries = []
+    for key, item in found.items():
+        letter, value, same = to_field(item, depth)
+        if not letter or type(key) not in (str, Symbol) or len(key.encode("utf-8")) > 255:
+            return _NO_FIELD
+        entries.append((str(key), letter, value))
+        exact = exact and same and type(key) is str
+    return "F", FieldTable.of(entries), exact
+
+
+# Names.
 
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}
@@ -38,12 +224,6 @@ PICKY = {FILTER, "x-death"}
 OF_BROKER = {*COUNTS, STORED_ROUTES, "x-opt-deaths", "x-exchange", "x-routing-key"}
 #: Annotations that RabbitMQ 4 takes for its own as well: no consumer of 0-9-1 gets them as headers.
 INTERNAL = {*OF_BROKER, "x-death"}
-#: Keys of annotations by the names of headers.
-SYMBOLS = Vocabulary()
-#: What `header_of` finds for keys.
-FOUND = Vocabulary()
-_SYMBOLS = SYMBOLS.known
-_FOUND = FOUND.known
 
 
 def _is_of_broker(name: str) -> bool:
@@ -56,19 +236,13 @@ def annotation_of(name: str) -> Symbol | None:
 
     ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
     """
-    known: Symbol | None = _SYMBOLS.get(name)
-    if known is not None:
-        return known
     if not name.isascii() or "\0" in name or name in SECTIONS or _is_of_broker(name):
         return None
     if not name.startswith("x-opt-"):
-        made = Symbol("x-opt-" + name)
-    elif name.startswith("x-opt-x-") or name in _TAKEN:
+        return Symbol("x-opt-" + name)
+    if name.startswith("x-opt-x-") or name in _TAKEN:
         return None
-    else:
-        made = Symbol(name)
-    SYMBOLS.keep(name, made)
-    return made
+    return Symbol(name)
 
 
 def header_of(key: Any) -> tuple[str, bool] | None:
@@ -78,9 +252,6 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     """
     if not isinstance(key, str):
         return None
-    known: tuple[str, bool] | None = _FOUND.get(key)
-    if known is not None:
-        return known
     if not key.startswith("x-") or "\0" in key:
         return None
     if key in _TAKEN or key in INTERNAL or key.startswith(_STORED_BASIC):
@@ -88,9 +259,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
     if name in SECTIONS or len(name) > 255 or _is_of_broker(name):
         return None
-    found = name, annotation_of(name) == key
-    FOUND.keep(key, found)
-    return found
+    return name, annotation_of(name) == key
 
 
 def property_name(key: Any) -> tuple[str, bool] | None:

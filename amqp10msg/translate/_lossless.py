@@ -1,10 +1,8 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """The lossless profile: by the rules, with what they cannot say in the residual, and back.
 
 The residual of a translated message holds original values. On the way back one is restored only
 where it still becomes what now stands there: an edit made in between wins over it.
 
-Runs as it is, and compiled with the C types of `_lossless.pxd`.
 """
 
 from __future__ import annotations
@@ -19,16 +17,6 @@ from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.message import Message
 from amqp10msg.sections import SPEC_OF
 from amqp10msg.translate import residual
-from amqp10msg.translate._contents import (
-    FORMAT,
-    PAYLOAD,
-    PLACES,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    UNMARKED,
-    WHOLE,
-    is_of_message,
-)
 from amqp10msg.translate._delivery import (
     HEADERS,
     OFFSET,
@@ -37,17 +25,24 @@ from amqp10msg.translate._delivery import (
     name_order,
     received,
 )
-from amqp10msg.translate._exact import exact_octets
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
-from amqp10msg.translate._padding import NULL
-from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._single import translated as by_engine
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import draft_of, translated
-from amqp10msg.translate._to_basic import read, usual
-from amqp10msg.translate._vocabulary import Vocabulary
+from amqp10msg.translate._to_basic import BasicDraft, carry_encodings, read
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.residual import (
+    FORMAT,
+    NULL,
+    PAYLOAD,
+    PLACES,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
+    UNMARKED,
+    WHOLE,
+    is_of_message,
+)
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import (
@@ -65,8 +60,6 @@ from amqp10msg.wire.primitives import Symbol
 MOST_PROPERTIES = 131_072 - 8 - 12
 #: That is enough for the sections of a message without its body that have so many bytes.
 ROOMY = 32_768
-# Of content types and encodings; to make one costs more.
-_SYMBOLS = Vocabulary()
 _KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SPARSE_APPLICATION)
 
 
@@ -96,18 +89,10 @@ def _decoded(octets: bytes, basic: BasicMessage) -> Message:
         basic.exchange or basic.routing_key or _has_residual(basic.properties.headers)
     ):
         if properties.content_type is not None:
-            properties.content_type = _symbol(properties.content_type)
+            properties.content_type = Symbol(properties.content_type)
         if properties.content_encoding is not None:
-            properties.content_encoding = _symbol(properties.content_encoding)
+            properties.content_encoding = Symbol(properties.content_encoding)
     return made
-
-
-def _symbol(text: str) -> Symbol:
-    found: Symbol | None = _SYMBOLS.known.get(text)
-    if found is None:
-        found = Symbol(text)
-        _SYMBOLS.keep(text, found)
-    return found
 
 
 def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
@@ -155,18 +140,6 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
     annotations = message.message_annotations
     if annotations is not None and "x-exchange" in annotations and not message._lenient:
         message = received(message, notes)
-    # Most messages are encoded as this library would, and nothing needs a second look.
-    made = usual(message, notes)
-    if made is None:
-        return _unusual(message, notes)
-    if made.carried or made.saved is not None:
-        return _finished(made, message, notes, True)
-    _tell_order(made.entries, notes)
-    return _fitting(made.basic, made.raw, message.message_format, notes)
-
-
-def _unusual(message: Message, notes: Notes) -> BasicMessage:
-    """Translate a message that was edited, or is not encoded as this library would."""
     wire = message.encode()
     format_ = message.message_format
     if message._lenient or message._wire != wire:
@@ -174,20 +147,17 @@ def _unusual(message: Message, notes: Notes) -> BasicMessage:
             message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
         except DecodeError:
             return _whole(wire, format_, notes)
-        return to_basic(message, notes)
-    return _finished(read(message, wire, notes), message, notes, False)
+    return _finished(read(message, wire, notes), message, notes)
 
 
-def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) -> BasicMessage:
+def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     """Add a residual, or restore from the one that is there."""
-    certain = canonical and _is_certain(made)
-    if (made.carried or not canonical) and not certain:
-        exact_octets(made)
+    is_certain = not carry_encodings(made) and made.is_certain
     if made.saved is not None:
         return _restored(made, notes)
     if not made.carried:
         _tell_order(made.entries, notes)
-        return _fitting(made.basic, made.raw, message.message_format, notes)
+        return _fitting(made.basic, made.wire, message.message_format, notes)
     format_ = message.message_format
     annotations = message.message_annotations
     if annotations is not None and any(entry[0] in HEADERS for entry in made.entries):
@@ -198,23 +168,16 @@ def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) ->
     if not is_ordered:
         made.carried[PLACES] = places
     basic = _packed(made.basic, made.carried)
-    if not certain and not (
-        _returns(basic, made.raw, format_)
-        and (is_ordered or _returns(_sorted(basic), made.raw, format_))
+    # After a broker that sorts the headers it is the same: `PLACES` puts them in order again.
+    if not is_certain and not (
+        _returns(basic, made.wire, format_)
+        and (is_ordered or _returns(_sorted(basic), made.wire, format_))
     ):
-        basic = _packed(made.basic, _all_of(made.raw, format_))
-    return _fitting(basic, made.raw, format_, notes)
+        basic = _packed(made.basic, _all_of(made.wire, format_))
+    return _fitting(basic, made.wire, format_, notes)
 
 
-def _is_certain(made: Reading) -> bool:
-    """Whether the way back needs no second translation to prove it: the rows say that it is exact.
-
-    Behind a broker that sorts the headers it is the same, since `PLACES` puts them in order again.
-    """
-    return bool(made.certain) and made.saved is None
-
-
-def _restored(made: Reading, notes: Notes) -> BasicMessage:
+def _restored(made: BasicDraft, notes: Notes) -> BasicMessage:
     """Finish a message that carries what was left over when it was a 0-9-1 message.
 
     What a broker adds to it on the way is no part of it: encodings and delivery details go.

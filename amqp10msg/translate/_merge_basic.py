@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """A 0-9-1 message from the 1.0 message that it became: original, what it became, what stands now.
 
 Runs as it is, and compiled with the C types of `_merge_basic.pxd`.
@@ -15,7 +14,11 @@ from amqp10msg.basic.properties import decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.sections import BODY_CODES, Properties
 from amqp10msg.sections.parts import octets_of_sections
-from amqp10msg.translate._contents import (
+from amqp10msg.translate._headers import NOTHING, header_value, place_of
+from amqp10msg.translate._to_amqp10 import is_delivered
+from amqp10msg.translate._to_basic import BasicDraft
+from amqp10msg.translate.report import Notes
+from amqp10msg.translate.residual import (
     BODY,
     EMPTY,
     EXCHANGE,
@@ -27,27 +30,21 @@ from amqp10msg.translate._contents import (
     TABLE,
     UNMARKED,
 )
-from amqp10msg.translate._headers import header_value, place_of
-from amqp10msg.translate._reading import Reading
-from amqp10msg.translate._to_amqp10 import is_delivered
-from amqp10msg.translate._values import NOTHING
-from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import MARKER, ROWS
 from amqp10msg.wire.primitives import identical
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 
 
-def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
+def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
     """Make the 0-9-1 message that a 1.0 message was, with the edits made to it since.
 
     What is restored is taken out of what the reading would carry.
     """
-    content: dict[int, Any] = made.saved
-    made.restored = set()
+    content = made.saved or {}
     basic = made.basic
     message = made.message
-    if content.get(BODY) == 1 and (payload := octets_of_sections(made.raw, BODY_CODES)):
+    if content.get(BODY) == 1 and (payload := octets_of_sections(made.wire, BODY_CODES)):
         basic.body = payload
         basic.properties.type = MARKER
         made.restored.add("body")
@@ -93,7 +90,7 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
     return basic
 
 
-def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
+def _headers(made: BasicDraft, content: dict[int, Any]) -> list[Any]:
     if TABLE in content:
         return _whole_table(made, decode_table(content[TABLE]).entries)
     entries = list(made.entries)
@@ -114,7 +111,7 @@ def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
     return entries
 
 
-def _drop(made: Reading, code: int, key: Any) -> None:
+def _drop(made: BasicDraft, code: int, key: Any) -> None:
     """Take one entry out of what the reading would carry."""
     if code == SPARSE_APPLICATION:
         made.restored.add(f"application-properties[{key!r}]")
@@ -134,7 +131,7 @@ def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[A
     return result
 
 
-def _values_by_name(made: Reading) -> dict[Any, Any]:
+def _values_by_name(made: BasicDraft) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for key, value in (made.message.application_properties or {}).items():
         found["p", key] = value
@@ -143,7 +140,7 @@ def _values_by_name(made: Reading) -> dict[Any, Any]:
     return found
 
 
-def _whole_table(made: Reading, original: list[Any]) -> list[Any]:
+def _whole_table(made: BasicDraft, original: list[Any]) -> list[Any]:
     """Merge the table that was with what stands in the message now."""
     now = _values_by_name(made)
     current = {entry[0]: entry for entry in made.entries}

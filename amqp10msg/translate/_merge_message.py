@@ -13,21 +13,6 @@ from amqp10msg.basic.tables import FieldTable
 from amqp10msg.message import Message
 from amqp10msg.sections import BODY_CODES, SPEC_OF, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._contents import (
-    BODY,
-    FIELDS,
-    FORM,
-    FORMAT,
-    ORDER,
-    PAYLOAD,
-    PLACES,
-    SHAPE,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    TABLE,
-    UNMARKED,
-    WHOLE,
-)
 from amqp10msg.translate._delivery import (
     HEADERS,
     decorated,
@@ -37,14 +22,14 @@ from amqp10msg.translate._delivery import (
 )
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
+    NOTHING,
     annotation_of,
     header_field,
     header_of,
     header_value,
     property_name,
+    to_field,
 )
-from amqp10msg.translate._padding import NULL, padded
-from amqp10msg.translate._reading import with_headers
 from amqp10msg.translate._to_amqp10 import (
     Amqp10Draft,
     body_of,
@@ -52,8 +37,24 @@ from amqp10msg.translate._to_amqp10 import (
     is_delivered,
     unchecked,
 )
-from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.residual import (
+    BODY,
+    FIELDS,
+    FORM,
+    FORMAT,
+    NULL,
+    ORDER,
+    PAYLOAD,
+    PLACES,
+    SHAPE,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
+    TABLE,
+    UNMARKED,
+    WHOLE,
+    padded,
+)
 from amqp10msg.translate.table import MARKER, ROWS
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
@@ -119,7 +120,7 @@ def _plain(
     if places and is_in_name_order(entries):
         entries = _in_places(places, entries, known)
     table = FieldTable.of(entries) if entries else None
-    plain = with_headers(basic, table)
+    plain = attrs.evolve(basic, properties=attrs.evolve(basic.properties, headers=table))
     return plain, draft_of(plain, entries or None, _UNHEEDED)
 
 

@@ -7,11 +7,11 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.translate import _lossless, residual
-from amqp10msg.translate._contents import FORM, PLACES
 from amqp10msg.translate._delivery import COUNTS, HEADERS, OFFSET, without_facts
 from amqp10msg.translate._merge_message import former_expiration
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.residual import FORM, PLACES
 
 
 def as_published(

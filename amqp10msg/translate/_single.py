@@ -1,8 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""Single messages by the engine that translates batches, bytes in and bytes out.
-
-Runs as it is, and compiled with the C types of `_single.pxd`.
-"""
+"""Single messages by the engine that translates batches, bytes in and bytes out."""
 
 from __future__ import annotations
 

@@ -19,14 +19,6 @@ from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.message import Message
 from amqp10msg.sections import ApplicationProperties, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._contents import (
-    FORMAT,
-    PAYLOAD,
-    SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
-    WHOLE,
-    is_of_message,
-)
 from amqp10msg.translate._delivery import OFFSET, in_name_order
 from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate.circumstances import Circumstances
@@ -34,6 +26,14 @@ from amqp10msg.translate.rabbitmq import from_basic, to_basic
 from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import RABBITMQ_4_0, RABBITMQ_4_3
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.residual import (
+    FORMAT,
+    PAYLOAD,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
+    WHOLE,
+    is_of_message,
+)
 from amqp10msg.translate.table import ROWS
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError

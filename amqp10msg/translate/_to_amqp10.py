@@ -18,7 +18,16 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._contents import (
+from amqp10msg.translate._delivery import decorated, without_facts
+from amqp10msg.translate._headers import (
+    NOTHING,
+    annotation_of,
+    header_value,
+    is_name,
+)
+from amqp10msg.translate.rabbitmq.writing import rewritten
+from amqp10msg.translate.report import Notes
+from amqp10msg.translate.residual import (
     BODY,
     EMPTY,
     EXCHANGE,
@@ -27,17 +36,7 @@ from amqp10msg.translate._contents import (
     ROUTING_KEY,
     TABLE,
 )
-from amqp10msg.translate._delivery import decorated, without_facts
-from amqp10msg.translate._headers import (
-    annotation_of,
-    header_value,
-    is_name,
-)
-from amqp10msg.translate._values import NOTHING
-from amqp10msg.translate.rabbitmq.writing import rewritten
-from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import (
-    KNOWN,
     MARKER,
     ROWS,
     Row,
@@ -251,8 +250,6 @@ def _by_rule(made: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
     where, item, exact, (action, reason) = row.forward(value, made.is_data)
     if where == "field":
         made.set(row, item)
-        if exact and row.form == KNOWN:
-            row.symbols.keep(value, item)
     elif where == "annotation":
         made.annotations[row.annotation] = item
     if not exact:

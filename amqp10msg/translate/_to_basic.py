@@ -1,9 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""The lossless way from 1.0 to 0-9-1.
-
-Runs as it is, and compiled with the C types of `_to_basic.pxd`. The usual values go straight to
-their places; `table` and `_values` know the others.
-"""
+"""The plain rules of the lossless way from 1.0 to 0-9-1, which know every message."""
 
 from __future__ import annotations
 
@@ -11,136 +6,175 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import BasicProperties
+from amqp10msg.basic.tables import FieldTable
 from amqp10msg.message import Message
-from amqp10msg.sections import BODY_CODES, Data, Header
+from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
-from amqp10msg.translate._contents import (
-    FORM,
-    FORMAT,
-    SHAPE,
-    SPARSE_APPLICATION,
-    UNMARKED,
-    is_of_basic,
-)
 from amqp10msg.translate._delivery import becomes_text, decorated
-from amqp10msg.translate._fields import is_data, set_properties, tell_fragile
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
-    FOUND,
-    LONGEST_ROUTE,
-    PICKY,
-    ROUTES,
     header_field,
     header_of,
     property_name,
 )
-from amqp10msg.translate._reading import DELIVERY_MODE, EXPIRATION, PRIORITY_AT, TYPE, Reading
-from amqp10msg.translate._to_amqp10 import is_finite
-from amqp10msg.translate._values import LETTERS as _LETTERS
+from amqp10msg.translate._to_amqp10 import is_delivered
 from amqp10msg.translate.rabbitmq.writing import rewritten
-from amqp10msg.translate.report import Notes, path_of_key
-from amqp10msg.translate.table import DEFAULT_PRIORITY, MARKER, ROWS, shortstr
+from amqp10msg.translate.report import Action, Notes, path_of_key
+from amqp10msg.translate.residual import (
+    FORM,
+    FORMAT,
+    NULL,
+    SHAPE,
+    SPARSE,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
+    UNMARKED,
+    is_of_basic,
+    nulls_behind,
+)
+from amqp10msg.translate.table import DEFAULT_PRIORITY, KNOWN, MARKER, ROWS, Row, shortstr
 from amqp10msg.wire import kernel
 from amqp10msg.wire.kernel.codes import (
     APPLICATION_PROPERTIES_CODE,
+    DATA_CODE,
     DELIVERY_ANNOTATIONS_CODE,
     FOOTER_CODE,
     HEADER_CODE,
     MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
 )
-from amqp10msg.wire.kernel.messages import write_message
-from amqp10msg.wire.kernel.twin import Entries, Layout, Text
-from amqp10msg.wire.primitives import Int
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import HEAD_SIZES
 
-_MESSAGE = Layout(
-    Message,
-    [
-        "header",
-        "delivery_annotations",
-        "message_annotations",
-        "properties",
-        "application_properties",
-        "footer",
-        "message_format",
-    ],
-)
-_HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
+# Within this no limit of decoding matters on the way back.
+_CERTAIN = 65_536
 _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
-_RESIDUAL = residual.NAME
-_BY_ANNOTATION = BY_ANNOTATION
-_FOUND = FOUND.known
-_INT_LETTERS = "bBsuIi"
-
-_Int = Int
-_Data = Data
+_FIELDS = [field.name for field in attrs.fields(Properties)]
+_MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
+_MODE = next(row for row in ROWS if row.name == "delivery_mode")
+_PRIORITY = next(row for row in ROWS if row.field == "priority")
 
 
-def _is_usual_name(name: Any) -> bool:
-    """Whether an application property of this name is a header of that name."""
-    if not Text.is_plain(name, 255):
-        return False
-    known: str = name
-    if len(known) <= LONGEST_ROUTE:
-        return known not in ROUTES and known[:2] != "x-"
-    return not (known[0] == "x" and known[1] == "-")
+class BasicDraft:
+    """What a 1.0 message becomes by the rules alone, and what these cannot say.
+
+    `given` are the values of the properties by their names, of which `read` makes `basic`; `split`
+    is the number of headers that application properties became. With `is_certain`, all
+    of it is a matter of single rows and entries, each of which is exact or carried, so that the way
+    back gives the same bytes.
+    """
+
+    def __init__(self, message: Message, wire: bytes) -> None:
+        self.message = message
+        self.wire = wire
+        self.given: dict[str, Any] = {}
+        self.payload = b""
+        self.exchange = ""
+        self.routing_key = ""
+        self.redelivered = False
+        self.entries: list[Any] = []
+        self.split = 0
+        self.carried: dict[int, Any] = {}
+        self.saved: dict[int, Any] | None = None
+        self.restored: set[str] = set()
+        self.is_certain = len(wire) <= _CERTAIN
+        self.basic: BasicMessage = None  # type: ignore[assignment]
+
+    @property
+    def is_data(self) -> bool:
+        """Whether the body is data."""
+        body = self.message.body
+        return isinstance(body[0] if isinstance(body, list) else body, Data)
+
+    def build(self) -> None:
+        """Make `basic` of what was read."""
+        headers = FieldTable.of(self.entries) if self.entries else None
+        properties = BasicProperties(headers=headers, **self.given)
+        self.basic = BasicMessage(
+            properties, self.payload, self.exchange, self.routing_key, self.redelivered
+        )
 
 
-def read(message: Any, wire: Any, notes: Any) -> Reading:
+def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
     """Translate by the rules, and collect what needs the residual.
 
     Args:
         message: decoded from `wire`.
-        wire: its octets.
+        wire: its bytes.
         notes: takes the losses.
     """
-    made = Reading(message, wire)
+    made = BasicDraft(message, wire)
     _body(made, notes)
-    header, delivery_annotations, own, properties, application, footer, format_ = _MESSAGE.values(
-        message
-    )
-    annotations = None
-    if own is not None:
-        annotations = Entries.of(own)
-    delivered = _delivery(made, annotations)
-    if delivered:
-        made.certain = False
-    if header is not None:
-        _header(made, header, delivered, notes)
+    delivered = _delivery(made)
+    made.is_certain = made.is_certain and not delivered
+    if message.header is not None:
+        _header(made, message.header, delivered, notes)
     elif delivered:
         made.carried[HEADER_CODE] = b""
-    if properties is not None:
-        set_properties(made, properties, notes)
-    if application is not None:
-        _application(made, application, notes)
+    if message.properties is not None:
+        _properties(made, message.properties, notes)
+    if message.application_properties is not None:
+        _application(made, message.application_properties, notes)
     made.split = len(made.entries)
-    if annotations is not None:
-        _annotations(made, annotations, delivered, notes)
-    if delivery_annotations is not None:
-        made.carried[DELIVERY_ANNOTATIONS_CODE] = kernel.encode_value(delivery_annotations)
-        notes.carried(
-            "delivery-annotations", dict(delivery_annotations), "0-9-1 has no delivery-annotations"
-        )
-    if footer is not None:
-        made.carried[FOOTER_CODE] = kernel.encode_value(footer)
-        notes.carried("footer", dict(footer), "0-9-1 has no footer")
-    if format_:
-        made.carried[FORMAT] = format_
+    if message.message_annotations is not None:
+        _annotations(made, dict(message.message_annotations), delivered, notes)
+    if message.delivery_annotations is not None:
+        made.carried[DELIVERY_ANNOTATIONS_CODE] = kernel.encode_value(message.delivery_annotations)
+        reason = "0-9-1 has no delivery-annotations"
+        notes.carried("delivery-annotations", dict(message.delivery_annotations), reason)
+    if message.footer is not None:
+        made.carried[FOOTER_CODE] = kernel.encode_value(message.footer)
+        notes.carried("footer", dict(message.footer), "0-9-1 has no footer")
+    if message.message_format:
+        made.carried[FORMAT] = message.message_format
     made.build()
     return made
 
 
-def usual(message: Any, notes: Any) -> Reading | None:
-    """Read a message that is encoded as this library would; None where it is not."""
-    known = message._wire
-    if known is None or message._lenient or write_message(message) != known:
-        return None
-    return read(message, known, notes)
+def _body(made: BasicDraft, notes: Notes) -> None:
+    body = made.message.body
+    if body is None:
+        made.is_certain = False
+        made.carried[SHAPE] = []
+        reason = "a 0-9-1 message always has a payload"
+        notes.add("body", "carried", None, b"", reason, recoverable=True)
+    elif isinstance(body, Data):
+        made.payload = bytes(body.data)
+    elif isinstance(body, list) and isinstance(body[0], Data):
+        made.is_certain = False
+        made.payload = b"".join([bytes(part.data) for part in body])
+        made.carried[SHAPE] = []  # filled with what stands on the wire
+        notes.add("body", "retyped", len(body), 1, "the data sections are joined", recoverable=True)
+    else:
+        made.is_certain = made.is_certain and not isinstance(body, list)
+        _sections(made, notes)
 
 
-def _delivery(made: Reading, annotations: dict[Any, Any] | None) -> str:
+def _sections(made: BasicDraft, notes: Notes) -> None:
+    """Make the payload of body sections that are not data: they are, encoded."""
+    made.payload = octets_of_sections(made.wire, BODY_CODES)
+    anew = rewritten(made.payload)
+    if anew is None:
+        made.is_certain = False
+        made.carried[UNMARKED] = 1
+        after = "bytes"
+        reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
+    else:
+        made.given["type"] = MARKER
+        if anew == made.payload:
+            return
+        after = "sections"
+        reason = "unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)"
+    notes.add("body", "retyped", "sections", after, reason, recoverable=True)
+
+
+def _delivery(made: BasicDraft) -> str:
     """Find the two annotations that RabbitMQ 4 adds at delivery; return in which order they are."""
+    annotations = made.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
         return ""
     keys = list(annotations)
@@ -152,10 +186,10 @@ def _delivery(made: Reading, annotations: dict[Any, Any] | None) -> str:
     made.exchange, made.routing_key = exchange, key
     if keys[:2] == [_ROUTING_KEY, _EXCHANGE]:
         return "later"
-    return "exact" if keys[len(keys) - 2 :] == [_EXCHANGE, _ROUTING_KEY] else "other"
+    return "exact" if keys[-2:] == [_EXCHANGE, _ROUTING_KEY] else "other"
 
 
-def _is_transient(made: Reading) -> bool:
+def _is_transient(made: BasicDraft) -> bool:
     """Whether a delivered message says in the annotation that its delivery mode was 1.
 
     RabbitMQ 4.0 and 4.1 make a message durable that does not say whether it is, so behind them the
@@ -165,105 +199,108 @@ def _is_transient(made: Reading) -> bool:
     return bool(annotations.get(_MODE.annotation) == 1)
 
 
-def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
+def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> None:
     exact = True
-    durable, priority, ttl, first_acquirer, count = _HEADER.values(header)
-    if durable and not (delivered and _is_transient(made)):
-        made.given[DELIVERY_MODE] = 2
+    priority, count = header.priority, header.delivery_count
+    if header.durable and not (delivered and _is_transient(made)):
+        made.given["delivery_mode"] = 2
     if priority != DEFAULT_PRIORITY:
-        value, same = _PRIORITY.backward(int(priority))
-        made.given[PRIORITY_AT] = value
-        if not same:
-            exact = False
-            notes.add(
-                "header.priority",
-                "clamped",
-                priority,
-                value,
-                "a priority of 0-9-1 is 0 to 9",
-                recoverable=True,
-            )
-    if ttl is not None:
-        made.given[EXPIRATION] = str(int(ttl))
+        value, exact = _PRIORITY.backward(int(priority))
+        made.given["priority"] = value
+        if not exact:
+            reason = "a priority of 0-9-1 is 0 to 9"
+            notes.add("header.priority", "clamped", priority, value, reason, recoverable=True)
+    if header.ttl is not None:
+        made.given["expiration"] = str(int(header.ttl))
     if delivered:
-        made.redelivered = not first_acquirer
-        if count or delivered == "other" or not made.raw.startswith(decorated(header)):
+        made.redelivered = not header.first_acquirer
+        if count or delivered == "other" or not made.wire.startswith(decorated(header)):
             exact = False
     else:
-        if count:
-            made.redelivered = True
-        if count == 1 and not first_acquirer:
+        made.redelivered = bool(count)
+        if count == 1 and not header.first_acquirer:
             # What a redelivered 0-9-1 message becomes, so it returns without a residual.
-            notes.add(
-                "header.delivery-count",
-                "retyped",
-                count,
-                True,
-                "redelivered says it; a broker on the way back says both anew",
-                recoverable=True,
-            )
-        elif first_acquirer or count:
+            reason = "redelivered says it; a broker on the way back says both anew"
+            path = "header.delivery-count"
+            notes.add(path, "retyped", count, True, reason, recoverable=True)
+        elif header.first_acquirer or count:
             exact = False
-            notes.add(
-                "header",
-                "carried",
-                header,
-                made.redelivered,
-                "0-9-1 says only whether it may have been delivered before",
-                recoverable=True,
-            )
-        if not (durable or priority != DEFAULT_PRIORITY or ttl is not None or count):
-            exact = False
+            reason = "0-9-1 says only whether it may have been delivered before"
+            notes.add("header", "carried", header, made.redelivered, reason, recoverable=True)
+        exact = exact and bool(
+            header.durable or priority != DEFAULT_PRIORITY or header.ttl is not None or count
+        )
     if not exact:
         made.carried[HEADER_CODE] = kernel.encode_value(header)
 
 
-def _application(made: Reading, application: Any, notes: Notes) -> None:
+def _properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
+    """Set the properties of class basic that fields become."""
+    sparse: dict[int, bytes] = {}
+    empty = True
+    for index, name in enumerate(_FIELDS):
+        value = getattr(properties, name)
+        if value is None:
+            continue
+        empty = False
+        row = _MAPPED.get(name)
+        mapped, exact = (None, False) if row is None else row.backward(value)
+        if exact and row is not None and row.form == KNOWN:
+            # In front of another body the field says nothing in 1.0.
+            exact = made.is_data and row.forward(mapped, True).where == "field"
+        path = f"properties.{name.replace('_', '-')}"
+        if row is not None and mapped is not None:
+            made.given[row.name] = mapped
+            if name == "reply_to":
+                _tell_fragile(row, mapped, path, notes)
+        if not exact:
+            sparse[index] = _field_octets(index, value)
+            action: Action = "carried" if mapped is None else "retyped"
+            reason = (
+                "0-9-1 has no such property" if row is None else "0-9-1 cannot express it exactly"
+            )
+            notes.add(path, action, value, mapped, reason, recoverable=True)
+    if empty:
+        made.carried[PROPERTIES_CODE] = kernel.encode_value(properties)
+    elif sparse:
+        made.carried[SPARSE_PROPERTIES] = sparse
+
+
+def _field_octets(index: int, value: Any) -> bytes:
+    """Encode a field as its declaration says, so that it can be read without it."""
+    writer = kernel.Writer(False)
+    writer.typed(SPEC_OF[PROPERTIES_CODE].kinds[index], value)
+    octets: bytes = writer.finish()
+    return octets
+
+
+def _tell_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
+    """Note of a property what brokers do to it, though it says all."""
+    reason = row.fragile(value)
+    if reason:
+        notes.add(path, "dropped", value, value, reason, recoverable=True)
+
+
+def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
-    entries = made.entries
-    held = Entries.of(application)
-    for key, value in held.items():
-        kind = type(value)
-        if _is_usual_name(key):
-            # In the order of their frequency.
-            if kind is str:
-                entries.append((key, "S", value))
-                continue
-            if kind is _Int:
-                entries.append((key, "I", int(value)))
-                continue
-            if kind is float and is_finite(value):
-                entries.append((key, "d", value))
-                continue
-            letter = _LETTERS.get(kind)
-            if letter is not None:
-                entries.append((key, letter, int(value) if letter in _INT_LETTERS else value))
-                if letter == "x":
-                    _in_stream(f"application-properties[{key!r}]", letter, value, value, notes)
-                continue
+    for key, value in application.items():
+        path = f"application-properties[{key!r}]"
         named = property_name(key)
         letter, item, exact = header_field(named[0], value) if named else ("", None, False)
         if named is None or not letter or (not named[1] and _header_exists(made, named[0])):
             whole = True
-            notes.carried(f"application-properties[{key!r}]", value, "no header can say it")
+            notes.carried(path, value, "no header can say it")
             continue
-        entries.append((named[0], letter, item))
-        if letter in "xAF":
-            _in_stream(f"application-properties[{key!r}]", letter, value, item, notes)
+        made.entries.append((named[0], letter, item))
+        _in_stream(path, letter, value, item, notes)
         whole = whole or not named[1]
         if not exact or letter in "AF":
             sparse[key] = kernel.encode_value(value)
-            notes.add(
-                f"application-properties[{key!r}]",
-                "retyped",
-                value,
-                item,
-                "0-9-1 has no such type",
-                recoverable=True,
-            )
+            reason = "0-9-1 has no such type"
+            notes.add(path, "retyped", value, item, reason, recoverable=True)
     if whole:
-        made.certain = False
+        made.is_certain = False
         made.carried[APPLICATION_PROPERTIES_CODE] = kernel.encode_value(application)
     elif sparse:
         made.carried[SPARSE_APPLICATION] = sparse
@@ -271,88 +308,69 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
 
 def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
     """Note what a stream would change."""
-    if becomes_text(letter, item):
-        notes.add(
-            path,
-            "retyped",
-            value,
-            item,
-            "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8",
-            recoverable=True,
-        )
+    if letter in "xAF" and becomes_text(letter, item):
+        reason = "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8"
+        notes.add(path, "retyped", value, item, reason, recoverable=True)
     elif letter in "AF" and path.startswith("message-annotations"):
-        notes.add(
-            path,
-            "dropped",
-            value,
-            item,
-            "unchanged, but a stream of RabbitMQ 3.10 drops arrays and tables",
-            recoverable=True,
-        )
+        reason = "unchanged, but a stream of RabbitMQ 3.10 drops arrays and tables"
+        notes.add(path, "dropped", value, item, reason, recoverable=True)
 
 
-def _header_exists(made: Reading, name: str) -> bool:
+def _header_exists(made: BasicDraft, name: str) -> bool:
     """Whether an annotation becomes a header of this name."""
-    for key in made.message.message_annotations or ():
-        found = header_of(key)
-        if found is not None and found[0] == name:
-            return True
-    return False
+    found = map(header_of, made.message.message_annotations or ())
+    return any(one is not None and one[0] == name for one in found)
 
 
-def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) -> None:
+def _annotations(
+    made: BasicDraft, annotations: dict[Any, Any], delivered: str, notes: Notes
+) -> None:
     exact = True
     produced = False
     last = 0
     names: set[str] = set()
-    saved = _RESIDUAL in annotations
+    saved = residual.NAME in annotations
     if saved:
-        made.certain = False
+        made.is_certain = False
     for key, value in annotations.items():
-        if saved and key == _RESIDUAL:
+        if key == residual.NAME:
             made.saved = _read_saved(value, notes)
-            if made.saved is None:
-                exact = False
-            else:
-                produced = True
+            produced = produced or made.saved is not None
+            exact = exact and made.saved is not None
             continue
         if delivered and key in (_EXCHANGE, _ROUTING_KEY):
             produced = True
             continue
-        row = _BY_ANNOTATION.get(key) if isinstance(key, str) else None
+        row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
+        held = None if row is None else _annotated(made, row, value)
         if row is not None:
-            made.certain = False
-            held = _annotated(made, row, value)
-            if held is not None:
-                made.given[row.number - 1] = held
-                produced = True
-                if not saved:
-                    tell_fragile(row, held, path_of_key("message-annotations", key), notes)
-                exact = exact and row.number > last and not names
-                last = row.number
-                continue
-        name, letter, item, same = annotation_header(key, value, notes, saved, names)
-        if not letter:
-            exact = False
+            made.is_certain = False
+        if row is not None and held is not None:
+            made.given[row.name] = held
+            produced = True
+            if not saved:
+                _tell_fragile(row, held, path_of_key("message-annotations", key), notes)
+            exact = exact and row.number > last and not names
+            last = row.number
             continue
-        produced = True
-        names.add(name)
-        made.entries.append((name, letter, item))
+        name, letter, item, same = annotation_header(key, value, notes, saved, names)
         exact = exact and same
+        if letter:
+            produced = True
+            names.add(name)
+            made.entries.append((name, letter, item))
     if saved:
-        keys = list(annotations)
-        if keys[len(keys) - (3 if delivered and delivered != "later" else 1)] != _RESIDUAL:
-            exact = False
+        place = -3 if delivered and delivered != "later" else -1
+        exact = exact and list(annotations)[place:][:1] == [residual.NAME]
     if exact and produced and delivered == "later":
         made.carried[FORM] = 1
     elif not exact or not produced or delivered == "other":
-        made.carried[MESSAGE_ANNOTATIONS_CODE] = kernel.encode_value(
-            made.message.message_annotations
-        )
+        annotated = made.message.message_annotations
+        made.carried[MESSAGE_ANNOTATIONS_CODE] = kernel.encode_value(annotated)
 
 
 def annotation_header(
-    key: Any, value: Any, notes: Any, saved: bool = False, names: Any = ()
+    key: Any, value: Any, notes: Notes, saved: bool = False, names: Any = ()
 ) -> tuple[str, str, Any, bool]:
     """Make the header of an annotation, and tell where it is not the same.
 
@@ -367,30 +385,18 @@ def annotation_header(
         Its name, letter and value, and whether the way back gives the annotation again; the letter
         is "" where there is no such header.
     """
-    found = _FOUND.get(key)
-    if found is None:
-        found = header_of(key)
-    letter = _LETTERS.get(type(value), "")
-    item, same = value, True
-    if found is not None and (not letter or found[0] in PICKY):
-        letter, item, same = header_field(found[0], value)
-    elif letter and letter in _INT_LETTERS:
-        item = int(value)
+    path = path_of_key("message-annotations", key)
+    found = header_of(key)
+    letter, item, same = header_field(found[0], value) if found else ("", None, False)
     if found is None or not letter or found[0] in names:
-        notes.carried(path_of_key("message-annotations", key), value, "no header can say it")
+        notes.carried(path, value, "no header can say it")
         return "", "", None, False
-    if letter in "xAF" and not saved:
-        _in_stream(path_of_key("message-annotations", key), letter, value, item, notes)
+    if not saved:
+        _in_stream(path, letter, value, item, notes)
     if found[1] and same:
         return found[0], letter, item, True
-    notes.add(
-        path_of_key("message-annotations", key),
-        "retyped",
-        value,
-        item,
-        "0-9-1 has no such type, or the name is another",
-        recoverable=True,
-    )
+    reason = "0-9-1 has no such type, or the name is another"
+    notes.add(path, "retyped", value, item, reason, recoverable=True)
     return found[0], letter, item, False
 
 
@@ -407,66 +413,76 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     return found
 
 
-def _annotated(made: Reading, row: Any, value: Any) -> Any:
+def _annotated(made: BasicDraft, row: Row, value: Any) -> Any:
     """Return the property that an annotation holds, None where it is not to be believed."""
-    if made.given[row.number - 1] is not None:
+    if made.given.get(row.name) is not None:
         return None  # the field says it
-    section = row.section
-    if not section and row.name != "type" and Text.is_plain(value, 255):
-        return value
     header = made.message.header
     if (
-        section == "header"
+        row.section == "header"
         and header is not None
         and getattr(header, row.field) != row.default
         and not (row is _MODE and (made.exchange or made.routing_key))
     ):
         return None
-    return row.annotated(value, is_data(made))
+    return row.annotated(value, made.is_data)
 
 
-def _body(made: Reading, notes: Notes) -> None:
-    body = made.body
-    if type(body) is _Data:
-        made.payload = bytes(body.data)
-        return
-    made.certain = made.certain and body is not None and not isinstance(body, list)
-    if body is None:
-        made.carried[SHAPE] = []
-        notes.add(
-            "body", "carried", None, b"", "a 0-9-1 message always has a payload", recoverable=True
-        )
-        return
-    if isinstance(body, list) and isinstance(body[0], Data):
-        made.payload = b"".join([bytes(part.data) for part in body])
-        made.carried[SHAPE] = []  # filled with what stands on the wire
-        notes.add("body", "retyped", len(body), 1, "the data sections are joined", recoverable=True)
-        return
-    made.payload = octets_of_sections(made.raw, BODY_CODES)
-    written = rewritten(made.payload)
-    if written is not None:
-        made.given[TYPE] = MARKER
-        if written != made.payload:
-            notes.add(
-                "body",
-                "retyped",
-                "sections",
-                "sections",
-                "unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)",
-                recoverable=True,
-            )
-        return
-    made.certain = False
-    made.carried[UNMARKED] = 1
-    notes.add(
-        "body",
-        "retyped",
-        "sections",
-        "bytes",
-        "RabbitMQ could not deliver it as sections: the payload is the encoded sections",
-        recoverable=True,
-    )
+# Encodings that are not those that this library chooses.
 
 
-_MODE = next(row for row in ROWS if row.name == "delivery_mode")
-_PRIORITY = next(row for row in ROWS if row.field == "priority")
+def carry_encodings(made: BasicDraft) -> bool:
+    """Carry the bytes of sections in other encodings than this library's, and the heads.
+
+    Returns:
+        Whether there was one.
+    """
+    found = False
+    for code, start, content, end in kernel.Reader(made.wire, 0, UNLIMITED).scan():
+        octets = made.wire[start:end]
+        kind = KIND_OF[code]
+        if kind.attribute == "body":
+            found = _heads(made, code, start, content, end) or found
+            continue
+        if code == HEADER_CODE and HEADER_CODE not in made.carried and octets == _decorated(made):
+            continue
+        section = getattr(made.message, kind.attribute)
+        canonical = b"" if section is None else _section_octets(code, section)
+        found = found or canonical != octets
+        if code in made.carried:
+            made.carried[code] = octets
+            continue
+        if canonical == octets:
+            continue
+        if code == PROPERTIES_CODE and canonical and (fields := nulls_behind(octets, canonical)):
+            made.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
+            continue
+        made.carried[code] = octets
+        made.carried.pop(SPARSE + code, None)
+    return found
+
+
+def _decorated(made: BasicDraft) -> bytes | None:
+    """Return the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
+    header = made.message.header
+    return decorated(header) if is_delivered(made.basic) and header is not None else None
+
+
+def _section_octets(code: int, section: Any) -> bytes:
+    writer = kernel.Writer(False)
+    writer.section(SPEC_OF[code], section)
+    octets: bytes = writer.finish()
+    return octets
+
+
+def _heads(made: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
+    """Note what stands in front of a data section's content, where it must be kept."""
+    if code != DATA_CODE:
+        return False
+    width = HEAD_SIZES[made.wire[content]]
+    head = made.wire[start : content + width]
+    usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")
+    if isinstance(made.message.body, list) or not head.startswith(usual):
+        made.carried.setdefault(SHAPE, []).append(head)
+        return True
+    return False

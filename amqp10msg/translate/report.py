@@ -1,8 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""The result of a translation: the message and a report of losses.
-
-Runs as it is, and compiled with the C types of `report.pxd`.
-"""
+"""The result of a translation: the message and a report of losses."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 import attrs
 
 from amqp10msg.wire.errors import TranslationError
-from amqp10msg.wire.kernel.twin import Layout
 from amqp10msg.wire.reprs import printable, short_repr, shown
 
 M = TypeVar("M")
@@ -122,15 +117,11 @@ def as_json(value: Any) -> str | None:
     return printable(told)
 
 
-# Made for every message, so as decoding makes its own, and not frozen for the same reason: the pure
-# build would set its attributes one by one past the class.
-_TRANSLATION = Layout(Translation, ["message", "losses"])
-_UNREAD = Layout(Translation, ["message", "_read"])
-
-
 def unread(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
     """Return a translation whose losses are found when they are asked for."""
-    made: Translation[M] = _UNREAD.build([message, losses])
+    made: Translation[M] = Translation.__new__(Translation)
+    made.message = message
+    made._read = losses
     return made
 
 
@@ -179,5 +170,4 @@ class Notes:
                     raise TranslationError(
                         loss.path, f"would be lost ({loss.action}): {loss.reason}"
                     )
-        made: Translation[M] = _TRANSLATION.build([message, losses])
-        return made
+        return Translation(message, losses)

@@ -17,7 +17,6 @@ import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.sections import Header
-from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Action
 from amqp10msg.validation.prefilter import CODINGS, MIME_TYPE
 from amqp10msg.wire.primitives import Symbol, Timestamp, UByte, ULong
@@ -302,9 +301,8 @@ def _id_backward(value: Any) -> tuple[Any, bool]:
     return f"{_ULONG}{int(value)}", True
 
 
-# The usual forms of values: what a row's fast predicate looks for. A value of that form is exact in
-# both directions, and what it becomes is so simple that the loops over the properties do it
-# themselves. A test holds them to `forward` and `backward`.
+# The usual forms of values: what the engine translates by itself. A value of that form is exact in
+# both directions. A test holds them to `forward` and `backward`.
 #: ASCII text without NUL: the same text.
 TEXT = 1
 #: Such a text that begins with neither ``urn:`` nor ``ID:``: the same text.
@@ -317,7 +315,7 @@ DIGITS = 4
 SECONDS = 5
 #: 2: true.
 PERSISTENT = 6
-#: A text that `Row.symbols` holds already, in front of a body of data: its symbol.
+#: A registered symbol, in front of a body of data: the same text.
 KNOWN = 7
 
 
@@ -361,7 +359,6 @@ class Row:
         backward: from the value in the field.
         note: what becomes of it, for the documentation.
         fragile: what brokers do to a value in 0-9-1 though it is exact; "" where nothing.
-        symbols: for `KNOWN`, what texts became in the field before.
     """
 
     number: int
@@ -374,7 +371,6 @@ class Row:
     backward: Callable[[Any], tuple[Any, bool]]
     note: str
     fragile: Callable[[Any], str] = attrs.field(default=_not_fragile, repr=False)
-    symbols: Vocabulary = attrs.field(factory=Vocabulary, repr=False, eq=False)
 
     @property
     def default(self) -> Any:

@@ -22,8 +22,15 @@ from amqp10msg.basic import (
 )
 from amqp10msg.testing import composites
 from amqp10msg.translate import to_amqp10, to_basic
-from amqp10msg.translate._padding import nulls_behind, padded
-from amqp10msg.translate.residual import NAME, pack, pack_text, unpack, unpack_text
+from amqp10msg.translate.residual import (
+    NAME,
+    nulls_behind,
+    pack,
+    pack_text,
+    padded,
+    unpack,
+    unpack_text,
+)
 from tests.lossless import octets_of, sent
 
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """How later versions of RabbitMQ 4 check a message when it comes in, without reading its values."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """0-9-1 values as RabbitMQ's parser holds them, and what it refuses to read."""
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from amqp10msg.translate.rabbitmq.sections import (
 )
 from amqp10msg.translate.rabbitmq.terms import BODY_CODES, CrashedError, Term, check_level
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
-from amqp10msg.translate.rabbitmq.writing import TermWriter
+from amqp10msg.translate.rabbitmq.writing import section
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.to_amqp10_rules import Form, PropertyRule, rules_of
@@ -100,19 +100,20 @@ def to_amqp10(
         added = [*told, *added]
     else:  # behind x-opt-deaths they stand in the order of their names
         added += [*told[:1], *counts, *told[1:]]
-    writer = TermWriter()
-    writer.section(HEADER_CODE, ("list", header))
-    writer.section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added)))
+    sections = [
+        section(HEADER_CODE, ("list", header)),
+        section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added))),
+    ]
     fields = found.get("properties")
     if fields is not None and fields.count(None) < len(fields):
-        writer.section(PROPERTIES_CODE, ("list", _trimmed(broker, fields)))
+        sections.append(section(PROPERTIES_CODE, ("list", _trimmed(broker, fields))))
     if found.get("application-properties"):
-        writer.section(APPLICATION_PROPERTIES_CODE, ("map", found["application-properties"]))
-    for code, content in found["body"]:
-        writer.section(code, content)
+        application = ("map", found["application-properties"])
+        sections.append(section(APPLICATION_PROPERTIES_CODE, application))
+    sections += [section(code, content) for code, content in found["body"]]
     if found.get("footer"):
-        writer.section(FOOTER_CODE, ("map", found["footer"]))
-    delivered = writer.finish()
+        sections.append(section(FOOTER_CODE, ("map", found["footer"])))
+    delivered = b"".join(sections)
     return _from_stream(broker, delivered, given) if broker.stream else delivered
 
 
@@ -127,10 +128,8 @@ def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> 
             added = with_metadata(broker, added, [(name, said[-1])])
     if given.stream_offset is not None:
         added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])
-    writer = TermWriter()
-    writer.section(HEADER_CODE, ("list", found.header))
-    writer.section(MESSAGE_ANNOTATIONS_CODE, ("map", added))
-    return writer.finish() + stored[found.bare :]
+    front = section(HEADER_CODE, ("list", found.header))
+    return front + section(MESSAGE_ANNOTATIONS_CODE, ("map", added)) + stored[found.bare :]
 
 
 def _trimmed(broker: BrokerVersion, fields: list[Term]) -> list[Term]:

@@ -1,8 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""The values of headers that RabbitMQ 4 makes of those of a 1.0 message.
-
-Runs as it is, and compiled with the C types of `header_values.pxd`.
-"""
+"""The values of headers that RabbitMQ 4 makes of those of a 1.0 message."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""1.0 values in, as the codec of a version of RabbitMQ reads them.
-
-Runs as it is, and compiled with the C types of `reading.pxd`.
-"""
+"""1.0 values in, as the codec of a version of RabbitMQ reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from typing import Any
 import attrs
 
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, check_level
-from amqp10msg.wire.kernel.twin import Cursor
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 # How values are written, by their constructors.
@@ -127,7 +122,7 @@ class Codec:
 _NO_ITEMS: Term = ("list", [])
 
 
-class TermReader(Cursor):
+class TermReader:
     """A cursor over encoded values."""
 
     def __init__(self, codec: Codec, data: bytes, pos: int) -> None:
@@ -168,20 +163,13 @@ class TermReader(Cursor):
         pos = self.pos
         if form == _VARIABLE:
             start = self.take(width, end)
-            size = self.buf[pos] if width == 1 else self.u32(pos)
-            self.take(size, end)
-            return (_NAMES[code], self.buf[start : start + size])
+            self.take(self.number(pos, width), end)
+            return (_NAMES[code], self.buf[start : self.pos])
         if form == _UNSIGNED:
             self.take(width, end)
-            if width == 1:
-                return (_NAMES[code], self.buf[pos])
-            if width == 4:
-                return (_NAMES[code], self.u32(pos))
-            return (_NAMES[code], int.from_bytes(self.buf[pos : pos + width], "big"))
+            return (_NAMES[code], self.number(pos, width))
         if form == _SIGNED:
             self.take(width, end)
-            if width == 8:
-                return (_NAMES[code], self.i64(pos))
             octets = self.buf[pos : pos + width]
             return (_NAMES[code], int.from_bytes(octets, "big", signed=True))
         if _LIST <= form <= _ARRAY:
@@ -207,6 +195,10 @@ class TermReader(Cursor):
             return (self.unread, code, octets)
         return (_NAMES[code], octets)
 
+    def number(self, pos: int, width: int) -> int:
+        """Return an unsigned number that was passed over."""
+        return int.from_bytes(self.buf[pos : pos + width], "big")
+
     def take(self, size: int, end: int) -> int:
         """Pass over so many bytes; return where they end."""
         if size > end - self.pos:
@@ -224,12 +216,18 @@ class TermReader(Cursor):
             return _NO_ITEMS if level > 1 else ("list", [])
         pos = self.pos
         start = self.take(width, end)
-        stop = self.take(self.buf[pos] if width == 1 else self.u32(pos), end)
+        stop = self.take(
+            self.buf[pos] if width == 1 else int.from_bytes(self.buf[pos : pos + 4], "big"), end
+        )
         self.pos = start
         at = self.take(width, stop)
         form = _FORMS[code]
         if form == _ARRAY:
-            count = self.buf[start] if width == 1 else self.u32(start)
+            count = (
+                self.buf[start]
+                if width == 1
+                else int.from_bytes(self.buf[start : start + 4], "big")
+            )
             return self.array(code, count, stop, level + 1)
         self.pos = at
         items: list[Any] = []

@@ -1,8 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""What the two ways through RabbitMQ 4 share: how it takes described values for sections.
-
-Runs as it is, and compiled with the C types of `sections.pxd`.
-"""
+"""What the two ways through RabbitMQ 4 share: how it takes described values for sections."""
 
 from __future__ import annotations
 

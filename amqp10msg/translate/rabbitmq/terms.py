@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """1.0 values as RabbitMQ's codec holds them.
 
 A term is None, True, False, or a tuple that begins with the type: ("uint", 5), ("utf8", octets),

@@ -1,8 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""What RabbitMQ 4 makes of a 1.0 message for a consumer of 0-9-1.
-
-Runs as it is, and compiled with the C types of `to_basic.pxd`.
-"""
+"""What RabbitMQ 4 makes of a 1.0 message for a consumer of 0-9-1."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import urllib.parse
 import uuid
 from operator import itemgetter
 from typing import Any
-
-import attrs
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
@@ -65,16 +59,11 @@ from amqp10msg.translate.rabbitmq.terms import (
     untyped,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
-from amqp10msg.translate.rabbitmq.writing import TermWriter, generate
+from amqp10msg.translate.rabbitmq.writing import generate, section
 from amqp10msg.translate.report import Notes
-from amqp10msg.wire.kernel.twin import Layout
 
 #: The fields that become no property.
 LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)
-# Without the checks of what is given: everything is made here.
-_GIVEN = Layout(BasicProperties, [field.name for field in attrs.fields(BasicProperties)])
-_BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
-_BLANK: list[Any] = [None] * len(attrs.fields(BasicProperties))
 _DATA_HEADS = BODY_HEADS[:4]
 _INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
 #: How the names of annotations begin that may be the broker's own.
@@ -117,7 +106,7 @@ def to_basic(
     marker, payload, footer = _payload(broker, data, found, notes)
     annotations = found.annotations
     fields: list[Term] = found.properties or [None] * len(PROPERTY_NAMES)
-    made = _GIVEN.build(_BLANK)
+    made = BasicProperties()
     _transport(made, found, arrived)
     extra: list[tuple[bytes, str, Any]] = []
     if broker.stream and given.stream_offset is not None:
@@ -171,8 +160,7 @@ def to_basic(
         notes.dropped("footer", footer, "0-9-1 has no footer")
     if found.delivery_annotations:
         notes.dropped("delivery-annotations", found.delivery_annotations, "they are for one hop")
-    basic: BasicMessage = _BASIC.build([made, payload, "", "", before.again])
-    return basic
+    return BasicMessage(made, payload, "", "", before.again)
 
 
 def check_routes(broker: BrokerVersion, annotations: list[Any]) -> None:
@@ -224,10 +212,8 @@ def _payload(
             found.take(kind, value)
     if body[-1][0] != "data":
         # The kind of the last one is believed.
-        writer = TermWriter()
-        for kind, value in body:
-            writer.section(BODY_CODES[kind], value)
-        return MARKER.encode(), writer.finish(), footer
+        written_ = b"".join([section(BODY_CODES[kind], value) for kind, value in body])
+        return MARKER.encode(), written_, footer
     content = []
     for kind, value in body:
         if kind != "data":

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """What RabbitMQ 3.10 with its AMQP 1.0 plugin makes of a message between the two protocols.
 
 Rules of the plugin's message module and, for streams, of the record that streams store. It carries

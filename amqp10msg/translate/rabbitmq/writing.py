@@ -1,8 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""1.0 values out, as RabbitMQ 4 writes them.
-
-Runs as it is, and compiled with the C types of `writing.pxd`.
-"""
+"""1.0 values out, as RabbitMQ 4 writes them."""
 
 from __future__ import annotations
 
@@ -17,7 +13,6 @@ from amqp10msg.translate.rabbitmq.terms import (
     kind_of,
     section_name,
 )
-from amqp10msg.wire.kernel.twin import Output
 
 # By type: the constructor and the bytes of a number, and its short form with its bounds.
 _NUMBERS = {
@@ -38,7 +33,7 @@ _SHORT = {
     "int": (0x54, -128, 127),
     "long": (0x55, -128, 127),
 }
-_2_63 = 2**63
+_REALS = {"double": b"\x82", "float": b"\x72"}
 _ZERO = {"uint": 0x43, "ulong": 0x44}
 _VARIABLE = {"utf8": 0xA1, "symbol": 0xA3, "binary": 0xA0}
 _CONSTRUCTORS = {
@@ -64,15 +59,15 @@ def rewritten(sections: bytes) -> bytes | None:
     some types, and cannot write what it carries unread: decimals, NaN and infinities. It takes
     described values for sections.
     """
-    writer = TermWriter()
+    written = []
     try:
         terms = CODEC_40.parse_all(sections)
         for term in terms:
             name = section_name(term[1]) if kind_of(term) == "described" else None
             if name in BODY_CODES:
-                writer.section(BODY_CODES[name], term[2])
+                written.append(section(BODY_CODES[name], term[2]))
             else:
-                writer.term(term, 0)
+                written.append(generate(term))
     except CrashedError:
         return None
     pending: list[Any] = [term[2] for term in terms]
@@ -84,19 +79,75 @@ def rewritten(sections: bytes) -> bytes | None:
             pending += term  # all of it, since the key of a map's entry comes first
         elif isinstance(term, list):
             pending += term
-    return writer.finish()
+    return b"".join(written)
 
 
-def generate(term: Term) -> bytes:
-    """Write a term as RabbitMQ 4 does.
+def section(code: int, content: Term) -> bytes:
+    """Write a section."""
+    return b"\x00\x53" + bytes([code]) + generate(content)
+
+
+def generate(term: Term, level: int = 0) -> bytes:
+    """Write a term as RabbitMQ 4 does, at a level of nesting.
 
     Raises:
         CrashedError: the broker's generator has no clause for it.
         RecursionError: it nests deeper than any message.
     """
-    writer = TermWriter()
-    writer.term(term, 0)
-    return writer.finish()
+    if term is None:
+        return b"\x40"
+    if term is True or term is False:
+        return b"\x41" if term else b"\x42"
+    kind = term[0]
+    if kind in _VARIABLE:
+        return _octets(_VARIABLE[kind], term[1])
+    if kind in _NUMBERS:
+        return _number(kind, term[1])
+    if kind in _REALS:
+        return _REALS[kind] + bytes(term[1])
+    if kind == "boolean":
+        return b"\x56\x01" if term[1] else b"\x56\x00"
+    if kind == "uuid":
+        if len(term[1]) < 16:
+            raise CrashedError("a uuid of fewer than 16 bytes")
+        return b"\x98" + bytes(term[1][:16])
+    if kind == "as_is":
+        return bytes([term[1]]) + bytes(term[2])
+    check_level(level)
+    level += 1
+    if kind == "described":
+        return b"\x00" + generate(term[1], level) + generate(term[2], level)
+    if kind == "array":
+        elements = [_element(term[1], item, level) for item in term[2]]
+        return _sized(0xE0, len(elements), _constructor(term[1], level) + b"".join(elements))
+    if kind not in ("list", "map"):
+        raise CrashedError(f"the generator has no clause for {kind}")
+    items = term[1] if kind == "list" else [one for pair in term[1] for one in pair]
+    if kind == "list" and not items:
+        return b"\x45"
+    parts = []
+    for item in items:  # without a frame of its own for each level
+        parts.append(generate(item, level))  # noqa: PERF401
+    return _sized(0xC0 if kind == "list" else 0xC1, len(parts), b"".join(parts))
+
+
+def _octets(code: int, octets: bytes) -> bytes:
+    """Write a text or bytes."""
+    size = len(octets)
+    if size < 256:
+        return bytes([code, size]) + octets
+    return bytes([code + 0x10]) + size.to_bytes(4, "big") + octets
+
+
+def _number(kind: str, value: int) -> bytes:
+    """Write a whole number, wrapped where it does not fit."""
+    if value == 0 and kind in _ZERO:
+        return bytes([_ZERO[kind]])
+    short = _SHORT.get(kind)
+    if short is not None and short[1] <= value <= short[2]:
+        return bytes([short[0], value & 0xFF])
+    code, width = _NUMBERS[kind]
+    return bytes([code]) + _wrapped(value, width)
 
 
 def _wrapped(value: int, width: int) -> bytes:
@@ -104,110 +155,12 @@ def _wrapped(value: int, width: int) -> bytes:
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
 
 
-class TermWriter(Output):
-    """Collects the encodings of terms."""
-
-    def section(self, code: int, content: Term) -> None:
-        """Write a section."""
-        self.add(b"\x00\x53")
-        self.octet(code)
-        self.term(content, 0)
-
-    def term(self, term: Term, level: int) -> None:
-        """Write a term within so many others."""
-        if term is None:
-            self.octet(0x40)
-            return
-        if term is True or term is False:
-            self.octet(0x41 if term else 0x42)
-            return
-        kind = term[0]
-        short = _VARIABLE.get(kind)
-        if short is not None:
-            self.octets(short, term[1])
-        elif kind in _NUMBERS:
-            self.whole(kind, term[1])
-        elif kind == "double":
-            self.octet(0x82)
-            self.add(bytes(term[1]))
-        elif kind == "float":
-            self.octet(0x72)
-            self.add(bytes(term[1]))
-        elif kind == "boolean":
-            self.add(b"\x56\x01" if term[1] else b"\x56\x00")
-        elif kind == "uuid":
-            if len(term[1]) < 16:
-                raise CrashedError("a uuid of fewer than 16 bytes")
-            self.octet(0x98)
-            self.add(bytes(term[1][:16]))
-        elif kind == "as_is":
-            self.octet(term[1])
-            self.add(bytes(term[2]))
-        else:
-            check_level(level)
-            self.compound(kind, term, level + 1)
-
-    def octets(self, code: int, octets: bytes) -> None:
-        """Write a text or bytes."""
-        size = len(octets)
-        if size < 256:
-            self.pair(code, size)
-        else:
-            self.number(code + 0x10, 4, size)
-        self.add(octets)
-
-    def whole(self, kind: str, value: int) -> None:
-        """Write a number, wrapped where it does not fit."""
-        if value == 0 and kind in _ZERO:
-            self.octet(_ZERO[kind])
-            return
-        short = _SHORT.get(kind)
-        if short is not None and short[1] <= value <= short[2]:
-            self.number(short[0], 1, value)
-            return
-        code, width = _NUMBERS[kind]
-        if -_2_63 <= value < _2_63:
-            self.number(code, width, value)
-        else:
-            self.octet(code)
-            self.add(_wrapped(value, width))
-
-    def compound(self, kind: str, term: Term, level: int) -> None:
-        """Write a term that holds others."""
-        if kind == "described":
-            self.octet(0x00)
-            self.term(term[1], level)
-            self.term(term[2], level)
-            return
-        if kind == "list":
-            items: list[Any] = term[1]
-            if not items:
-                self.octet(0x45)
-                return
-            mark = self.begin_compound()
-            for item in items:
-                self.term(item, level)
-            self.end(mark, 0xC0, len(items))
-        elif kind == "map":
-            pairs: list[Any] = term[1]
-            mark = self.begin_compound()
-            for key, item in pairs:
-                self.term(key, level)
-                self.term(item, level)
-            self.end(mark, 0xC1, 2 * len(pairs))
-        elif kind == "array":
-            mark = self.begin_compound()
-            self.add(_constructor(term[1], level))
-            for item in term[2]:
-                self.add(_element(term[1], item, level))
-            self.end(mark, 0xE0, len(term[2]))
-        else:
-            raise CrashedError(f"the generator has no clause for {kind}")
-
-    def end(self, mark: int, code: int, count: int) -> None:
-        """Write the head of a compound; each of its items has a byte at least."""
-        if not self.end_compound(mark, code, count):
-            raise OverflowError("a compound of more than 4 GiB")
+def _sized(code: int, count: int, content: bytes) -> bytes:
+    """Put the head of a compound before its content; each item has a byte at least."""
+    size = len(content)
+    if size < 255 and count < 256:
+        return bytes([code, size + 1, count]) + content
+    return bytes([code + 0x10]) + (size + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + content
 
 
 def _constructor(kind: Term, level: int) -> bytes:
@@ -236,10 +189,7 @@ def _element(kind: Term, item: Term, level: int) -> bytes:
     if kind in ("list", "map"):
         items = item[1] if kind == "list" else [one for pair in item[1] for one in pair]
         check_level(level)
-        inner = TermWriter()
-        for one in items:
-            inner.term(one, level + 1)
-        content = inner.finish()
+        content = b"".join([generate(one, level + 1) for one in items])
         return (len(content) + 4).to_bytes(4, "big") + len(items).to_bytes(4, "big") + content
     if item[0] == "as_is":
         raise CrashedError("an array of arrays whose elements have no bytes")

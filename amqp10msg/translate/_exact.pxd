@@ -1,1 +1,0 @@
-# Has _exact.py compiled, as it is: no name of it needs a C type.

@@ -1,1 +1,0 @@
-# Has v3.py compiled, as it is: no name of it needs a C type.
