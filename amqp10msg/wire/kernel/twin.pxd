@@ -127,15 +127,8 @@ cdef extern from *:
     static CYTHON_INLINE Py_ssize_t ascii_size(PyObject *text) {
         return PyUnicode_CheckExact(text) ? text_size(text) : -1;
     }
-    /* Whether this is a str of ASCII without NUL, of so many characters at most. */
-    static CYTHON_INLINE int plain_text(PyObject *text, Py_ssize_t most) {
-        Py_ssize_t size = ascii_size(text);
-        return size >= 0 && size <= most
-            && memchr(PyUnicode_1BYTE_DATA(text), 0, (size_t)size) == NULL;
-    }
     """
     Py_ssize_t ascii_size(object text)
-    bint plain_text(object text, Py_ssize_t most)
 
 
 @cython.freelist(8)
@@ -223,11 +216,6 @@ cdef class FieldOutput(Output):
     cdef Py_ssize_t begin_table(self) except -1
     cdef bint end_table(self, Py_ssize_t start) except -1
     cdef int real(self, double number) except -1
-
-
-cdef class Text:
-    @staticmethod
-    cdef bint is_plain(text, Py_ssize_t most)
 
 
 cdef class Entries:

@@ -494,15 +494,6 @@ class FieldOutput(Output):
         self.add(_pack_real(number))
 
 
-class Text:
-    """Questions about texts."""
-
-    @staticmethod
-    def is_plain(text: Any, most: int) -> bool:
-        """Whether this is a str of ASCII without NUL, of so many characters at most."""
-        return type(text) is str and len(text) <= most and text.isascii() and "\0" not in text
-
-
 class Entries:
     """What a mapping holds."""
 

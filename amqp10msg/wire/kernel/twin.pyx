@@ -775,15 +775,6 @@ cdef class FieldOutput(Output):
         return 0
 
 
-cdef class Text:
-    """Questions about texts."""
-
-    @staticmethod
-    cdef bint is_plain(text, Py_ssize_t most):
-        """Whether this is a str of ASCII without NUL, of so many characters at most."""
-        return plain_text(text, most)
-
-
 cdef extern from *:
     """
     /* Whether a dict is passed over by its own way: what dict() asks before it copies one. */
