@@ -6,8 +6,11 @@ brokers do to messages of this one in test_translate_through_brokers.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
+from collections.abc import Callable
 from gzip import open as gzip_open
 from pathlib import Path
 from typing import Any
@@ -45,7 +48,14 @@ from amqp10msg.basic import (
 )
 from amqp10msg.basic.rules import check_properties
 from amqp10msg.testing import basic_messages, encodings, messages, simple_values
-from amqp10msg.translate import PROFILES, Translation, TranslationError, to_amqp10, to_basic
+from amqp10msg.translate import (
+    PROFILES,
+    ProfileName,
+    Translation,
+    TranslationError,
+    to_amqp10,
+    to_basic,
+)
 from amqp10msg.translate._to_basic import carry_encodings
 from amqp10msg.translate.correspondence import to_amqp10_rows, to_basic_rows
 from amqp10msg.translate.residual import NAME
@@ -208,6 +218,31 @@ def test_the_engine_the_plain_rules_and_a_second_translation_agree(message: Mess
     for found in (by_plain_rules(message), to_basic(message)):
         assert octets_of(expected.message) == octets_of(found.message)
         assert repr(expected.losses) == repr(found.losses)
+
+
+@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
+def test_losses_are_of_the_message_as_it_was_translated(profile: ProfileName) -> None:
+    message = Message.decode(GENERAL)
+    expected = to_basic(Message.decode(GENERAL), profile).losses
+    found = to_basic(message, profile)
+    message.properties = message.application_properties = None
+
+    assert expected == found.losses != ()
+    assert expected is not found.losses
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, attrs.evolve, lambda made: pickle.loads(pickle.dumps(made))],
+)
+def test_a_translation_is_copied_with_losses_that_were_not_asked_for(
+    copied: Callable[[Any], Any],
+) -> None:
+    expected = to_basic(Message.decode(GENERAL))
+
+    assert expected == copied(to_basic(Message.decode(GENERAL)))
+    with pytest.raises(AttributeError, match="'Translation' object has no attribute 'lost'"):
+        expected.lost  # type: ignore[attr-defined]  # noqa: B018
 
 
 @given(typical())
