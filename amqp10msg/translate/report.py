@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from html import escape
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
@@ -65,12 +65,14 @@ class Translation(_Unread, Generic[M]):
     message: M
     losses: tuple[Loss, ...] = ()
 
-    def __getattr__(self, name: str) -> Any:
-        """Find the losses of a message that the engine translated, which only counts them."""
-        if name != "losses":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.losses = found = self._read()
-        return found
+    if not TYPE_CHECKING:  # to which any name would be that of an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Find the losses of a message that the engine translated, which only counts them."""
+            if name != "losses":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.losses = found = self._read()
+            return found
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the losses, and below them what it shows of the message."""
