@@ -76,7 +76,7 @@ def decode(
     """
     plan = plan_of(columns, maps)
     if validate is not None and validate not in PROFILES:
-        raise ValueError(f"unknown profile {validate!r}: use {', '.join(PROFILES)}")
+        raise ValueError(f"unknown profile {validate!r}: use {', '.join(PROFILES.names)}")
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     if not len(plan.result):

@@ -131,7 +131,7 @@ class Job:
         if self.kind == "translate":
             Translator(self.to, profile or "lossless")
         elif profile is not None and profile not in validation.PROFILES:
-            known = ", ".join(validation.PROFILES)
+            known = ", ".join(validation.PROFILES.names)
             raise ValueError(f"unknown profile {profile!r}: use {known}")
         if self.kind == "decode":
             made = arrow.schema_of(self._wanted()).names

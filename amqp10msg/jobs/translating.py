@@ -79,7 +79,7 @@ class Translator:
         if to not in {"amqp10", "basic"}:
             raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
         if profile not in PROFILES:
-            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
+            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
         self._to = to
         self._kernel = partial(kernel, to, profile, strict, circumstances)

@@ -105,7 +105,7 @@ def _profile(_instance: Any, _: Any, value: str) -> None:
     from amqp10msg.translate import PROFILES  # noqa: PLC0415  (see above)
 
     if value not in PROFILES:
-        raise ValueError(f"there is no profile {value!r}: use one of {', '.join(PROFILES)}")
+        raise ValueError(f"there is no profile {value!r}: use one of {', '.join(PROFILES.names)}")
 
 
 def _range(low: float, high: float) -> Any:

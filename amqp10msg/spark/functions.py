@@ -176,7 +176,7 @@ def validate(
         ValueError: there is no such profile; a column is not there, or is ambiguous.
     """
     if profile not in validation.PROFILES:
-        raise ValueError(f"unknown profile {profile!r}: use {', '.join(validation.PROFILES)}")
+        raise ValueError(f"unknown profile {profile!r}: use {', '.join(validation.PROFILES.names)}")
     required(df, column, BINARY)
     names = kept_names(df, keep, [], VALIDATED.names)
 

@@ -45,7 +45,6 @@ __all__ = [
 ]
 
 _USUAL = Circumstances()
-_BRIDGES = {name: profile.bridge for name, profile in PROFILES.items()}
 
 
 def to_amqp10(
@@ -146,7 +145,8 @@ def _losses(bridge: Any, given: Circumstances, wire: bytes) -> tuple[Loss, ...]:
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:
     if isinstance(profile, TranslationProfile):
         return profile.bridge
-    found = _BRIDGES.get(profile)
+    found = PROFILES.get(profile)
     if found is None:
-        raise ValueError(f"there is no profile {profile!r}: use one of {', '.join(PROFILES)}")
-    return found
+        names = ", ".join(PROFILES.names)
+        raise ValueError(f"there is no profile {profile!r}: use one of {names}")
+    return found.bridge

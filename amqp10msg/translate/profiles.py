@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
 from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
+from amqp10msg.brokers import RABBITMQ, ByName, translations
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.translate import _lossless, qpid
@@ -23,13 +23,20 @@ from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 
-#: The names of the profiles.
+#: The names of the profiles: their own, and those of series of RabbitMQ that behave as one of them.
 ProfileName: TypeAlias = Literal[
     "lossless",
     "rabbitmq-3.10",
     "rabbitmq-3.10-stream",
+    "rabbitmq-3.13",
+    "rabbitmq-4",
+    "rabbitmq-4-stream",
     "rabbitmq-4.0",
     "rabbitmq-4.0-stream",
+    "rabbitmq-4.1",
+    "rabbitmq-4.1-stream",
+    "rabbitmq-4.2",
+    "rabbitmq-4.2-stream",
     "rabbitmq-4.3",
     "rabbitmq-4.3-stream",
     "qpid-broker-j",
@@ -105,9 +112,10 @@ def _rabbitmq(version: BrokerVersion) -> TranslationProfile:
     )
     plugin = " with its AMQP 1.0 plugin" if version.is_plugin else ""
     queue = "a stream" if version.stream else "a classic or quorum queue"
+    source = "" if RABBITMQ[version.name].is_recorded else " It was not recorded."
     return TranslationProfile(
         version.profile,
-        f"What RabbitMQ {version.name}{plugin} delivers from {queue}.",
+        f"What RabbitMQ {version.name}{plugin} delivers from {queue}.{source}",
         _RabbitMQ(version, *ways),
     )
 
@@ -125,7 +133,7 @@ def _profiles() -> Iterator[TranslationProfile]:
     )
 
 
-#: The profiles by name.
-PROFILES: Mapping[str, TranslationProfile] = MappingProxyType(
-    {profile.name: profile for profile in _profiles()}
+#: The profiles by name; ``PROFILES["rabbitmq-4.1"]`` is the one of 4.0, which it follows.
+PROFILES: ByName[TranslationProfile] = ByName(
+    {profile.name: profile for profile in _profiles()}, translations()
 )

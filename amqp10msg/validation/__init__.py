@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import attrs
 
+from amqp10msg.brokers import ByName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_of, sound_map
 from amqp10msg.validation._checks import LOOKED_INTO, NOT_VISIBLE, RULES
@@ -50,7 +51,23 @@ _ORDER = tuple(name for name in RULES if name in PREFILTERED)
 
 #: The names of the profiles that `validate` knows. One that is known when the program runs only is
 #: taken from `PROFILES`, as ``PROFILES[name]``.
-ProfileName: TypeAlias = Literal["oasis", "rabbitmq-4", "azure"]
+ProfileName: TypeAlias = Literal[
+    "azure",
+    "oasis",
+    "rabbitmq-3.10",
+    "rabbitmq-3.10-stream",
+    "rabbitmq-3.13",
+    "rabbitmq-4",
+    "rabbitmq-4-stream",
+    "rabbitmq-4.0",
+    "rabbitmq-4.0-stream",
+    "rabbitmq-4.1",
+    "rabbitmq-4.1-stream",
+    "rabbitmq-4.2",
+    "rabbitmq-4.2-stream",
+    "rabbitmq-4.3",
+    "rabbitmq-4.3-stream",
+]
 
 
 def _severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
@@ -150,9 +167,10 @@ _AZURE = _OASIS.derive(
         "message-annotations": (*_TRACE, "iothub-*"),
     },
 )
-#: The profiles that `validate` knows, by name.
-PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {profile.name: profile for profile in (_OASIS, _RABBITMQ_4, _AZURE)}
+#: The profiles that `validate` knows, by name. Each series of RabbitMQ 4 has the rules of
+#: ``rabbitmq-4``; those of 3, which take what they do not look into, have those of ``oasis``.
+PROFILES: ByName[Profile] = ByName(
+    {profile.name: profile for profile in (_OASIS, _RABBITMQ_4, _AZURE)}, rule_sets()
 )
 
 
@@ -182,7 +200,8 @@ def validate(
     Args:
         message: an encoded message, or a `Message`, which is encoded first: offsets are then those
             in ``message.encode()``; one that cannot be encoded violates ``not-encodable``.
-        profile: ``oasis``, ``rabbitmq-4``, ``azure``, or a `Profile` of your own.
+        profile: ``oasis``, ``rabbitmq-4``, ``azure``, the name of another series of RabbitMQ, or a
+            `Profile` of your own.
         limits: what reading may cost; the defaults of `Limits` where None.
 
     Returns:
@@ -194,7 +213,7 @@ def validate(
     """
     if not isinstance(profile, Profile):
         if profile not in PROFILES:
-            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
+            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
         profile = PROFILES[profile]
     limits = limits or DEFAULT_LIMITS
     violations: list[Violation] = []

@@ -15,8 +15,10 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from amqp10msg.app.cli import main
+from amqp10msg.brokers import RABBITMQ
 from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.delivery import TERMINUS_NOT_VISIBLE, TERMINUS_RULES
+from amqp10msg.delivery.filters import DIALECTS
 from amqp10msg.sections import KINDS
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.translate.correspondence import Row, to_amqp10_rows, to_basic_rows
@@ -229,6 +231,24 @@ def translation_profiles() -> str:
     )
 
 
+def rabbitmq_names() -> str:
+    """The series of RabbitMQ, and what each one's name stands for."""
+    return table(
+        ("Name", "Streams", "Translates as", "Rules", "Dialect of filters", "How that is known"),
+        (
+            (
+                code(name := f"rabbitmq-{one.name}"),
+                code(f"{name}-stream" if one.has_streams else ""),
+                code(TRANSLATIONS[name].name),
+                code(PROFILES[name].name),
+                code(DIALECTS[name] if one.has_sql else ""),
+                one.basis,
+            )
+            for one in RABBITMQ.values()
+        ),
+    )
+
+
 def reply_codes() -> str:
     """Reply codes of 0-9-1 and conditions of 1.0."""
     return table(
@@ -309,6 +329,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         to_amqp10_table,
         to_basic_table,
         translation_profiles,
+        rabbitmq_names,
         reply_codes,
     ):
         name = function.__name__.replace("_", "-")

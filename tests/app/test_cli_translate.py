@@ -86,7 +86,8 @@ def test_profiles_that_agree_are_one_letter_and_fit_a_terminal() -> None:
 
     assert max(map(len, lines)) <= 80
     assert "  A  lossless" in lines
-    assert "  C  rabbitmq-4.0, rabbitmq-4.0-stream, rabbitmq-4.3, rabbitmq-4.3-stream" in lines
+    place = lines.index("  C  rabbitmq-4.0, rabbitmq-4.0-stream, rabbitmq-4.2, rabbitmq-4.3, ")
+    assert "rabbitmq-4.3-stream" == lines[place + 1]
     refused = next(line for line in lines if "refused" in line)
     assert refused.startswith("     refused: headers['x-t']")
     one = run("diff-profiles", "-p", "rabbitmq-4.0", "-p", "rabbitmq-4.3", BASIC.hex())

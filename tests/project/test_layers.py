@@ -28,7 +28,7 @@ ROOMS = {"wire", "interop", "app"}
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(row)
     for row in (
-        {"wire", "interop", "app"},  # a docstring each
+        {"wire", "interop", "app", "brokers"},  # a docstring each; names of brokers
         {"wire.codings", "wire.errors", "wire.limits", "wire.primitives", "wire.reprs"},
         {"wire.kernel"},
         {"composite"},

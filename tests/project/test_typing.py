@@ -154,5 +154,5 @@ def test_mypy_finds_nothing_in_what_is_right(tmp_path: Path) -> None:
 
 
 def test_the_types_name_every_profile() -> None:
-    assert set(validation.PROFILES) == set(get_args(validation.ProfileName))
-    assert set(translate.PROFILES) == set(get_args(translate.ProfileName))
+    assert set(validation.PROFILES.names) == set(get_args(validation.ProfileName))
+    assert set(translate.PROFILES.names) == set(get_args(translate.ProfileName))

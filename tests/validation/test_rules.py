@@ -370,7 +370,7 @@ def test_every_fault_of_the_kernel_is_a_refused_rule() -> None:
 
 
 def test_an_unknown_profile_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'artemis': use oasis, rabbitmq-4, azure"):
+    with pytest.raises(ValueError, match=r"'artemis': use azure, oasis, rabbitmq-3\.10, "):
         validate(b"", "artemis")  # type: ignore[arg-type]
 
 

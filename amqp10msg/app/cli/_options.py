@@ -54,7 +54,7 @@ def translations() -> Iterable[str]:
     """Return the names of the profiles of translations."""
     from amqp10msg.translate import PROFILES
 
-    return PROFILES
+    return PROFILES.names
 
 
 class _SelectionType(click.ParamType["Selection"]):
@@ -91,7 +91,7 @@ output_option = click.option(
 def _profiles() -> Iterable[str]:
     from amqp10msg.validation import PROFILES
 
-    return PROFILES
+    return PROFILES.names
 
 
 profile_option = click.option(

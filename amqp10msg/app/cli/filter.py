@@ -13,6 +13,7 @@ import click
 from amqp10msg.app.cli._options import (
     LANGUAGES,
     TARGETS,
+    LateChoice,
     color_option,
     json_option,
     messages_argument,
@@ -22,13 +23,20 @@ from amqp10msg.app.cli._output import Sink, json_text, plural, safe, use_color
 from amqp10msg.wire.errors import AmqpError, EncodeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from amqp10msg.app.cli._input import Inputs
     from amqp10msg.app.inspector.reading import Item
     from amqp10msg.delivery.filters import Filter, Reason
 
-_DIALECTS = ("rabbitmq", "rabbitmq-4.3", "oasis")
 # Verdicts, in the order of the summary.
 _COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
+
+
+def _dialects() -> Iterable[str]:
+    from amqp10msg.delivery.filters import DIALECTS
+
+    return DIALECTS.names
 
 
 @click.command(
@@ -55,9 +63,10 @@ Examples:
 )
 @click.option(
     "--dialect",
-    type=click.Choice(_DIALECTS),
-    help="With --language sql: whose reading of values; rabbitmq-4.3 predicts that broker where it "
-    "departs from the draft.",
+    type=LateChoice(_dialects),
+    metavar="DIALECT",
+    help="With --language sql: whose reading of values, rabbitmq, oasis or that of a version; "
+    "rabbitmq-4.3 predicts that broker where it departs from the draft.",
 )
 @click.option(
     "--now",

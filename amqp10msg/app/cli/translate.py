@@ -280,7 +280,9 @@ def diff_profiles(
     --json has all. The exit status is 1 where a
     message cannot be read.
     """
-    chosen = profiles or tuple(translations())
+    from amqp10msg.translate import PROFILES
+
+    chosen = profiles or tuple(PROFILES)
     colored = use_color(color)
     failed = False
     for item in inputs.some():

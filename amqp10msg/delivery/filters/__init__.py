@@ -7,6 +7,7 @@ that a source carries. A `FilterSet` is the filters of a source.
 
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
+    DIALECTS,
     RABBITMQ,
     EvaluationError,
     ExpressionError,
@@ -33,6 +34,7 @@ from amqp10msg.delivery.filters.sets import LANGUAGES, FilterSet, UnsupportedFil
 
 __all__ = [
     "DEFAULT_FILTER_LIMITS",
+    "DIALECTS",
     "LANGUAGES",
     "RABBITMQ",
     "ApplicationPropertiesFilter",

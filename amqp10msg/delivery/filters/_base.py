@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import attrs
 
+from amqp10msg.brokers import ByName, dialects
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import (
     INVALID_FIELD,
@@ -19,8 +20,25 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.primitives import AmqpMap, Char, Described, Symbol, ULong
 
-#: Dialects of SQL filter expressions: see `SqlFilter`.
-Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
+#: Dialects of SQL filter expressions: see `SqlFilter`. Those of ``rabbitmq-4`` and ``rabbitmq-4.2``
+#: are that of ``rabbitmq-4.3``.
+Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4", "rabbitmq-4.2", "rabbitmq-4.3", "oasis"]
+#: By each name of a dialect: its own.
+DIALECTS: ByName[Dialect] = ByName(
+    {"rabbitmq": "rabbitmq", "rabbitmq-4.3": "rabbitmq-4.3", "oasis": "oasis"}, dialects()
+)
+
+
+def dialect_of(name: Dialect) -> Dialect:
+    """Return the own name of a dialect; a name that is not known as it is."""
+    return DIALECTS.get(name, name)
+
+
+def check_dialect(_: Any, field: Any, value: Any) -> None:
+    """Raise ValueError for the name of a dialect that is not known."""
+    if value not in DIALECTS:
+        known = ", ".join(DIALECTS.names)
+        raise ValueError(f"{field.name} is one of {known}, not {value!r}")
 
 
 @attrs.frozen
@@ -60,7 +78,7 @@ class Options:
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
-        default="rabbitmq", validator=attrs.validators.in_(get_args(Dialect))
+        default="rabbitmq", converter=dialect_of, validator=check_dialect
     )
 
 

@@ -21,6 +21,7 @@ from amqp10msg.delivery.filters._base import (
     FilterWarning,
     Options,
     Reason,
+    dialect_of,
     entries_of,
     register,
     wrong_type,
@@ -75,7 +76,9 @@ def _check_simple(entries: Mapping[str, Any], expected: str) -> None:
 class _PropertyFilter(_Map):
     """A map of reference values."""
 
-    dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True, repr=False)
+    dialect: Dialect = attrs.field(
+        default="rabbitmq", kw_only=True, repr=False, converter=dialect_of
+    )
     _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
 
     def _settle(self) -> None:

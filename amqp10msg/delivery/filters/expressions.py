@@ -11,11 +11,13 @@ import attrs
 
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
+    DIALECTS,
     Dialect,
     ExpressionError,
     Filter,
     FilterLimits,
     Reason,
+    dialect_of,
     not_a_message,
     register,
 )
@@ -279,7 +281,7 @@ def _identifiers(part: Any) -> Iterator[Identifier]:
 
 
 _SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
-_DIALECTS: Final = {
+_LANGUAGES: Final = {
     "rabbitmq": Language(sql_tokens, rabbitmq_name, frozenset({"UTC"}), False, True),
     "rabbitmq-4.3": Language(
         sql_tokens, rabbitmq_43_name, frozenset({"UTC"}), False, True, like=rabbitmq_43_like
@@ -426,10 +428,11 @@ class SqlFilter(_Expression):
 
     Attributes:
         text: the expression.
-        dialect: ``rabbitmq``, which reads values as the draft says; ``rabbitmq-4.3`` to predict
-            that broker where it does not: ``_`` and ``%`` do not match a line feed, a char is a
-            number, decimals, NaN and infinity are not set, ``LIKE`` reads any binary and UUID, and
-            an overflow, which ends the session there, raises `EvaluationError` here; or
+        dialect: ``rabbitmq``, which reads values as the draft says; ``rabbitmq-4.3``, also as
+            ``rabbitmq-4.2`` and ``rabbitmq-4``, to predict that broker where it does not: ``_`` and
+            ``%`` do not match a line feed, a char is a number, decimals, NaN and infinity are not
+            set, ``LIKE`` reads any binary and UUID, and an overflow, which ends the session there,
+            raises `EvaluationError` here; or
             ``oasis`` for more of the draft: every field of the header, the
             sections ``delivery_annotations`` (``d``), ``message_annotations`` (``m``) and
             ``footer`` (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``,
@@ -442,18 +445,17 @@ class SqlFilter(_Expression):
         ExpressionError: the text is not such an expression.
     """
 
-    dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True)
+    dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True, converter=dialect_of)
 
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:sql-filter")
     CODE: ClassVar[int | None] = 0x120
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
 
     def _parsed(self, text: str) -> tuple[Node, int]:
-        language = _DIALECTS.get(self.dialect)
+        language = _LANGUAGES.get(self.dialect)
         if language is None:
-            raise EncodeError(
-                f"dialect is one of {', '.join(_DIALECTS)}, not {self.dialect!r}", "filter.dialect"
-            )
+            known = ", ".join(DIALECTS.names)
+            raise EncodeError(f"dialect is one of {known}, not {self.dialect!r}", "filter.dialect")
         if not text.strip(" \t\f\r\n"):
             raise ExpressionError("the expression is empty", text, 0)
         return parse_expression(text, language, self.limits)

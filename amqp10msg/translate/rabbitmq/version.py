@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from amqp10msg.brokers import ByName, translations
 from amqp10msg.translate.circumstances import GivenBack
 from amqp10msg.translate.rabbitmq.reading import CODEC_3, CODEC_40, CODEC_43, Codec
 
@@ -80,10 +81,22 @@ RABBITMQ_4_3 = BrokerVersion(
     },
     acquisitions=True,
 )
+# Of streams it is 4.3.
+RABBITMQ_4_2 = attrs.evolve(
+    RABBITMQ_4_3,
+    name="4.2",
+    failures=RABBITMQ_4_0.failures,
+    discards_fail=RABBITMQ_4_0.discards_fail,
+    acquisitions=False,
+)
 
 #: The versions by their profile, with queues and with streams.
-VERSIONS: dict[str, BrokerVersion] = {
-    one.profile: one
-    for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3)
-    for one in (version, attrs.evolve(version, stream=True))
-}
+VERSIONS: Mapping[str, BrokerVersion] = ByName(
+    {
+        one.profile: one
+        for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_2, RABBITMQ_4_3)
+        for one in (version, attrs.evolve(version, stream=True))
+        if not (version is RABBITMQ_4_2 and one.stream)
+    },
+    translations(),
+)
