@@ -32,6 +32,10 @@ RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
 _CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
 
 
+#: What helps where a file would make more than it may.
+RAISE_EXPANSION = "raise Limits.expansion, or use --trust-files, if you trust it"
+
+
 def too_large(size: int) -> str:
     """Return the fault of a message that is larger than the bytes that one may take."""
     return f"larger than {size:,} bytes"
@@ -41,7 +45,7 @@ def _too_many_empty(limits: Limits) -> str:
     """Return the fault of a file of which more is not read."""
     return (
         f"more than {limits.zero_width:,} records without a byte: what follows is not read "
-        "(raise Limits.zero_width to read it)"
+        "(raise Limits.zero_width, or use --trust-files, to read it)"
     )
 
 

@@ -100,9 +100,12 @@ def read(
     with opened(path, limits) if form != "parquet" else path.open("rb") as stream:
         if start:
             stream.seek(start)
-        yield from read_stream(
-            stream, form, start=start, stop=stop, max_size=max_size, limits=limits
-        )
+        try:
+            yield from read_stream(
+                stream, form, start=start, stop=stop, max_size=max_size, limits=limits
+            )
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
 
 def read_stream(
@@ -125,11 +128,12 @@ def read_stream(
         stop: records that begin there or after are left out; None for the end of the file.
         max_size: bytes that one message may take.
         limits: of them, `zero_width` bounds the records without a byte, and `expansion` what a
-            gzip file makes, or a row group of Parquet; what is beyond is not read, and a fault says
-            so.
+            gzip file makes, or Parquet: its rows, their bytes, and those of a row group. What is
+            beyond is not read, and a fault says so.
 
     Raises:
-        ValueError: it is Parquet without a column for messages, or not Parquet; likewise Avro.
+        ValueError: it is Parquet without a column for messages, or with too many rows for its
+            bytes, or not Parquet; likewise Avro.
         ImportError: it is Parquet, and pyarrow is not installed, or Avro, and fastavro is not.
     """
     hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""

@@ -147,7 +147,8 @@ class Gunzipped(io.BufferedIOBase):
                 self._ended = True
                 self._damage = (
                     f"it makes more than {_ROOM:,} bytes and {self._expansion} times its own "
-                    "(unpack it first if you trust it, or raise Limits.expansion)"
+                    "(if you trust it, unpack it first, raise Limits.expansion or use "
+                    "--trust-files)"
                 )
                 piece = b""
             if piece:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+import attrs
 
 from amqp10msg.files._record import Record
-from amqp10msg.files.containers import too_large
+from amqp10msg.files.containers import RAISE_EXPANSION, too_large
 from amqp10msg.wire.limits import Limits
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Columns that hold an encoded message; the first that is there is read.
 COLUMNS = ("wire", "raw")
@@ -39,6 +44,9 @@ _BATCH_ROWS = 256
 _BATCH_OCTETS = 4 << 20
 # What a row group may make, however small its file is.
 _ROOM = 256 << 20
+# Rows that a file may have, and bytes that they may make, however small it is.
+_ROWS = 1 << 20
+_CONTENT = 16 << 30
 
 
 def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
@@ -47,7 +55,8 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
     Args:
         stream: the file.
         max_size: bytes that one message may take.
-        limits: of them, `expansion` bounds what a row group may make.
+        limits: of them, `expansion` bounds what the file may make. A row group that makes more is
+            a record with a fault, and the others are read.
 
     Raises:
         ValueError: this is not Parquet, or has no column for messages.
@@ -71,18 +80,22 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
                     f"there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
                 )
             wanted = [name for name in (column or "", *_OTHERS, *_FAULTS) if name in names]
-            octets = stream.seek(0, io.SEEK_END)
+            bounded = Bounded(stream, file, stream.seek(0, io.SEEK_END), limits)
+            if fault := bounded.refused(()):
+                raise ValueError(fault)
             for group in range(file.metadata.num_row_groups):
-                check_expansion(file, [group], octets, limits)
-                size = rows_of_batch(stream, file, [group], _BATCH_ROWS, _BATCH_OCTETS, wanted)
-                for batch in file.iter_batches(
-                    size, row_groups=[group], columns=wanted, use_threads=False
-                ):
+                if fault := bounded.refused([group]):
+                    yield Record(number, fault=f"{fault}; its rows are not read")
+                    number += file.metadata.row_group(group).num_rows
+                    continue
+                for batch in bounded.batches([group], _BATCH_ROWS, _BATCH_OCTETS, wanted):
                     for row in batch.to_pylist():
                         record = _record(number, row, column, max_size)
                         number += 1
                         if record is not None:
                             yield record
+    except ExpansionError as error:
+        yield Record(number, fault=f"{error}; what follows is not read", ends=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None) is not None:  # the system's own
             raise
@@ -92,27 +105,102 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
         yield Record(number, fault=fault, ends=True)
 
 
-def check_expansion(file: Any, groups: Sequence[int], octets: int, limits: Limits) -> None:
-    """Refuse row groups that make very much of the few bytes of their file.
+@attrs.define
+class Bounded:
+    """A Parquet file that costs no more than `Limits` say.
 
-    Args:
-        file: a `pyarrow.parquet.ParquetFile`.
-        groups: the row groups that are to be read.
+    Attributes:
+        source: what `pyarrow.parquet.ParquetFile` opens.
+        file: that, opened.
         octets: how large the file is.
         limits: of them, `expansion`.
-
-    Raises:
-        ValueError: a row group makes more than 256 MiB, and more than the limit says.
+        room: bytes that rows may still make.
     """
-    # No more of the metadata is looked at: where that of a column is damaged, pyarrow 26 ends the
-    # process.
-    for group in groups:
-        made = file.metadata.row_group(group).total_byte_size
-        if made > max(_ROOM, limits.expansion * octets):
-            raise ValueError(
-                f"row group {group} makes {made:,} bytes, more than {limits.expansion} times those "
-                f"of the file, {octets:,}: raise Limits.expansion if you trust it"
+
+    source: Any
+    file: Any
+    octets: int
+    limits: Limits
+    room: int = attrs.field(init=False)
+    _rows: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.room = self._most(_CONTENT)
+        metadata = self.file.metadata
+        self._rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+
+    def _most(self, least: int) -> int:
+        return max(least, self.limits.expansion * self.octets)
+
+    def refused(self, groups: Sequence[int]) -> str:
+        """Return why row groups are not read, empty where they are.
+
+        One is not that makes more than 256 MiB, or a file that has more than a million rows, and
+        more than the limit says of the bytes that there are.
+        """
+        # Rows that are null, or equal, take no byte each.
+        if self._rows > self._most(_ROWS):
+            return self._too_much(f"the file has {self._rows:,} rows", "the bytes")
+        # No more of the metadata is looked at: where that of a column is damaged, pyarrow 26 ends
+        # the process.
+        for group in groups:
+            made = self.file.metadata.row_group(group).total_byte_size
+            if made > self._most(_ROOM):
+                return self._too_much(f"row group {group} makes {made:,} bytes", "those")
+        return ""
+
+    def _too_much(self, said: str, of_what: str) -> str:
+        return (
+            f"{said}, more than {self.limits.expansion} times {of_what} of the file, "
+            f"{self.octets:,}: {RAISE_EXPANSION}"
+        )
+
+    def batches(
+        self, groups: Sequence[int], most: int, octets: int, names: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read row groups, without views and dictionaries of bytes.
+
+        Args:
+            groups: which of them.
+            most: rows at once where they are small.
+            octets: bytes at once; one row may have more.
+            names: the columns that are read; all where None.
+
+        Raises:
+            ExpansionError: the rows would make more than 16 GiB, and more than the limit says.
+        """
+        size = rows_of_batch(self.source, self.file, groups, most, octets, names)
+        for batch in self.file.iter_batches(
+            size, row_groups=groups, columns=names, use_threads=False
+        ):
+            plain = _plainly(batch)
+            self.room -= plain.nbytes
+            if self.room < 0:
+                said = f"the rows make more than {self._most(_CONTENT):,} bytes"
+                raise ExpansionError(self._too_much(said, "those"))
+            yield plain
+
+
+class ExpansionError(ValueError):
+    """A Parquet file makes more of its bytes than it may."""
+
+
+def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch without views, and without dictionaries of bytes, as jobs need it."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    for place, field in enumerate(batch.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if kind != field.type and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            column = batch.column(place).dictionary_decode()
+        elif kind == pa.binary_view() or kind == pa.string_view():
+            column = batch.column(place).cast(
+                pa.binary() if kind == pa.binary_view() else pa.string()
             )
+        else:
+            continue
+        batch = batch.set_column(place, field.with_type(column.type), column)
+    return batch
 
 
 def rows_of_batch(

@@ -23,9 +23,9 @@ from amqp10msg.delivery.filters import Selector
 from amqp10msg.files import Record
 from amqp10msg.files.recognition import PARQUET as MAGIC
 from amqp10msg.files.recognition import decode_whole
-from amqp10msg.files.tables import check_expansion, rows_of_batch
+from amqp10msg.files.tables import Bounded, ExpansionError
 from amqp10msg.wire.errors import DecodeError
-from amqp10msg.wire.limits import DEFAULT_LIMITS
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
 MESSAGES = pa.schema(
@@ -192,10 +192,13 @@ def _parquet(path: str) -> Iterator[pq.ParquetFile]:
 
     Raises:
         OSError: it cannot be read, is damaged, or is not Parquet; the text names it.
+        ValueError: it makes too much of its bytes; likewise.
     """
     try:
         with pq.ParquetFile(Path(path)) as file:
             yield file
+    except ExpansionError as error:
+        raise ValueError(f"{path}: {error}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None) is not None:  # the system's own, which has the name
             raise
@@ -311,10 +314,12 @@ class Reading:
     Attributes:
         max_size: bytes that one message may take.
         filters: which messages are wanted.
+        limits: what a file may cost: `expansion` and `zero_width`.
     """
 
     max_size: int
     filters: Filters
+    limits: Limits = DEFAULT_LIMITS
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:
@@ -323,22 +328,35 @@ class Reading:
         Raises:
             ValueError: one of them is wrong.
         """
-        return cls(number_of(options, "maxSize", files.MAX_SIZE, "bytes"), Filters.of(options))
+        most = DEFAULT_LIMITS
+        return cls(
+            number_of(options, "maxSize", files.MAX_SIZE, "bytes"),
+            Filters.of(options),
+            Limits(
+                expansion=number_of(options, "expansion", most.expansion, "times"),
+                zero_width=number_of(options, "zeroWidth", most.zero_width, "records"),
+            ),
+        )
 
     def batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         """Read a part: rows of `MESSAGES`, or of Parquet as they are there."""
         if part.form == PARQUET:
             with _parquet(part.path) as file:
-                groups = list(range(part.start, part.stop))
-                check_expansion(file, groups, Path(part.path).stat().st_size, DEFAULT_LIMITS)
-                size = rows_of_batch(Path(part.path), file, groups, _BATCH_ROWS, _BATCH_OCTETS)
-                for batch in file.iter_batches(size, row_groups=groups, use_threads=False):
-                    yield _plainly(batch)
+                path, groups = Path(part.path), list(range(part.start, part.stop))
+                bounded = Bounded(path, file, path.stat().st_size, self.limits)
+                if fault := bounded.refused(groups):
+                    raise ExpansionError(fault)
+                yield from bounded.batches(groups, _BATCH_ROWS, _BATCH_OCTETS)
             return
         rows: list[tuple[Any, ...]] = []
         octets = 0
         records = files.read(
-            part.path, part.form, start=part.start, stop=part.stop, max_size=self.max_size
+            part.path,
+            part.form,
+            start=part.start,
+            stop=part.stop,
+            max_size=self.max_size,
+            limits=self.limits,
         )
         if self.filters != Filters():
             records = filter(self.filters.admits, records)
@@ -358,22 +376,6 @@ def _fault_of(record: Record) -> str | None:
     return f"{record.fault}; {REST_UNREAD}"
 
 
-def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch without views, and without dictionaries of bytes, as jobs need it."""
-    for place, field in enumerate(batch.schema):
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if kind != field.type and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-            column = batch.column(place).dictionary_decode()
-        elif kind == pa.binary_view() or kind == pa.string_view():
-            column = batch.column(place).cast(
-                pa.binary() if kind == pa.binary_view() else pa.string()
-            )
-        else:
-            continue
-        batch = batch.set_column(place, field.with_type(column.type), column)
-    return batch
-
-
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
@@ -385,7 +387,10 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 # Options by name, as data sources have them.
 
 #: How files of messages are read.
-READING = ("rangeBytes", "maxSize", "protocol", "address", "since", "until", "selector")
+READING = (
+    *("rangeBytes", "maxSize", "expansion", "zeroWidth"),
+    *("protocol", "address", "since", "until", "selector"),
+)
 
 
 def refuse_unknown(options: Mapping[str, str], known: Iterable[str]) -> None:

@@ -75,7 +75,8 @@ def run(
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
         overwrite: replace what is there.
         options: ``rangeBytes``, how much of a file a worker takes at a time; ``maxSize``, bytes
-            that one message may take; ``compression`` of the Parquet files, ``snappy`` where it is
+            that one message may take; ``expansion`` and ``zeroWidth``, what a file may cost, as in
+            `amqp10msg.Limits`; ``compression`` of the Parquet files, ``snappy`` where it is
             not given; ``protocol``, ``address``, ``since``, ``until`` and ``selector``, which leave
             messages of files out, as `amqp10msg.spark.Amqp10` has them.
         workers: how many processes. With 1, this process does it all. Where None, as many as there

@@ -57,6 +57,8 @@ class Amqp10(DataSource):
         form: one of `amqp10msg.files.FORMS`; found out file by file where it is not given.
         rangeBytes: how much of a file one task reads; 128 MiB where it is not given.
         maxSize: bytes that one message may take.
+        expansion: bytes that a file may make of each of its own, as in `amqp10msg.Limits`.
+        zeroWidth: records without a byte that a file may have, likewise.
         maxFilesPerTrigger: of a stream; all that are there where it is not given.
         protocol: only messages of ``amqp-1.0``, or of ``amqp-0-9-1``.
         address: only messages of links with this address.

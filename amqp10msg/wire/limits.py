@@ -34,7 +34,9 @@ class Limits:
         zero_width: elements of arrays whose elements take no octets, in the whole input. Of a
             file, records without a byte.
         size: bytes of input, or None for no bound of its own.
-        expansion: bytes that a compressed file may make of each of its own, beyond 64 MiB.
+        expansion: bytes, and rows of Parquet, that a file may make of each of its own, however few
+            these are beyond 64 MiB of a gzip file, and 256 MiB of a row group and a million rows of
+            Parquet.
     """
 
     depth: int = attrs.field(
@@ -51,4 +53,4 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 # For reading again what was already accepted under the caller's own limits.
-UNLIMITED = Limits(items=2**62, zero_width=2**62)
+UNLIMITED = Limits(items=2**62, zero_width=2**62, expansion=2**62)

@@ -41,6 +41,16 @@ def data_of(found: list[Item]) -> list[bytes]:
     return [item.data for item in found]
 
 
+def test_files_that_make_much_are_read_where_they_are_trusted(tmp_path: Path) -> None:
+    path = tmp_path / "in.prefixed"
+    path.write_bytes(bytes(4) * 70_000 + len(OCTETS).to_bytes(4, "big") + OCTETS)
+
+    *_, refused = items(path, form="prefixed")
+    assert "or use --trust-files, to read it" in refused.fault
+    *_, last = data_of(list(Inputs([str(path)], "prefixed", is_trusted=True)))
+    assert OCTETS == last
+
+
 CONTENTS = {
     "raw": OCTETS,
     "hex": OCTETS.hex().encode(),

@@ -70,6 +70,19 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def test_files_that_make_much_are_read_where_they_are_trusted(
+    source: Path, tmp_path: Path, engine: str
+) -> None:
+    source.write_bytes(b"\n" * 70_000 + source.read_bytes())
+    how = ("decode", source, tmp_path / "out", "--engine", engine, "--overwrite")
+
+    refused = run(*how)
+    assert 1 == refused.exit_code
+    assert "--trust-files" in " ".join(refused.output.split())
+    run(*how, "--trust-files")
+    assert 5 == len(read(tmp_path / "out" / "messages"))
+
+
 def test_decode_says_what_it_did(source: Path, tmp_path: Path, engine: str) -> None:
     out = tmp_path / "out"
 

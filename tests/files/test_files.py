@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import re
 import struct
 import tracemalloc
 import zlib
@@ -345,7 +346,10 @@ class TestBombs:
         made = sum(len(record.wire or b"") for record in found)
         assert (0 if form == "raw" else 500 * 150) <= made < 100_000 + 100 * path.stat().st_size
         assert [True] == [record.ends for record in found if record.fault]
-        assert "more than 100,000 bytes and 100 times its own (unpack it first" in found[-1].fault
+        assert (
+            "more than 100,000 bytes and 100 times its own (if you trust it, unpack"
+            in found[-1].fault
+        )
         assert [] == [
             r.fault for r in files.read(path, form, limits=Limits(expansion=10_000)) if r.fault
         ]
@@ -427,11 +431,66 @@ class TestParquet:
         path = tmp_path / "m.parquet"
         pq.write_table(pa.table({"wire": [bytes(2_000_000)]}), path, compression="zstd")
 
-        with pytest.raises(ValueError, match=r"row group 0 makes 2,000,\d\d\d bytes, more"):
-            list(files.read(path))
-        with pytest.raises(ValueError, match=r"row group 0 makes"):
+        (record,) = files.read(path)
+
+        assert re.match(r"row group 0 makes 2,000,\d\d\d bytes, more than 100 times", record.fault)
+        with pytest.raises(ValueError, match=r"m\.parquet: row group 0 makes"):
             list(Reading.of({}).batches(Range(str(path), "parquet", 0, 1)))
         assert 1 == len(list(files.read(path, limits=Limits(expansion=100_000))))
+        trusting = Reading.of({"expansion": "100000"})
+        assert 1 == len(list(trusting.batches(Range(str(path), "parquet", 0, 1))))
+
+    def test_row_groups_beside_one_that_is_refused_are_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        monkeypatch.setattr(tables, "_ROOM", 1_000_000)
+        path = tmp_path / "m.parquet"
+        values = [b"a", b"b", bytes(2_000_000), bytes(2_000_000), b"c"]
+        pq.write_table(pa.table({"wire": values}), path, compression="zstd", row_group_size=2)
+
+        found = [(record.offset, record.wire) for record in files.read(path) if not record.fault]
+
+        assert [(0, b"a"), (1, b"b"), (4, b"c")] == found
+        assert [2] == [record.offset for record in files.read(path) if record.fault]
+
+    @pytest.mark.parametrize("value", [None, b"", b"equal"])
+    def test_rows_that_take_no_byte_are_bounded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: bytes | None
+    ) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        monkeypatch.setattr(tables, "_ROWS", 1_000)
+        path = tmp_path / "m.parquet"
+        rows = 400_000
+        pq.write_table(pa.table({"wire": pa.repeat(pa.scalar(value, pa.binary()), rows)}), path)
+        assert 100 * path.stat().st_size < rows
+
+        said = r"m\.parquet: the file has 400,000 rows, more than 100 times the bytes of the file"
+        with pytest.raises(ValueError, match=said):
+            next(files.read(path))
+        with pytest.raises(ValueError, match=said):
+            next(Reading.of({}).batches(Range(str(path), "parquet", 0, 1)))
+        trusting = Reading.of({"expansion": "10000"})
+        batches = trusting.batches(Range(str(path), "parquet", 0, 1))
+        assert rows == sum(batch.num_rows for batch in batches)
+
+    def test_bytes_of_equal_rows_are_bounded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        monkeypatch.setattr(tables, "_CONTENT", 10_000_000)
+        path = tmp_path / "m.parquet"
+        equal = pa.array([bytes(100_000)]).dictionary_encode().take(pa.array([0] * 1_000))
+        pq.write_table(pa.table({"wire": equal}), path, compression="zstd")
+
+        *good, last = files.read(path)
+
+        assert 0 < sum(len(record.wire or b"") for record in good) <= 10_000_000
+        assert last.ends
+        assert "the rows make more than 10,000,000 bytes" in last.fault
+        with pytest.raises(ValueError, match=r"m\.parquet: the rows make more than 10,000,000"):
+            list(Reading.of({}).batches(Range(str(path), "parquet", 0, 1)))
+        assert 1_000 == len(list(files.read(path, limits=Limits(expansion=1_000_000))))
 
     def test_a_value_that_is_too_large_is_a_fault(self, tmp_path: Path) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

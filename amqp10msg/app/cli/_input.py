@@ -22,6 +22,7 @@ from amqp10msg.app.inspector.reading import NOT_TEXT, Item, Reader, buffered, oc
 from amqp10msg.files.containers import too_large
 from amqp10msg.files.streams import DamagedGzipError
 from amqp10msg.files.text import parse_json
+from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
 
 # Formats of bytes; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
@@ -101,6 +102,7 @@ class Inputs:
             the command line itself.
         form: one of `FORMATS`, or ``written``: JSON in the typed or plain notation.
         max_size: bytes that one message may take in its input.
+        is_trusted: whether files may make as much as they say.
         select: which of the messages to take; all where None.
         basic: take messages of AMQP 0-9-1, too.
         color: colour of the bar.
@@ -115,12 +117,14 @@ class Inputs:
         form: str = "auto",
         max_size: int | None = None,
         *,
+        is_trusted: bool = False,
         select: Selection | None = None,
         basic: bool = False,
         color: bool | None = None,
     ) -> None:
         self.form = form
-        self._reader = Reader(form, max_size, basic=basic)
+        limits = UNLIMITED if is_trusted else DEFAULT_LIMITS
+        self._reader = Reader(form, max_size, basic=basic, limits=limits)
         self.max_size = self._reader.max_size
         self.total: int | None = 0
         self._select = select

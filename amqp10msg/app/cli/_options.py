@@ -158,6 +158,14 @@ _max_size_option = click.option(
     help="The largest that one message may be in its input.",
 )
 
+#: For commands that read files.
+trust_option = click.option(
+    "--trust-files",
+    "is_trusted",
+    is_flag=True,
+    help="Read also what makes very much of a small file: gzip, Parquet, records without a byte.",
+)
+
 _select_option = click.option(
     "--select",
     type=_SelectionType(),
@@ -182,6 +190,7 @@ def messages_argument(
         def run(
             sources: tuple[str, ...],
             max_size: int | None,
+            is_trusted: bool,
             select: Selection | None = None,
             form: str = form,
             **others: Any,
@@ -189,11 +198,17 @@ def messages_argument(
             from amqp10msg.app.cli._input import Inputs
 
             with Inputs(
-                sources, form, max_size, select=select, basic=basic, color=others.get("color")
+                sources,
+                form,
+                max_size,
+                is_trusted=is_trusted,
+                select=select,
+                basic=basic,
+                color=others.get("color"),
             ) as inputs:
                 return command(inputs=inputs, **others)
 
-        decorated = _max_size_option(run)
+        decorated = _max_size_option(trust_option(run))
         if names:
             decorated = click.option(
                 *names,

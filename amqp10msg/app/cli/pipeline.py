@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from amqp10msg.app.cli._options import LateChoice, color_option, showing_option, target_option
+from amqp10msg.app.cli._options import (
+    LateChoice,
+    color_option,
+    showing_option,
+    target_option,
+    trust_option,
+)
 from amqp10msg.app.cli._output import (
     console,
     counting,
@@ -46,6 +52,10 @@ def _is_within(errors: int, messages: int, bound: str) -> bool:
     share = bound.removesuffix("%")
     # Not rounded: 0.1 % of 1,000 is 1.
     return errors <= (int(bound) if share == bound else messages * Fraction(share) / 100)
+
+
+#: The options of a job that reads files however much they make.
+_TRUSTED = {"expansion": str(1 << 62), "zeroWidth": str(1 << 62)}
 
 
 def _forms() -> Iterable[str]:
@@ -106,6 +116,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 "is damaged counts for itself: the exit status is 1.",
             ),
             click.option("--overwrite", is_flag=True, help="Replace OUT where it exists."),
+            trust_option,
             click.option(
                 "--report",
                 type=click.Path(dir_okay=False, path_type=Path),
@@ -382,6 +393,7 @@ def _run_on(
     workers: int | None,
     master: str | None,
     memory: str | None,
+    is_trusted: bool,
 ) -> _Done:
     """Run a job on the engine that is asked for, or on the one that fits."""
     from amqp10msg.jobs import OnlySparkError  # an extra
@@ -392,28 +404,37 @@ def _run_on(
     if workers is not None and (engine == "spark" or is_spark_meant):
         raise click.UsageError("--workers is for the engine local: for Spark say --master local[N]")
     known_form = None if form == "auto" else form
+    options = _TRUSTED if is_trusted else None
     # Of spark-submit: there is a JVM already.
     is_spark_there = "PYSPARK_GATEWAY_PORT" in os.environ
     if engine == "spark" or (engine == "auto" and (is_spark_meant or is_spark_there)):
-        return _spark(task, known_form, master, memory)
+        return _spark(task, known_form, master, memory, options)
     try:
-        return _local(task, known_form, workers)
+        return _local(task, known_form, workers, options)
     except OnlySparkError as error:
         if engine == "local":
             raise click.UsageError(f"{error}: leave out --engine local") from None
         if importlib.util.find_spec("pyspark") is None:
             raise click.ClickException(f"{error}: pip install 'amqp10msg[spark]'") from None
-    return _spark(task, known_form, None, None)
+    return _spark(task, known_form, None, None, options)
 
 
-def _local(task: _Task, form: str | None, workers: int | None) -> _Done:
+def _local(
+    task: _Task, form: str | None, workers: int | None, options: dict[str, str] | None
+) -> _Done:
     from amqp10msg import jobs  # an extra
 
-    do = partial(jobs.run, form=form, workers=workers)
+    do = partial(jobs.run, form=form, workers=workers, options=options)
     return _done(task, do, jobs.JobError, "local", "parts")
 
 
-def _spark(task: _Task, form: str | None, master: str | None, memory: str | None) -> _Done:
+def _spark(
+    task: _Task,
+    form: str | None,
+    master: str | None,
+    memory: str | None,
+    options: dict[str, str] | None,
+) -> _Done:
     try:
         from amqp10msg import spark  # an extra
     except ModuleNotFoundError as error:
@@ -426,7 +447,7 @@ def _spark(task: _Task, form: str | None, master: str | None, memory: str | None
         session = spark.session(master, memory=memory or "1g", app_name=name, config=config)
     except RuntimeError as error:  # no Java
         raise click.ClickException(str(error)) from None
-    do = partial(spark.run, session, form=form)
+    do = partial(spark.run, session, form=form, options=options)
     return _done(task, do, spark.SparkError, f"Spark {session.version}", "tasks")
 
 

@@ -28,6 +28,7 @@ from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 #: The protocol of records that hold messages of AMQP 0-9-1.
@@ -74,14 +75,21 @@ class Reader:
             or ``written``: JSON in the typed or plain notation.
         max_size: bytes that one message may take in its input; `files.MAX_SIZE` if None.
         basic: take messages of AMQP 0-9-1, too.
+        limits: what a file may cost, as for `files.read_stream`.
     """
 
     def __init__(
-        self, form: str = "auto", max_size: int | None = None, *, basic: bool = False
+        self,
+        form: str = "auto",
+        max_size: int | None = None,
+        *,
+        basic: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.form = form
         self.max_size = min(max_size or files.MAX_SIZE, sys.maxsize - 1)
         self._basic = basic
+        self._limits = limits
 
     def read(self, stream: Any, name: str, offset: int = 0) -> Iterator[Item]:
         """Read the messages of a stream of bytes.
@@ -99,7 +107,7 @@ class Reader:
         """
         stream, form = buffered(stream), self.form
         if form not in ("raw", "parquet"):
-            stream = unpacked(stream)
+            stream = unpacked(stream, self._limits)
         if form == "auto":
             form = _sniff(stream.peek(4096)[:4096])
         start = 0
@@ -113,7 +121,9 @@ class Reader:
             case "cbor":
                 yield _encoded(Item(name, offset=0), form, self._all(stream))
             case _:
-                records = files.read_stream(stream, form, start=start, max_size=self.max_size)
+                records = files.read_stream(
+                    stream, form, start=start, max_size=self.max_size, limits=self._limits
+                )
                 for number, record in enumerate(records, 1):
                     here = name if form == "raw" else f"{name}:{number}"
                     item = self._of_record(here, number, record)
