@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 OCTETS = Message("hello").encode()
 COMMANDS = (
     *("inspect", "encode", "validate", "filter", "convert"),
-    *("bridge", "conformance", "migrate-check"),
+    *("bridge", "conformance", "migrate", "migrate-check"),
     *("translate", "diff-profiles", "serve", "pipeline", "spool", "demo"),
 )
 

@@ -57,9 +57,18 @@ def _rabbitmq_3_to_4(_: Path) -> Iterator[Peers]:
         {"name": "bills", **usual, "messages": len(old.queues["bills"])},
         {"name": "orders", **usual, **policy, "messages": len(old.queues["orders"])},
     ]
-    with running(old), running(new), management(queues, old.credentials) as api:
+    nothing: dict[str, Any] = {"exchanges": [], "bindings": [], "policies": []}
+    others = {**nothing, "overview": {"rabbitmq_version": "4.0.5"}}
+    there = [{"name": "others", **usual}]
+    with (
+        running(old),
+        running(new),
+        management(queues, old.credentials, others) as api,
+        management(there, new.credentials, others) as new_api,
+    ):
         places = {
             "http://old.example:15672": api,
+            "http://new.example:15672": new_api,
             "old.example": f"127.0.0.1:{old.port}",
             "new.example": f"127.0.0.1:{new.port}",
         }

@@ -40,6 +40,10 @@ COMMANDS = {
         "Show which messages pass a filter, and why the others do not.",
     ),
     "inspect": ("inspect:inspect", "Show what every byte of a message means."),
+    "migrate": (
+        "migrate:migrate",
+        "Move queues from one RabbitMQ to another, and account for all.",
+    ),
     "migrate-check": (
         "migrate:migrate_check",
         "Show what moving the messages of queues would lose.",

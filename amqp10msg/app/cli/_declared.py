@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -23,7 +24,9 @@ def _pairs(_: click.Context, option: click.Parameter, given: tuple[str, ...]) ->
 
 
 def declared_options(
-    options: type, before: Mapping[str, Iterable[Callable[..., Any]]]
+    options: type,
+    before: Mapping[str, Iterable[Callable[..., Any]]] = MappingProxyType({}),
+    only: Collection[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add to a command the options that a class of `amqp10msg.net.options` declares.
 
@@ -32,9 +35,12 @@ def declared_options(
     Args:
         options: the class.
         before: other options, which stand before one of that name.
+        only: the names of those that the command takes; all where empty.
     """
     made: list[Callable[..., Any]] = []
     for name, how in on_command_line(options):
+        if only and name not in only:
+            continue
         made += before.get(name, ())
         given: dict[str, Any] = {"metavar": how.metavar, "help": how.help}
         if how.default is not None:

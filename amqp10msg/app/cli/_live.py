@@ -90,8 +90,39 @@ def log_lines(*, live: bool) -> logging.Formatter:
     return logging.Formatter(f"{_CLEAR}{text}" if live else text)
 
 
-def show_counts(counts: Mapping[str, Statistics]) -> None:
-    """Print a table of what was done, and what became of the messages that were not taken."""
+#: How events are written.
+LOGS = ("text", "json", "none")
+
+
+def events_logger(form: str, *, live: bool, alone: bool) -> logging.Logger:
+    """Return the logger that writes events.
+
+    Args:
+        form: as ``--log`` says.
+        live: beside a line that is written over.
+        alone: there is one route, whose fault the command's last line says.
+    """
+    from amqp10msg.net.serve import JsonFormatter
+
+    logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
+    if form == "none":
+        logger.addHandler(logging.NullHandler())  # else warnings would be shown nevertheless
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonFormatter() if form == "json" else log_lines(live=live))
+        if form == "text" and alone:
+            handler.addFilter(lambda record: getattr(record, "event", "") != "route-failed")
+        logger.addHandler(handler)
+    return logger
+
+
+def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> None:
+    """Print a table of what was done, and what became of the messages that were not taken.
+
+    Args:
+        counts: by route.
+        remains: whether what is left at a source is said, too.
+    """
     made = table("route", "received", "taken", "a second", "duplicates", "aside", "losses")
     for name, one in counts.items():
         numbers = (
@@ -101,7 +132,7 @@ def show_counts(counts: Mapping[str, Statistics]) -> None:
         made.add_row(safe(name), *(f"{number:,}" for number in numbers))
     console(colored=False).print(made)
     for name, one in counts.items():
-        for text in _remains(one):
+        for text in _remains(one) if remains else ():
             click.echo(safe(f"{name}: {text}"))
         for count, what in _fates(one):
             click.echo(safe(f"{name}: {plural(count, 'message')} {what}"))

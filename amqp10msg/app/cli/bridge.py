@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,15 +17,13 @@ from amqp10msg.app.cli._bridging import (
     write_dry,
 )
 from amqp10msg.app.cli._declared import declared_options
-from amqp10msg.app.cli._live import LiveLine, log_lines, show_counts
+from amqp10msg.app.cli._live import LOGS, LiveLine, events_logger, show_counts
 from amqp10msg.app.cli._options import LANGUAGES
 from amqp10msg.app.cli._output import complain, is_terminal, safe
 from amqp10msg.net.options import RouteOptions
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec, Statistics
-
-_LOG = ("text", "json", "none")
 
 
 def _address(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
@@ -102,7 +99,7 @@ Examples:
 @click.option(
     "--log",
     "log_format",
-    type=click.Choice(_LOG),
+    type=click.Choice(LOGS),
     default="text",
     show_default=True,
     help="How events are written on standard error.",
@@ -174,7 +171,7 @@ def bridge(
     try:
         specs, counts, fault = run_bridge(
             specs,
-            logger=_logger(log_format, live=line is not None, alone=len(specs) == 1),
+            logger=events_logger(log_format, live=line is not None, alone=len(specs) == 1),
             show=line.show if line is not None else None,
             listen=listen,
             listening=lambda url: click.echo(f"{url}/metrics", err=True),
@@ -242,28 +239,6 @@ def _show_plan(spec: RouteSpec, shown: set[str]) -> None:
             shown.add(str(step))
             for line in str(step).splitlines():
                 click.echo(safe(line))
-
-
-def _logger(form: str, *, live: bool, alone: bool) -> logging.Logger:
-    """Return the logger that writes events.
-
-    Args:
-        form: as ``--log`` says.
-        live: beside a line that is written over.
-        alone: there is one route, whose fault the command's last line says.
-    """
-    from amqp10msg.net.serve import JsonFormatter
-
-    logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
-    if form == "none":
-        logger.addHandler(logging.NullHandler())  # else warnings would be shown nevertheless
-    else:
-        handler = logging.StreamHandler()
-        handler.setFormatter(JsonFormatter() if form == "json" else log_lines(live=live))
-        if form == "text" and alone:
-            handler.addFilter(lambda record: getattr(record, "event", "") != "route-failed")
-        logger.addHandler(handler)
-    return logger
 
 
 def _write(

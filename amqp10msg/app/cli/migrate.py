@@ -1,8 +1,10 @@
-"""``amqp10msg migrate-check``: what a migration of a RabbitMQ would lose, queue by queue."""
+"""``amqp10msg migrate`` and ``migrate-check``: from one RabbitMQ to another, queue by queue."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +15,14 @@ from amqp10msg.app.cli._bridging import (
     show_dry,
     write_dry,
 )
+from amqp10msg.app.cli._declared import declared_options
+from amqp10msg.app.cli._live import LOGS, LiveLine, events_logger, show_counts
 from amqp10msg.app.cli._options import LateChoice, translations
-from amqp10msg.app.cli._output import complain, plural
+from amqp10msg.app.cli._output import complain, is_terminal, plural, safe
+from amqp10msg.net.options import RouteOptions
+
+if TYPE_CHECKING:
+    from amqp10msg.net.bridge.migration import Migration
 
 
 @click.command(
@@ -113,3 +121,155 @@ def migrate_check(
     if unread:
         complain(f"{plural(len(unread), 'queue')} could not be read")
     return int(bool(unread))
+
+
+@click.command(
+    short_help="Move queues from one RabbitMQ to another, and account for all.",
+    epilog="""
+\b
+Examples:
+  $ amqp10msg migrate 'amqp091://shop:${OLD}@old' 'amqp091://shop:${NEW}@new' \\
+      --management http://old:15672 --target-management http://new:15672 \\
+      --dry-run
+  $ amqp10msg migrate 'amqp091://shop:${OLD}@old' 'amqp091://shop:${NEW}@new' \\
+      --management http://old:15672 --target-management http://new:15672 \\
+      --all-queues 'orders.*' --report cut-over.html
+""",
+)
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "--all-queues",
+    "pattern",
+    metavar="PATTERN",
+    default="*",
+    show_default=True,
+    help="The queues, by name, such as 'orders.*'.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1, 30_000),
+    default=100,
+    show_default=True,
+    help="Compare the contents of this many messages of each queue.",
+)
+@declared_options(
+    RouteOptions,
+    only=(
+        *("window", "max_message", "idle", "stall", "management", "target_management"),
+        *("deadline", "quarantine", "deduplicate", "state", "attempts", "patience"),
+    ),
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Look at messages, say what would be made, and change nothing."
+)
+@reports_option
+@click.option(
+    "--accept-quarantine",
+    is_flag=True,
+    help="Exit with status 0 also if messages are set aside.",
+)
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(LOGS),
+    default="text",
+    show_default=True,
+    help="How events are written on standard error.",
+)
+def migrate(
+    source: str,
+    target: str,
+    pattern: str,
+    sample: int,
+    idle: float,
+    dry_run: bool,
+    reports: tuple[Path, ...],
+    accept_quarantine: bool,
+    log_format: str,
+    **given: Any,
+) -> int:
+    """Move the queues of a RabbitMQ to another one: check, declare, move, compare, report.
+
+    SOURCE and TARGET are amqp091://USER:PASSWORD@HOST/VHOST, by TLS amqp091s://; user and password
+    may be ${NAME}, a variable of the environment. --management and --target-management name the
+    management API of each. What the target does not have is declared there, as by --declare of
+    bridge. Streams are read, and keep what they have; --state goes on where one was read to.
+
+    "done" is said only where both brokers' counts agree, nothing is left at the source or held
+    there, and the messages of the sample are at the target as they were. Nobody may consume at the
+    target meanwhile, or publish to it: it could not be told what came from where. The messages of
+    the sample are marked as delivered before. Needs the extra net.
+
+    Exit status: 0 where it is done; 1 where a queue could not be read or written; 2 where the
+    command line is wrong; 3 where messages are left at the source, or it could not say; 6 where
+    counts or contents do not agree; 5 where messages are set aside. Of several, the first of 1, 3,
+    6, 5.
+    """
+    check_reports(reports)
+    if not given["management"] or not given["target_management"]:
+        raise click.UsageError("give --management and --target-management, which list queues")
+    try:
+        from amqp10msg.net.bridge import parse_url
+        from amqp10msg.net.bridge.management import Management, queues_of
+        from amqp10msg.net.bridge.migration import Migration, status_of
+        from amqp10msg.net.bridge.routes import routes_of_queues
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
+    wanted = {name: value for name, value in given.items() if value is not None}
+    try:
+        ends = [parse_url(source), parse_url(target)]
+        if any(end.protocol != "0-9-1" or end.file for end in ends):
+            raise ValueError("a URL begins with amqp091:// or amqp091s://")
+        hide_credentials("migrate", ends)
+        options = RouteOptions(**{"state": Path("migrate.db"), **wanted, "idle": idle})
+        specs = routes_of_queues(ends[0], ends[1], options, pattern)
+        listed = queues_of(Management(given["management"], ends[0]))
+        queues = {queue.name: queue for queue in listed}
+        line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
+        made = Migration([queues[spec.name] for spec in specs], specs, sample)
+        made.check()
+        if dry_run:
+            _show_check(made)
+            return 0
+        made.declare()
+        logger = events_logger(log_format, live=line is not None, alone=False)
+        made.move(logger, line.show if line is not None else None)
+        made.compare()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
+    if line is not None:
+        click.echo(err=True)
+    _write_migration(reports, made)
+    show_counts({one.queue.name: one.counts for one in made.moved}, remains=False)
+    for name, said in made.open().items():
+        for text in said:
+            click.echo(safe(f"{name}: {text}"))
+    left = len(made.open())
+    whole = plural(len(made.moved), "queue")
+    click.echo(f"not done: {left:,} of {whole} open" if left else f"done: {whole}")
+    return status_of(made.moved, accept_quarantine=accept_quarantine)
+
+
+def _show_check(made: Migration) -> None:
+    """Print what the target would get, and what its messages would lose."""
+    from amqp10msg.net.bridge.dry import Checked
+
+    shown: dict[str, None] = {}
+    for one in made.moved:
+        shown |= dict.fromkeys(line for step in one.steps for line in str(step).splitlines())
+    for text in shown:
+        click.echo(safe(text))
+    for one in made.moved:
+        show_dry(Checked(one.queue, one.check, one.fault))
+
+
+def _write_migration(reports: tuple[Path, ...], made: Migration) -> None:
+    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.net.bridge import report
+
+    for path in reports:
+        make = report.migration_json if path.suffix == ".json" else report.migration_html
+        write_whole(path, make(made))

@@ -191,13 +191,31 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
         LinkError: the source cannot be read.
     """
     found = DryRun.of(spec)
+    await give_back(spec, count, idle, lambda delivery: found.add(delivery, spec))
+    return found
+
+
+async def give_back(
+    spec: RouteSpec, count: int, idle: float, look: Callable[[Delivery], None]
+) -> None:
+    """Read up to this many messages of a route's source, look at each, and give all of them back.
+
+    Args:
+        spec: the route; its target is not connected to.
+        count: messages, 1 to 65535, the most that are unsettled at a time.
+        idle: seconds without a message, after which there are no more.
+        look: called with each, of which the bytes are gone afterwards.
+
+    Raises:
+        LinkError: the source cannot be read.
+    """
     here: list[Delivery] = []
     changed = asyncio.Event()
     faults: list[LinkError] = []
 
     def receive(delivery: Delivery) -> None:
         if len(here) < count:
-            found.add(delivery, spec)
+            look(delivery)
         if delivery.large is not None:
             delivery.large.discard()
         # Settled at the end: its bytes are not needed for that.
@@ -234,7 +252,6 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
             await link.close(5.0)
     if faults:
         raise LinkError(f"{spec.source}: {faults[0]}")
-    return found
 
 
 @attrs.frozen

@@ -1,14 +1,17 @@
-"""The report of a bridge: JSON, and a page."""
+"""The reports of a bridge and of a cut-over: JSON, and a page."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from amqp10msg.app import pages
 from amqp10msg.app.pages.reports import Part, table
+from amqp10msg.net.bridge.migration import Migration, Moved
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
+from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import REASONS
 
 _UNKNOWN = "could not be counted"
@@ -111,3 +114,94 @@ def _of_route(name: str, found: Statistics) -> list[Part]:
         columns = {"path": "", "action": "", "messages": "n"}
         parts.append(table(f"Changed in translation: {name}", columns, rows, most=None))
     return parts
+
+
+def migration_json(migration: Migration) -> str:
+    """Return what became of a cut-over as JSON; URLs have no credentials."""
+    queues = [_moved(one) for one in migration.moved]
+    found = {"done": not migration.open(), "queues": queues}
+    return json.dumps(found, indent=2) + "\n"
+
+
+def _moved(one: Moved) -> dict[str, Any]:
+    counts = one.counts.as_dict()
+    return {
+        "name": one.queue.name,
+        "type": one.queue.kind,
+        "source": str(one.spec.source),
+        "target": str(one.spec.target),
+        "open": one.open(),
+        "received": one.counts.received,
+        "accepted": one.counts.accepted,
+        "aside": one.aside,
+        "left": one.counts.remaining,
+        "held_by_others": one.counts.unacknowledged,
+        "losses": counts["losses"],
+        "at_source_before": one.there,
+        "at_target_before": one.before,
+        "at_target_after": one.after,
+        "compared": one.sample.total(),
+        "found": one.found,
+        "declared": [
+            {"kind": step.kind, "name": step.name, "state": step.state, "notes": list(step.notes)}
+            for step in one.steps
+        ],
+        "route": counts,
+    }
+
+
+def migration_html(migration: Migration) -> str:
+    """Return what became of a cut-over as a page that needs no other file, to be signed.
+
+    Raises:
+        ImportError: Jinja2 is not installed.
+    """
+    moved, left = migration.moved, migration.open()
+    aside = sum(one.aside for one in moved)
+    taken = sum(one.counts.accepted for one in moved)
+    head = [
+        ("done" if not left else "not done", f"{len(moved) - len(left)} of {len(moved)}", ""),
+        ("messages taken", f"{taken:,}", "sound"),
+        ("set aside", f"{aside:,}", "error" if aside else ""),
+        ("compared, found", f"{sum(one.found or 0 for one in moved):,}", ""),
+    ]
+    unknown = "not known"
+    rows = [
+        (
+            one.queue.name,
+            *(f"{n:,}" for n in (one.counts.received, one.counts.accepted, one.aside)),
+            _left(one.counts) or unknown,
+            unknown if one.arrived is None else f"{one.arrived:,}",
+            f"{one.found or 0:,} of {one.sample.total():,}",
+            ("error", "open") if one.queue.name in left else ("sound", "done"),
+        )
+        for one in moved
+    ]
+    numbers = ("received", "taken", "set aside", "left at the source", "more at the target")
+    columns = {"queue": "", **dict.fromkeys((*numbers, "found of those compared"), "n"), "": ""}
+    parts = [table("Queues", columns, rows, most=None)]
+    if left:
+        open_ = [(name, text) for name, said in left.items() for text in said]
+        parts.append(table("Not accounted for", {"queue": "", "what": ""}, open_, most=None))
+    steps = {(str(step)): step for one in moved for step in one.steps}
+    made = [(s.kind, s.name, s.state, "; ".join(s.notes)) for s in steps.values()]
+    if made:
+        columns = dict.fromkeys(("kind", "name", "state", "what is different"), "")
+        parts.append(table("What the target was to have", columns, made, most=None))
+    for one in moved:
+        parts += _of_route(one.spec.name, one.counts)
+    columns = dict.fromkeys(("name", "role", "date", "signature"), "")
+    note = "Who signs has read what is not accounted for." if left else ""
+    parts.append(table("Signed", columns, [("…", "…", "…", "…")] * 2, note))
+    return pages.render(
+        "bridge.html",
+        title="Cut-over of a RabbitMQ",
+        source=", ".join(sorted({_broker(one.spec.source) for one in moved})),
+        target=", ".join(sorted({_broker(one.spec.target) for one in moved})),
+        counts=head,
+        parts=parts,
+    )
+
+
+def _broker(endpoint: Endpoint) -> str:
+    return str(endpoint).partition("?")[0]

@@ -1,0 +1,352 @@
+"""A cut-over from one RabbitMQ to another: check, declare, move, compare, and say what is open.
+
+A queue is done where all that it had is at the target or aside, by the counts of both brokers, and
+where the messages of a sample are there as they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.net.bridge.bridge import Show, run_bridge
+from amqp10msg.net.bridge.counting import Counting
+from amqp10msg.net.bridge.dry import DryRun, give_back
+from amqp10msg.net.bridge.files import read_quarantine
+from amqp10msg.net.bridge.management import Management, Queue
+from amqp10msg.net.bridge.routes import RouteSpec
+from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.terms import Delivery, Depth, LinkError
+from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
+from amqp10msg.net.options import RouteOptions
+from amqp10msg.translate import as_published
+from amqp10msg.wire.errors import AmqpError
+
+#: Seconds that the target has until its count agrees: a quorum queue counts a little later.
+_SETTLES = 5.0
+_AGAIN = 0.25
+#: Messages that are read at once, at most.
+_MOST = 65_535
+
+
+@attrs.define
+class Moved:
+    """One queue of a cut-over.
+
+    Attributes:
+        queue: as the source's management API says it.
+        spec: its route.
+        steps: what the target was to have for it, and what became of that.
+        check: what its messages would lose, of those that were looked at; None where it was not
+            read.
+        there: messages at the source before; None where they could not be counted.
+        before: messages at the target before; None likewise.
+        after: messages at the target afterwards; None likewise.
+        counts: of its route.
+        sample: the messages of the source that were looked at, by a digest of header and body.
+        found: how many of them are at the target or in the quarantine; None where it was not
+            looked at.
+        fault: why its route, or looking at it, failed; empty where it did not.
+    """
+
+    queue: Queue
+    spec: RouteSpec
+    steps: list[Step] = attrs.Factory(list)
+    check: DryRun | None = None
+    there: int | None = None
+    before: int | None = None
+    after: int | None = None
+    counts: Statistics = attrs.Factory(Statistics)
+    sample: Counter[bytes] = attrs.Factory(Counter)
+    found: int | None = None
+    fault: str = ""
+
+    @property
+    def aside(self) -> int:
+        """Messages that the target did not take, and that are not at the source any more."""
+        counts = self.counts
+        return sum(one.total() for one in (counts.quarantined, counts.rejected))
+
+    @property
+    def arrived(self) -> int | None:
+        """Messages that are at the target and were not before, by its own count."""
+        return None if self.after is None or self.before is None else self.after - self.before
+
+    def open(self) -> list[str]:
+        """Return what is not accounted for, in words; nothing where the queue is done."""
+        counts = self.counts
+        steps = [step for step in self.steps if _is_open(step)]
+        said = [f"{step.kind} {step.name} {STATES[step.state]}" for step in steps]
+        if self.fault:
+            said.append(self.fault)
+        if not counts.is_empty:
+            said += _left(counts, self.spec.source.keeps)
+        if counts.left or counts.requeued:
+            back = counts.left + counts.requeued.total()
+            said.append(f"{back:,} messages went back to the source")
+        gone = counts.accepted + self.aside + counts.duplicates
+        if self.there is None:
+            said.append("the source could not be counted before")
+        elif gone < self.there:
+            said.append(f"{self.there:,} messages were at the source before, and {gone:,} came")
+        if self.arrived is None:
+            said.append("the target could not be counted")
+        elif self.arrived != counts.accepted:
+            said.append(
+                f"the target took {counts.accepted:,} messages, and has {self.arrived:,} more than "
+                "before"
+            )
+        if self.found is None:
+            said.append("no message was compared")
+        elif self.found < self.sample.total():
+            rest = self.sample.total() - self.found
+            compared = self.sample.total()
+            said.append(f"{rest:,} of {compared:,} messages compared are not at the target")
+        return said
+
+
+def _is_open(step: Step) -> bool:
+    """Whether a step is not as it is to be; a policy of mirroring alone has nothing to be."""
+    return not step.is_sound and not (step.state == "none" and step.kind == "policy")
+
+
+def _left(counts: Statistics, keeps: bool) -> list[str]:
+    if counts.remaining is None:
+        return [f"what is left at the source is not known: {counts.uncounted or counts.state}"]
+    said = []
+    if counts.remaining:
+        said.append(f"{counts.remaining:,} messages are left at the source")
+    if counts.unacknowledged and not keeps:
+        said.append(f"{counts.unacknowledged:,} messages are held by other consumers of the source")
+    elif counts.is_shared:
+        said.append("what other consumers of the source hold is not known")
+    return said
+
+
+@attrs.define
+class Migration:
+    """A cut-over from one RabbitMQ to another, over AMQP 0-9-1.
+
+    Args:
+        queues: those that are to be moved, as `queues_of` lists them; of an exclusive one, nothing
+            can be read.
+        specs: a route for each, whose options have the management API of both ends and `idle`.
+        sample: messages of each queue whose contents are compared, 1 to 30000.
+        tell: called with what is being done, in words.
+
+    Attributes:
+        moved: what became of each queue.
+    """
+
+    queues: list[Queue]
+    specs: list[RouteSpec]
+    sample: int = 100
+    tell: Callable[[str], None] = lambda _: None
+    moved: list[Moved] = attrs.field(init=False)
+
+    @moved.default
+    def _moved(self) -> list[Moved]:
+        return [Moved(queue, spec) for queue, spec in zip(self.queues, self.specs, strict=True)]
+
+    def check(self) -> None:
+        """Look at the messages of a sample, and at what the target is to have; change nothing.
+
+        Raises:
+            LinkError: a management API does not answer, or refuses.
+            ValueError: that is not an answer of it.
+        """
+        self._plan()
+        for one in self.moved:
+            self.tell(f"{one.queue.name}: looking at its messages")
+            try:
+                asyncio.run(_look(one, self.sample))
+            except LinkError as error:
+                one.fault = str(error)
+
+    def declare(self) -> None:
+        """Make at the target what is not there."""
+        made: dict[tuple[str, str], Step] = {}
+        for one in self.moved:
+            api = _api(one.spec.options.target_management, one.spec.target)
+            steps = [made.get((step.kind, step.name), step) for step in one.steps]
+            one.steps = declare(steps, api)
+            made |= {(step.kind, step.name): step for step in one.steps}
+
+    def move(self, logger: logging.Logger, show: Show | None = None) -> None:
+        """Count, move, and count again; what fails is in `moved`.
+
+        Args:
+            logger: takes events of the routes.
+            show: called with the counts now and then.
+        """
+        for one in self.moved:
+            one.there = asyncio.run(_counted(one, source=True))
+            one.before = asyncio.run(_counted(one, source=False))
+        going = [one for one in self.moved if not one.fault]
+        self.tell(f"moving {len(going)} queues")
+        _, counts, fault = run_bridge([one.spec for one in going], logger=logger, show=show)
+        for one in going:
+            one.counts = counts[one.spec.name]
+            if one.counts.failed:
+                one.fault = str(fault) if len(going) == 1 else "its route failed: see the log"
+
+    def compare(self) -> None:
+        """Count what the target has now, and look for the messages of the sample."""
+        for one in self.moved:
+            if one.fault:
+                continue
+            self.tell(f"{one.queue.name}: comparing")
+            try:
+                one.after = asyncio.run(_settled(one))
+                one.found = asyncio.run(_found(one))
+            except (OSError, ValueError) as error:
+                one.fault = str(error)
+
+    def _plan(self) -> None:
+        for one in self.moved:
+            options, name = one.spec.options, one.queue.name
+            source = _api(options.management, one.spec.source)
+            target = _api(options.target_management, one.spec.target)
+            one.steps = plan(source, target, {name: one.spec.target.queue or name})
+
+    def open(self) -> dict[str, list[str]]:
+        """Return what is not accounted for, by queue; empty where the cut-over is done."""
+        return {one.queue.name: said for one in self.moved if (said := one.open())}
+
+
+#: What the exit status of a cut-over means, the gravest first.
+STATUSES: Mapping[int, str] = {
+    1: "a queue could not be read or written",
+    3: "messages are left at the source, or it could not say",
+    6: "counts or contents do not agree, or the target is not as it is to be",
+    5: "messages are set aside",
+}
+
+
+def status_of(moved: Iterable[Moved], *, accept_quarantine: bool = False) -> int:
+    """Return the exit status of a cut-over: a key of `STATUSES`, or 0 where all is accounted for.
+
+    Args:
+        moved: the queues.
+        accept_quarantine: whether messages that are set aside are 0, too.
+    """
+    found = set()
+    for one in moved:
+        counts = one.counts
+        if one.fault:
+            found.add(1)
+        elif not counts.is_empty or counts.left or counts.requeued:
+            found.add(3)
+        elif one.open():
+            found.add(6)
+        if one.aside and not accept_quarantine:
+            found.add(5)
+    return next((status for status in STATUSES if status in found), 0)
+
+
+def _api(management: str | None, endpoint: Any) -> Management:
+    if management is None:
+        raise ValueError("a cut-over needs the management API of each end")
+    return Management(management, endpoint)
+
+
+def _at_target(one: Moved) -> RouteSpec:
+    """Return a route that reads what the target has; its own target is not used."""
+    target = one.spec.target
+    if one.queue.kind == "stream":
+        target = attrs.evolve(target, offset="first")
+    # Neither files nor hooks: it gives back what it reads.
+    options = RouteOptions(max_message=one.spec.options.max_message)
+    return RouteSpec(target, attrs.evolve(one.spec.target, queue="-"), options)
+
+
+async def _look(one: Moved, sample: int) -> None:
+    """Look at the first messages of the source."""
+    spec, check = one.spec, DryRun.of(one.spec)
+
+    def look(delivery: Delivery) -> None:
+        check.add(delivery, spec)
+        digest = digest_of(delivery, stream=spec.source.keeps)
+        if digest is not None:
+            one.sample[digest] += 1
+
+    ready = await _depth(one, source=True)
+    if sample and ready.ready:
+        await give_back(spec, min(sample, ready.ready), spec.options.idle or 2.0, look)
+    one.check = check
+
+
+def digest_of(delivery: Delivery, *, stream: bool) -> bytes | None:
+    """Return a digest of a 0-9-1 message as it was published; None where it is not in memory.
+
+    What a broker adds for one delivery is left out, so that a message has one digest at both ends.
+    """
+    if delivery.large is not None:
+        return None
+    header = delivery.content_header or b""
+    try:
+        properties = decode_content_header(header).properties
+        basic = as_published(BasicMessage(properties, b"", "", "", redelivered=True), stream=stream)
+        header = encode_content_header(basic.properties, len(delivery.octets))
+    except AmqpError:
+        pass  # as it stands
+    return hashlib.sha256(len(header).to_bytes(8, "big") + header + delivery.octets).digest()
+
+
+async def _depth(one: Moved, *, source: bool) -> Depth:
+    spec = one.spec if source else _at_target(one)
+    return await Counting(spec.source, None).begin(spec.source)
+
+
+async def _counted(one: Moved, *, source: bool) -> int | None:
+    """Return how many messages an end has; None where it does not say."""
+    try:
+        return (await _depth(one, source=source)).ready
+    except LinkError as error:
+        one.fault = one.fault or f"{one.spec.source if source else one.spec.target}: {error}"
+        return None
+
+
+async def _settled(one: Moved) -> int | None:
+    """Return how many messages the target has, when that agrees or does not change any more."""
+    waited, found = 0.0, (await _depth(one, source=False)).ready
+    while waited < _SETTLES and found != (one.before or 0) + one.counts.accepted:
+        await asyncio.sleep(_AGAIN)
+        waited += _AGAIN
+        found = (await _depth(one, source=False)).ready
+    return found
+
+
+async def _found(one: Moved) -> int | None:
+    """Return how many messages of the sample are at the target, or aside; None where none can be.
+
+    They are looked for from the first message on, as many as were there before and a window more.
+    """
+    if not one.sample:
+        return 0 if one.there == 0 else None
+    seen: Counter[bytes] = Counter()
+    stream = one.queue.kind == "stream"
+
+    def look(delivery: Delivery) -> None:
+        digest = digest_of(delivery, stream=stream)
+        if digest is not None:
+            seen[digest] += 1
+
+    spec = _at_target(one)
+    most = (one.before or 0) + one.sample.total() + 2 * one.spec.options.window
+    if one.after:
+        await give_back(spec, min(most, one.after, _MOST), one.spec.options.idle or 2.0, look)
+    quarantine = one.spec.options.quarantine
+    if one.aside and quarantine.exists():
+        for entry in read_quarantine(quarantine):
+            if entry.route == one.spec.name and not entry.file:
+                aside = Delivery(entry.octets, entry.content_header)
+                look(aside)
+    return (one.sample & seen).total()

@@ -1,0 +1,281 @@
+"""``amqp10msg migrate``: "done" is said where all is accounted for, and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+click_testing = pytest.importorskip("click.testing")
+pytest.importorskip("jinja2")
+pytest.importorskip("pika")
+
+from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.basic import (  # noqa: E402
+    BasicProperties,
+    FieldTable,
+    encode_content_header,
+)
+from amqp10msg.net.bridge import Delivery, RouteSpec, Statistics, counting, route  # noqa: E402
+from amqp10msg.net.bridge.management import Queue  # noqa: E402
+from amqp10msg.net.bridge.migration import Moved, digest_of, status_of  # noqa: E402
+from amqp10msg.net.bridge.topology import Step  # noqa: E402
+from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
+from tests.bridging import numbered  # noqa: E402
+from tests.management_api import management  # noqa: E402
+
+pytestmark = pytest.mark.once
+NOTHING: dict[str, Any] = {"exchanges": [], "bindings": [], "policies": []}
+OTHERS = {**NOTHING, "overview": {"rabbitmq_version": "4.0.5"}}
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(counting, "_BEHIND", 0.05)
+    monkeypatch.setattr(route, "_SELDOM", 0.1)
+    monkeypatch.setattr(route, "_TICK", 0.05)
+    monkeypatch.setattr("amqp10msg.net.bridge.migration._SETTLES", 0.3)
+
+
+class Cut:
+    """Two brokers, and what the command says."""
+
+    def __init__(self, old: BasicBroker, new: BasicBroker, apis: tuple[str, str]) -> None:
+        self.old, self.new, self._apis = old, new, apis
+        self.made: list[Any] = []
+
+    def run(self, *arguments: str, status: int = 0) -> Any:
+        command = ["migrate", self.old.url(""), self.new.url(""), "--idle", "0.1"]
+        command += ["--management", self._apis[0], "--target-management", self._apis[1]]
+        command += ["--report", "r.json", "--report", "r.html", "--log", "none", *arguments]
+        done = click_testing.CliRunner().invoke(main, command)
+        assert status == done.exit_code, done.output
+        return done
+
+    def queues(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(Path("r.json").read_text())["queues"]
+        return found
+
+
+@contextlib.contextmanager
+def cut(held: int = 0, names: tuple[str, ...] = ("a", "b")) -> Iterator[Cut]:
+    """A source with ten messages in each queue, of which another consumer may hold some."""
+    old, new = BasicBroker(*names), BasicBroker(*names)
+    for name in names:
+        old.queues[name].extend(numbered(10))
+    usual = {"type": "classic", "durable": True, "arguments": {}}
+    rows = [{"name": name, **usual, "messages_unacknowledged": held} for name in names]
+    made: list[Any] = []
+    there = [{"name": "else", **usual}]
+    with (
+        running(old),
+        running(new),
+        management(rows, others=OTHERS) as one,
+        management(there, others=OTHERS, made=made) as other,
+    ):
+        found = Cut(old, new, (one, other))
+        found.made = made
+        yield found
+
+
+def test_what_is_all_there_is_done_and_the_report_is_to_be_signed() -> None:
+    with cut() as found:
+        done = found.run()
+
+    assert "done: 2 queues" == done.output.splitlines()[-1]
+    assert ["/api/queues/%2F/a", "/api/queues/%2F/b"] == [path for _, path, _ in found.made]
+    assert [10, 10] == [len(found.new.queues[name]) for name in "ab"]
+    for one in found.queues():
+        assert (10, 10, 0, 0, []) == tuple(
+            one[key] for key in ("received", "accepted", "aside", "left", "losses")
+        )
+        assert (0, 10, 10, 10, []) == tuple(
+            one[key] for key in ("at_target_before", "at_target_after", "compared", "found", "open")
+        )
+        assert [{"kind": "queue", "name": one["name"], "state": "made", "notes": []}] == one[
+            "declared"
+        ]
+    page = Path("r.html").read_text()
+    assert "Not accounted for" not in page
+    assert all(word in page for word in ("Signed", "signature", ">10 of 10<"))
+    assert "guest" not in page
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_be() -> None:
+    with cut() as found:
+        done = found.run("--all-queues", "a", "--dry-run")
+
+        assert ([], 10, 0) == (found.made, len(found.old.queues["a"]), len(found.new.queues["a"]))
+    assert [
+        "queue a, classic: is to be made",
+        "a: 10 messages read and given back, 10 lose nothing",
+    ] == done.output.splitlines()
+    assert not Path("r.json").exists()
+
+
+def _loses(new: BasicBroker, stored: Stored) -> str:
+    """Drop what came before the eighth message, though it was confirmed."""
+    if stored.body == b"7":
+        new.queues["a"].pop()
+    return ""
+
+
+def _changes(new: BasicBroker, stored: Stored) -> str:
+    if stored.body == b"7":
+        new.queues["a"].append(attrs.evolve(new.queues["a"].pop(), body=b"x"))
+    return ""
+
+
+def _adds(new: BasicBroker, stored: Stored) -> str:
+    if stored.body == b"7":
+        new.queues["a"].append(stored)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "does, said",
+    [
+        (_loses, ["a: the target took 10 messages, and has 9 more than before",
+                  "a: 1 of 10 messages compared are not at the target"]),
+        (_changes, ["a: 1 of 10 messages compared are not at the target"]),
+        (_adds, ["a: the target took 10 messages, and has 11 more than before"]),
+    ],
+)  # fmt: skip
+def test_a_target_that_has_not_what_it_took_is_found(
+    does: Callable[[BasicBroker, Stored], str], said: list[str]
+) -> None:
+    with cut(names=("a",)) as found:
+        found.new.refuses = lambda stored: does(found.new, stored)
+        done = found.run(status=6)
+
+    assert [*said, "not done: 1 of 1 queue open"] == done.output.splitlines()[-len(said) - 1 :]
+    assert "Not accounted for" in Path("r.html").read_text()
+    assert not json.loads(Path("r.json").read_text())["done"]
+
+
+def test_what_other_consumers_hold_is_not_done() -> None:
+    with cut(held=2, names=("a",)) as found:
+        done = found.run("--stall", "0.5", status=3)
+
+    assert "a: 2 messages are held by other consumers of the source" in done.output.splitlines()
+    assert 2 == found.queues()[0]["held_by_others"]
+
+
+def test_what_is_set_aside_is_accounted_for_and_said() -> None:
+    with cut(names=("a",)) as found:
+        found.new.refuses = lambda stored: "nack" if stored.body == b"3" else ""
+        done = found.run("--patience", "0", status=5)
+        again = found.run("--patience", "0", "--accept-quarantine")
+
+    assert ["a: 1 message in quarantine: nacked", "done: 1 queue"] == done.output.splitlines()[-2:]
+    assert "done: 1 queue" in again.output  # of nothing, as it is there already
+
+
+def test_a_target_that_refuses_to_make_something_is_not_done() -> None:
+    with cut(names=("refused",)) as found:
+        done = found.run(status=6)
+
+    assert "refused: queue refused was refused" in done.output.splitlines()
+    assert "no such" in Path("r.html").read_text()
+
+
+def test_a_target_that_cannot_be_used_is_not_done() -> None:
+    with cut() as found:
+        del found.new.queues["a"]
+        done = found.run(status=1)
+
+    assert "not done: 1 of 2 queues open" == done.output.splitlines()[-1]
+    assert any("no queue 'a'" in line for line in done.output.splitlines())
+    assert 10 == len(found.new.queues["b"])
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["amqp091://h", "amqp091://h"], "give --management"),
+        (["amqp://h", "amqp091://h", "--management", "x", "--target-management", "x"], "begins"),
+    ],
+)
+def test_command_lines_that_make_no_sense(arguments: list[str], said: str) -> None:
+    done = click_testing.CliRunner().invoke(main, ["migrate", *arguments])
+
+    assert 2 == done.exit_code
+    assert said in done.output
+
+
+# What is open.
+
+
+def moved(**given: Any) -> Moved:
+    """A queue of three messages of which all is well, but for what is given."""
+    counts = {"asked": True, "remaining": 0, "unacknowledged": 0, "received": 3, "accepted": 3}
+    made = Moved(
+        Queue("q"),
+        RouteSpec("amqp091://h/?queue=q", "amqp091://h/?queue=q", name="q"),
+        *([Step("queue", "q", state="made")], None, 3, 4, 7),
+    )
+    made.sample.update([b"1", b"2"])
+    made.found = 2
+    for name in set(given) & {one.name for one in attrs.fields(Moved)}:
+        setattr(made, name, given.pop(name))
+    made.counts = Statistics(**{**counts, **given})
+    return made
+
+
+def test_all_is_well() -> None:
+    assert ([], 0) == (moved().open(), status_of([moved()]))
+
+
+@pytest.mark.parametrize(
+    "given, status",
+    [
+        ({"remaining": 1}, 3),
+        ({"remaining": None}, 3),
+        ({"unacknowledged": 2}, 3),
+        ({"unacknowledged": None}, 3),
+        ({"asked": False, "remaining": None}, 3),
+        ({"left": 1}, 3),
+        ({"fault": "away"}, 1),
+        ({"there": None}, 6),
+        ({"there": 4}, 6),
+        ({"before": None}, 6),
+        ({"after": None}, 6),
+        ({"after": 8}, 6),
+        ({"found": None}, 6),
+        ({"found": 1}, 6),
+        ({"steps": [Step("queue", "q", state="differs")]}, 6),
+        ({"steps": [Step("exchange", "e", state="refused")]}, 6),
+        ({"steps": [Step("queue", "q", state="none")]}, 6),
+    ],
+)
+def test_whatever_is_not_known_is_open(given: dict[str, Any], status: int) -> None:
+    one = moved(**given)
+
+    assert one.open()
+    assert status == status_of([moved(), one])
+
+
+@given(st.binary(max_size=20), st.integers(1, 30), st.booleans())
+def test_a_message_has_one_digest_whatever_its_deliveries_add(
+    body: bytes, count: int, offset: bool
+) -> None:
+    headers = [("x", "S", "y")]
+    added = [*headers, ("x-delivery-count", "l", count)]
+    added += [("x-stream-offset", "l", count)] if offset else []
+
+    def digest(rows: list[Any], body: bytes = body) -> bytes | None:
+        properties = BasicProperties(headers=FieldTable.of(rows), delivery_mode=2)
+        header = encode_content_header(properties, len(body))
+        return digest_of(Delivery(body, header), stream=offset)
+
+    assert digest(headers) == digest(added)
+    assert digest(headers) != digest([("x", "S", "z")])
+    assert digest(headers) != digest(headers, body + b"\0")
