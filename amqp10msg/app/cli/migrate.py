@@ -128,10 +128,10 @@ def migrate_check(
     epilog="""
 \b
 Examples:
-  $ amqp10msg migrate 'amqp091://shop:${OLD}@old' 'amqp091://shop:${NEW}@new' \\
+  $ amqp10msg migrate 'amqp091://u:${OLD}@old' 'amqp091://u:${NEW}@new' \\
       --management http://old:15672 --target-management http://new:15672 \\
       --dry-run
-  $ amqp10msg migrate 'amqp091://shop:${OLD}@old' 'amqp091://shop:${NEW}@new' \\
+  $ amqp10msg migrate 'amqp091://u:${OLD}@old' 'amqp091://u:${NEW}@new' \\
       --management http://old:15672 --target-management http://new:15672 \\
       --all-queues 'orders.*' --report cut-over.html
 """,

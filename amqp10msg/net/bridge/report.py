@@ -177,9 +177,14 @@ def migration_html(migration: Migration) -> str:
         )
         for one in moved
     ]
-    numbers = ("received", "taken", "set aside", "left at the source", "more at the target")
-    columns = {"queue": "", **dict.fromkeys((*numbers, "found of those compared"), "n"), "": ""}
-    parts = [table("Queues", columns, rows, most=None)]
+    numbers = ("received", "taken", "set aside", "left", "arrived", "compared")
+    columns = {"queue": "", **dict.fromkeys(numbers, "n"), "state": ""}
+    note = (
+        "Left is what the source and its consumers have, as its broker counted; arrived, what the "
+        "target has more than before, as its broker counted; compared, how many messages of the "
+        "sample are there as they were."
+    )
+    parts = [table("Queues", columns, rows, note, most=None)]
     if left:
         open_ = [(name, text) for name, said in left.items() for text in said]
         parts.append(table("Not accounted for", {"queue": "", "what": ""}, open_, most=None))
