@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, Never, Self, TypedDict, TypeVar, Unpack, get_args, overload
 
 import attrs
 
@@ -29,6 +29,12 @@ from amqp10msg.message._encoding import (
     holders,
     to_body,
     write,
+)
+from amqp10msg.message._shortcuts import (
+    Identifier,
+    Shortcut,
+    unknown_arguments,
+    wrong_section,
 )
 from amqp10msg.sections import (
     BARE_CODES,
@@ -87,6 +93,9 @@ class Message(kernel.Record):
     they have the same sections with the same values of the same AMQP types and the same
     message-format, however they were encoded.
 
+    Each field of header and properties is a read-only attribute of the message, too, which is None
+    where the section is absent: ``message.message_id`` for ``message.properties.message_id``.
+
     Attributes:
         body: the body section, or a list of them where there are several.
         header: transfer details (3.2.1).
@@ -116,6 +125,25 @@ class Message(kernel.Record):
     _wire: bytes | None = attrs.field(alias="_wire")
     _lenient: bool = attrs.field(alias="_lenient")
 
+    durable = Shortcut[bool]()
+    priority = Shortcut[int]()
+    ttl = Shortcut[int]()
+    first_acquirer = Shortcut[bool]()
+    delivery_count = Shortcut[int]()
+    message_id = Shortcut[Identifier]()
+    user_id = Shortcut[bytes]()
+    to = Shortcut[str]()
+    subject = Shortcut[str]()
+    reply_to = Shortcut[str]()
+    correlation_id = Shortcut[Identifier]()
+    content_type = Shortcut[str]()
+    content_encoding = Shortcut[str]()
+    absolute_expiry_time = Shortcut[int]()
+    creation_time = Shortcut[int]()
+    group_id = Shortcut[str]()
+    group_sequence = Shortcut[int]()
+    reply_to_group_id = Shortcut[str]()
+
     def __init__(
         self,
         body: Any = None,
@@ -129,7 +157,15 @@ class Message(kernel.Record):
         message_format: int = 0,
         _wire: bytes | None = None,  # what attrs.evolve hands on: the bytes that it came from
         _lenient: bool = False,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            raise unknown_arguments(self.__match_args__, unknown)
+        # What a lenient decoding keeps in their places, a copy of the message may have as well.
+        if not (_lenient or header is None or isinstance(header, Header)):
+            raise wrong_section("header", Header, header)
+        if not (_lenient or properties is None or isinstance(properties, Properties)):
+            raise wrong_section("properties", Properties, properties)
         self.header = header
         self.delivery_annotations = (
             delivery_annotations
@@ -307,6 +343,26 @@ class Message(kernel.Record):
 
     # What users ask a message for.
 
+    @property
+    def value(self) -> Any:
+        """The body as a value of Python: bytes of data, a list of a sequence, or the value itself.
+
+        None where there is no body, as where it is the value null. Numbers and texts have the
+        classes of their AMQP types, as in `AmqpValue`; `decoded` gives types of the application.
+
+        Raises:
+            ContentError: the body is several sections.
+        """
+        body = self.body
+        if isinstance(body, list):
+            joined = ", body_bytes() joins them" if type(body[0]) is Data else ""
+            raise ContentError(f"the body is {len(body)} sections: message.body lists them{joined}")
+        if isinstance(body, AmqpValue):
+            return body.value
+        if isinstance(body, AmqpSequence):
+            return body.values
+        return None if body is None else bytes(body.data)
+
     def body_bytes(self) -> bytes:
         """Return the bytes of the body: Data sections joined, a binary value, or text as UTF-8.
 
@@ -474,6 +530,16 @@ class Message(kernel.Record):
         properties = attrs.evolve(self.properties, content_encoding=None)
         return self.evolve(body=Data(self.content(limit=limit)), properties=properties)
 
+    def application_property(self, name: str, default: Any = None) -> Any:
+        """Return an application property; the default where it, or the section, is absent."""
+        found = self.application_properties
+        return default if found is None else found.get(name, default)
+
+    def message_annotation(self, key: str | int, default: Any = None) -> Any:
+        """Return a message annotation; the default where it, or the section, is absent."""
+        found = self.message_annotations
+        return default if found is None else found.get(key, default)
+
     def plain_application_properties(self) -> dict[str, Any]:
         """Return the application properties as a plain dict of plain Python values.
 
@@ -594,6 +660,8 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
 # What `__init__` takes as it is.
 kernel.make_fast(
     Message,
+    header=(NoneType, Header),
+    properties=(NoneType, Properties),
     delivery_annotations=(NoneType, DeliveryAnnotations),
     message_annotations=(NoneType, MessageAnnotations),
     application_properties=(NoneType, ApplicationProperties),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from doctest import DocTestParser
 from pathlib import Path
 from typing import get_args
 
@@ -47,6 +48,9 @@ Message.decode(b"", limits=10)
 message.header.durable
 message.properties.subject
 message.proprties
+message.subject.upper()
+message.to = "x"
+Message("x", message_id="m")
 message.body.data
 message.header.ttl + 1
 Header(durable="yes")
@@ -87,6 +91,7 @@ UInt.from_bits(1)
 #: What is right, some of it only just.
 RIGHT = """
 import datetime
+import uuid
 from collections.abc import Mapping
 
 annotations: dict[str, int] = {"x-opt-a": 1}
@@ -108,6 +113,9 @@ basic: BasicMessage = to_basic(message, "qpid-broker-j").message
 given = input()
 losses = to_amqp10(basic, PROFILES[given]).losses
 paths: list[str] = [loss.path for loss in losses if loss.action == "dropped"]
+to: str | None = message.to
+ttl: int | None = message.ttl
+named: int | uuid.UUID | bytes | str | None = message.message_id
 left: int | None = message.remaining_ttl(datetime.datetime.now(datetime.UTC), 0)
 match message:
     case Message(AmqpValue(str(text)), Properties(to=str(to))):
@@ -151,6 +159,15 @@ def test_mypy_finds_nothing_in_what_is_right(tmp_path: Path) -> None:
     profiles += "validation_profiles = known.values()\n"
 
     assert mypy(tmp_path, BEGINNING + profiles + RIGHT) == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_mypy_finds_nothing_in_what_a_page_shows(tmp_path: Path, page: str) -> None:
+    text = (ROOT / page).read_text("utf-8").replace("```", "")
+    program = "".join(example.source for example in DocTestParser().get_examples(text))
+
+    assert "Message.decode(" in program
+    assert [] == mypy(tmp_path, program)
 
 
 def test_the_types_name_every_profile() -> None:

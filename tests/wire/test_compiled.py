@@ -31,7 +31,7 @@ def test_the_directives_stand_in_setup() -> None:
 
 
 def test_no_source_says_otherwise() -> None:
-    assert len(SOURCES) > 80
+    assert len(SOURCES) > 40
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
         for name, value in DIRECTIVES.items():
@@ -45,7 +45,7 @@ def test_no_source_says_otherwise() -> None:
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
 def test_no_class_takes_the_state_of_a_pickle_that_it_does_not_know() -> None:
     found = [thing for module in modules() for thing in targets(module)]
-    assert len(found) > 200
+    assert len(found) > 100
     for thing in found:
         assert not hasattr(thing, "__setstate_cython__"), thing
         assert not hasattr(thing, "__reduce_cython__"), thing

@@ -121,8 +121,29 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] =
     ),
     "user_id": (sent(user_id="guest"), EncodeError, ("user-id", "binary", "'guest'", ".encode()")),
     "header": (
-        lambda: Message("x", header={"ttl": 5}).encode(),
-        EncodeError, ("Header", "dict"),
+        lambda: Message("x", header={"ttl": 5}),
+        TypeError, ("Header", "dict", "header=Header(ttl=5)"),
+    ),
+    "properties": (
+        lambda: Message("x", properties={"subject": "s"}),
+        TypeError, ("Properties", "dict", "properties=Properties(subject='s')"),
+    ),
+    "properties of the application": (
+        lambda: Message("x", properties={"tenant": "s"}),
+        TypeError, ("Properties", "dict", "application_properties={'tenant': 's'}"),
+    ),
+    "message_id": (
+        lambda: Message("x", message_id="m"),
+        TypeError, ("message_id", "write properties=Properties(message_id='m')"),
+    ),
+    "durable": (
+        lambda: Message("x", durable=True),
+        TypeError, ("durable", "write header=Header(durable=True)"),
+    ),
+    "misspelt": (lambda: Message("x", heder=None), TypeError, ("heder", "header?")),
+    "set message_id": (
+        lambda: setattr(Message("x"), "message_id", "m"),
+        AttributeError, ("message.properties = Properties(message_id='m')",),
     ),
     "decode": (lambda: Message.decode("x"), TypeError, ("bytes", "str")),
     "scan": (lambda: scan("x"), TypeError, ("bytes", "str")),

@@ -826,7 +826,8 @@ cdef class Parameters:
         init = cls.__init__
         code = init.__code__
         count = code.co_argcount + code.co_kwonlyargcount
-        if code.co_flags & 0x0C or count - 1 > MOST_SLOTS:
+        # Keywords of any name are for its errors.
+        if code.co_flags & 0x04 or count - 1 > MOST_SLOTS:
             raise TypeError(f"{cls.__name__}.__init__ takes too many arguments")
         names = code.co_varnames[1:count]
         self.init = init

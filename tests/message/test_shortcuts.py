@@ -1,0 +1,108 @@
+"""Fields of header and properties, and the body, as attributes of the message."""
+
+from __future__ import annotations
+
+import datetime
+import types
+import uuid
+from typing import Any, get_args, get_origin, get_type_hints
+
+import attrs
+import pytest
+from hypothesis import given
+
+from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    ContentError,
+    Data,
+    Header,
+    Message,
+    Properties,
+    UInt,
+)
+from amqp10msg.message._shortcuts import Shortcut
+from amqp10msg.testing import messages
+
+FIELDS = [(cls, field.name) for cls in (Header, Properties) for field in attrs.fields(cls)]
+
+
+@given(messages())
+def test_a_field_is_none_or_what_its_section_says(message: Message) -> None:
+    for cls, name in FIELDS:
+        section = getattr(message, cls.__name__.lower())
+        expected = None if section is None else getattr(section, name)
+
+        assert expected is getattr(message, name)
+
+
+@given(messages())
+def test_entries_of_maps_that_may_be_absent(message: Message) -> None:
+    for read, entries in (
+        (message.application_property, message.application_properties),
+        (message.message_annotation, message.message_annotations),
+    ):
+        for key, value in (entries or {}).items():
+            assert value is read(key)
+        assert "none" == read("x-opt-no-such-entry-at-all", "none")
+
+
+def plain_types(hint: Any) -> set[Any]:
+    """The classes of a type without its annotations and None."""
+    origin = get_origin(hint)
+    if origin is types.UnionType or str(origin) == "typing.Union":
+        return set().union(*map(plain_types, get_args(hint))) - {type(None)}
+    return {hint}
+
+
+@pytest.mark.parametrize("cls, name", FIELDS)
+def test_a_shortcut_has_the_type_of_the_declaration(cls: Any, name: str) -> None:
+    shortcut: Any = getattr(Message, name)
+    declared = plain_types(get_type_hints(cls)[name])
+
+    assert isinstance(shortcut, Shortcut)
+    assert declared == plain_types(get_args(shortcut.__orig_class__)[0])
+
+
+def test_it_costs_a_lenient_message_nothing() -> None:
+    message = Message.decode(bytes.fromhex("0053734100537740"), strict=False)
+
+    assert message.message_id is None
+    assert message.value is None
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        (None, None),
+        (b"x", b"x"),
+        (Data(bytearray(b"x")), b"x"),  # type: ignore[arg-type]
+        ("text", "text"),
+        (AmqpValue(None), None),
+        (AmqpValue(UInt(5)), UInt(5)),
+        ({"count": 1}, {"count": 1}),
+        (AmqpSequence([1, "a"]), [1, "a"]),
+        ([Data(b"a")], None),
+    ],
+)
+def test_the_body_is_a_value(body: Any, expected: Any) -> None:
+    message = Message(body)
+    if isinstance(message.body, list):
+        with pytest.raises(ContentError, match=r"1 sections: message\.body lists them, body_bytes"):
+            _ = message.value
+    else:
+        assert (type(expected), expected) == (type(message.value), message.value)
+
+
+def test_several_sections_are_named() -> None:
+    with pytest.raises(ContentError, match=r"the body is 2 sections: message\.body lists them$"):
+        _ = Message([AmqpSequence([1]), AmqpSequence([2])]).value
+
+
+def test_ids_and_moments_of_every_type() -> None:
+    moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    own = Properties(message_id=uuid.UUID(int=1), correlation_id=b"c", creation_time=moment)
+    message = Message(properties=own)
+
+    assert (uuid.UUID(int=1), b"c") == (message.message_id, message.correlation_id)
+    assert own.creation_time == message.creation_time
