@@ -16,6 +16,7 @@ from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.routes import RouteSpec
+from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
@@ -246,6 +247,8 @@ def run_bridge(
 ) -> tuple[list[RouteSpec], dict[str, Statistics], BaseException | None]:
     """Run routes in this thread, which SIGINT and SIGTERM stop: what is in flight is waited for.
 
+    systemd is told how it is, where it asks (``NOTIFY_SOCKET``).
+
     Args:
         specs: the routes.
         logger: takes events.
@@ -263,7 +266,7 @@ def run_bridge(
         OSError: the metrics cannot be served there.
         ModuleNotFoundError: they need an extra.
     """
-    bridge = Bridge(specs, logger=logger)
+    bridge, service = Bridge(specs, logger=logger), Service()
 
     async def run() -> BaseException | None:
         async with contextlib.AsyncExitStack() as stack:
@@ -274,12 +277,21 @@ def run_bridge(
                 if listening is not None:
                     listening(monitor.url)
             loop = asyncio.get_running_loop()
-            _on_signals(loop, bridge.stop)
+
+            def stop() -> None:
+                service.stopping()
+                bridge.stop()
+
+            _on_signals(loop, stop)
             fault: BaseException | None = None
             async with bridge:
                 if again is not None:
-                    _on_hangup(loop, lambda: _reload(bridge, again, logger))
+                    reading = _Reading(bridge, again, logger, service)
+                    _on_hangup(loop, reading.begin)
+                service.started()
                 others = [asyncio.ensure_future(_measure(bridge))]
+                if service.every is not None:
+                    others.append(asyncio.ensure_future(_live(bridge, service, service.every)))
                 if show is not None:
                     others.append(asyncio.ensure_future(_show(bridge, show, every)))
                 try:
@@ -287,6 +299,7 @@ def run_bridge(
                 except (OSError, ValueError) as error:
                     fault = error
                 finally:
+                    service.stopping()
                     for task in others:
                         task.cancel()
                     await asyncio.gather(*others, return_exceptions=True)
@@ -307,20 +320,44 @@ def _on_hangup(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None
         loop.add_signal_handler(signal.SIGHUP, act)
 
 
-def _reload(
-    bridge: Bridge, again: Callable[[], Iterable[RouteSpec]], logger: logging.Logger
-) -> None:
-    """Read the routes again, and go on with them; with the old ones where they cannot be read."""
-    fields: dict[str, Any]
-    try:
-        fields = attrs.asdict(bridge.reload(again()))
-    except (OSError, ValueError, RuntimeError) as error:
-        event, level, fields = "routes-refused", logging.ERROR, {"why": str(error)}
-    else:
-        event, level = "routes-read", logging.INFO
-        fields = {name: list(found) for name, found in fields.items()}
-    text = " ".join(f"{name}={value}" for name, value in fields.items())
-    logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
+class _Reading:
+    """Has a bridge go on with the routes that a file has now, one reading after the other."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        again: Callable[[], Iterable[RouteSpec]],
+        logger: logging.Logger,
+        service: Service,
+    ) -> None:
+        self._bridge, self._again, self._logger = bridge, again, logger
+        self._service = service
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Read it, while the routes go on."""
+        task = asyncio.ensure_future(self._read())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read(self) -> None:
+        fields: dict[str, Any]
+        async with self._turn:
+            self._service.reloading()
+            try:
+                # Beside the loop: a management API may be asked for its queues.
+                specs = await asyncio.to_thread(self._again)
+                fields = attrs.asdict(self._bridge.reload(specs))
+            except (OSError, ValueError, RuntimeError) as error:
+                event, level, fields = "routes-refused", logging.ERROR, {"why": str(error)}
+            else:
+                event, level = "routes-read", logging.INFO
+                fields = {name: list(found) for name, found in fields.items()}
+            text = " ".join(f"{name}={value}" for name, value in fields.items())
+            extra = {"event": event, "fields": fields}
+            self._logger.log(level, "%s %s", event, text, extra=extra)
+            self._service.started()
 
 
 def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
@@ -374,6 +411,15 @@ async def _show(bridge: Bridge, show: Show, every: float) -> None:
     while True:
         await asyncio.sleep(every)
         show(bridge.statistics)
+
+
+async def _live(bridge: Bridge, service: Service, every: float) -> None:
+    """Give signs of life, as long as this loop turns."""
+    while True:
+        counts = bridge.statistics
+        states = ", ".join(f"{name}: {found.state}" for name, found in counts.items())
+        service.alive(f"{sum(one.accepted for one in counts.values()):,} taken; {states}")
+        await asyncio.sleep(every)
 
 
 async def _measure(bridge: Bridge) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import attrs
 
 from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint, secret
+from amqp10msg.net.bridge.urls import Endpoint, secret, with_files
 
 _LARGEST = 64 << 20
 _SECONDS = 30.0
@@ -33,7 +33,7 @@ class Management:
 
     Args:
         management: where it is, such as ``http://host:15672``; user and password of the endpoint
-            are used where it has none, and may be ``${NAME}``.
+            are used where it has none, and may be ``${NAME}`` or ``${file:PATH}``.
         endpoint: a URL of the broker, whose virtual host, certificates and user are meant.
         environment: variables; those of the process where None.
 
@@ -47,7 +47,7 @@ class Management:
     def __init__(
         self, management: str, endpoint: Endpoint, environment: Mapping[str, str] | None = None
     ) -> None:
-        parts = urlsplit(management)
+        parts = urlsplit(with_files(management))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("the management API has a URL such as http://host:15672")
         variables = os.environ if environment is None else environment

@@ -7,7 +7,7 @@ import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
@@ -23,6 +23,7 @@ _SCHEMES = {
 #: Where to begin in a stream: the intervals are those of RabbitMQ.
 _OFFSET = re.compile(r"first|last|next|[0-9]+[YMDhms]?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_FILE = re.compile(r"\$\{file:([^}]*)\}")
 _SURROGATES: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
@@ -161,9 +162,9 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     and ``routing_key=``; ``amqp://user:password@host:port/ADDRESS`` is 1.0, with ``?queue=`` or
     ``?exchange=`` for RabbitMQ's addresses (``address_version=1`` for those before 4.0). With an
     ``s`` after it, ``amqp091s`` and ``amqps``, by TLS. User and password may be ``${NAME}``, a
-    variable of the environment. The other parameters are those of RabbitMQ's URIs: heartbeat,
-    connection_timeout (ms), auth_mechanism, cacertfile, certfile, keyfile, verify,
-    server_name_indication; and vhost (1.0), offset.
+    variable of the environment, or ``${file:PATH}``, what a file holds. The other parameters are
+    those of RabbitMQ's URIs: heartbeat, connection_timeout (ms), auth_mechanism, cacertfile,
+    certfile, keyfile, verify, server_name_indication; and vhost (1.0), offset.
 
     ``file:PATH?protocol=0-9-1`` is a file of messages, a line each, as a quarantine has them;
     ``protocol`` is 1.0 where it is not given. A source may have ``route=`` and ``offset=``; a
@@ -176,6 +177,7 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     Raises:
         ValueError: it is not such a URL. The message does not repeat it: it may hold a password.
     """
+    text = with_files(text)
     if "#" in text:
         raise ValueError("a # in a URL is written %23")
     parts = urlsplit(text.strip())
@@ -243,6 +245,23 @@ def _query(text: str) -> dict[str, str]:
             raise ValueError(f"the parameter {name!r} stands twice in a URL")
         found[name] = value
     return found
+
+
+def with_files(text: str) -> str:
+    """Return a URL in which ``${file:PATH}`` is what the file holds, without a newline at its end.
+
+    Raises:
+        ValueError: a file cannot be read; the message says which, and nothing of what it holds.
+    """
+
+    def read(match: re.Match[str]) -> str:
+        try:
+            held = Path(match[1]).read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise ValueError(f"{match[1]}, which a URL names: {error.strerror}") from None
+        return quote(held.removesuffix("\n").removesuffix("\r"), safe="", **_SURROGATES)
+
+    return _FILE.sub(read, text)
 
 
 def secret(text: str | None, environment: Mapping[str, str]) -> str | None:

@@ -1,0 +1,253 @@
+"""A bridge as a service: what it tells systemd, secrets in files, the files that people copy."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pika")
+pytest.importorskip("prometheus_client")
+pytest.importorskip("click")
+
+import yaml
+
+from amqp10msg.app.cli.bridge import bridge as command
+from amqp10msg.net.bridge import parse_url
+from amqp10msg.net.bridge.management import Management
+from amqp10msg.net.bridge.monitor import _PROBES
+from amqp10msg.net.bridge.routes import read_routes
+from amqp10msg.net.bridge.service import Service
+from tests.basic_broker import BasicBroker, running
+from tests.bridging import numbered
+
+pytestmark = pytest.mark.once
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "docs" / "deploy"
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+# Secrets in files.
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n")))
+def test_a_password_may_be_what_a_file_holds(password: str) -> None:
+    """Whatever it has in it, and with or without the newline that editors put there."""
+    for end in ("", "\n"):
+        Path("secret").write_bytes(f"{password}{end}".encode())
+        found = parse_url("amqps://u:${file:secret}@h/${file:secret}")
+        assert (password, "h") == (found.password, found.host)
+        assert (password or None) == found.address
+        api = Management("http://u:${file:secret}@h:1", found)
+        assert "http://h:1" == api.place
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueError, match="none/secret, which a URL names: No such file"):
+        parse_url("amqp://u:${file:none/secret}@h/q")
+
+
+# systemd.
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
+    """A socket as systemd has one for a service."""
+    if not hasattr(socket, "AF_UNIX"):
+        pytest.skip("there are no sockets of Unix")
+    path = f"{tmp_path}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
+        made.bind(path)
+        made.settimeout(20)
+        yield made, path
+
+
+def test_a_service_says_nothing_where_nobody_asks() -> None:
+    service = Service({})
+    service.started()
+    service.alive("x")
+
+    assert service.every is None
+    # Nobody is there: that ends nothing.
+    Service({"NOTIFY_SOCKET": "/none/there"}).started()
+
+
+@pytest.mark.parametrize(
+    "given, every",
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "60000000"}, 30.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": str(os.getpid())}, 30.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "x"}, None),
+    ],
+)
+def test_signs_of_life_are_twice_as_frequent_as_is_wanted(
+    given: dict[str, str], every: float | None
+) -> None:
+    assert every == Service({"NOTIFY_SOCKET": "/s", **given}).every
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="such sockets are of Linux")
+def test_a_socket_may_be_abstract() -> None:
+    name = f"amqp10msg-{os.getpid()}-{time.monotonic_ns()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
+        made.bind(f"\0{name}")
+        made.settimeout(5)
+        Service({"NOTIFY_SOCKET": f"@{name}"}).alive("two\nlines")
+
+        assert b"WATCHDOG=1\nSTATUS=two lines" == made.recv(4_096)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP")
+def test_a_bridge_tells_systemd_how_it_is(manager: tuple[socket.socket, str]) -> None:
+    said, path = manager
+    broker = BasicBroker("a", "b")
+    broker.queues["a"].extend(numbered(3))
+
+    def until(text: str) -> list[str]:
+        seen: list[str] = []
+        while not seen or text not in seen[-1]:
+            seen.append(said.recv(4_096).decode())
+        return seen
+
+    with running(broker):
+        Path("routes.toml").write_text(
+            f"[[route]]\nname='r'\nfrom='{broker.url('queue=a')}'\nto='{broker.url('queue=b')}'\n"
+        )
+        variables = {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "200000", "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(
+            [sys.executable, "-m", "amqp10msg", "bridge", "--config", "routes.toml"],
+            env={**os.environ, **variables},
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        ) as process:
+            watchdog = threading.Timer(60, process.kill)
+            watchdog.start()
+            first = until("READY=1")
+            until("STATUS=3 taken; r: running")
+            process.send_signal(signal.SIGHUP)
+            reloading = until("RELOADING=1")[-1]
+            until("READY=1")
+            process.send_signal(signal.SIGTERM)
+            until("STOPPING=1")
+            process.wait()
+            watchdog.cancel()
+
+    assert ["READY=1"] == first
+    assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", reloading)
+    assert 0 == process.returncode
+
+
+# Files that people copy.
+
+
+def arguments_of(line: list[str]) -> dict[str, Any]:
+    """Read arguments as the command does; it is not run."""
+    Path("routes.toml").touch()
+    given = [re.sub(r"/etc/amqp10msg/", "", one) for one in line]
+    assert "bridge" == given[0]
+    return command.make_context("bridge", given[1:]).params
+
+
+def test_the_unit_starts_a_bridge_that_notifies() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(DEPLOY / "amqp10msg-bridge.service")
+    service = unit["Service"]
+
+    found = arguments_of(shlex.split(service["ExecStart"])[1:])
+    assert (("127.0.0.1", 9419), "json") == (found["listen"], found["log_format"])
+    assert ("notify", "60") == (service["Type"], service["WatchdogSec"])
+    assert "-HUP" in service["ExecReload"]
+    assert 30 < int(service["TimeoutStopSec"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_systemd_has_nothing_against_the_unit() -> None:
+    text = (DEPLOY / "amqp10msg-bridge.service").read_text()
+    # A program that is here, as the unit's own is not.
+    Path("amqp10msg-bridge.service").write_text(
+        text.replace("/opt/amqp10msg/bin/amqp10msg", sys.executable)
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--recursive-errors=no", "./amqp10msg-bridge.service"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def manifest() -> dict[str, Any]:
+    found = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    return {one["kind"]: one for one in found}
+
+
+def test_the_manifest_asks_what_the_bridge_answers_and_mounts_what_the_routes_name() -> None:
+    objects = manifest()
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    for probe, path in (("livenessProbe", "/live"), ("readinessProbe", "/ready")):
+        assert path == container[probe]["httpGet"]["path"]
+        assert path.encode() in _PROBES
+    assert "512Mi" == container["resources"]["limits"]["memory"]
+    found = arguments_of(container["args"])
+    assert ("0.0.0.0", container["ports"][0]["containerPort"]) == found["listen"]
+    assert 30 < pod["terminationGracePeriodSeconds"]
+    mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    assert set(mounts.values()) == volumes.keys()
+    assert objects["Secret"]["metadata"]["name"] == volumes["secrets"]["secret"]["secretName"]
+    assert objects["ConfigMap"]["metadata"]["name"] == volumes["routes"]["configMap"]["name"]
+    claim = volumes["state"]["persistentVolumeClaim"]["claimName"]
+    assert objects["PersistentVolumeClaim"]["metadata"]["name"] == claim
+
+    routes = objects["ConfigMap"]["data"]["routes.toml"]
+    named = re.findall(r"\$\{file:([^}]*)\}", routes)
+    assert objects["Secret"]["stringData"].keys() == {Path(one).name for one in named}
+    assert {"/run/secrets/bridge"} == {str(Path(one).parent) for one in named} & mounts.keys()
+    for name in named:
+        Path(Path(name).name).write_text("secret")
+        routes = routes.replace(name, Path(name).name)
+    Path("routes.toml").write_text(routes)
+    (route,) = read_routes(Path("routes.toml"))
+    assert ("secret", "secret") == (route.source.password, route.target.password)
+    for kept in (route.options.quarantine, route.options.deduplicate):
+        assert kept is not None
+        assert str(kept.parent) in mounts
+
+
+def test_the_image_starts_a_bridge_by_the_file_that_is_mounted() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+
+    (line,) = re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)
+    found = arguments_of(yaml.safe_load(line))
+    assert 9419 == found["listen"][1]
+    assert "EXPOSE 9419" in text
+    for extra in re.findall(r"\[(\w+(?:,\w+)*)\]'", text):
+        names = (ROOT / "pyproject.toml").read_text()
+        assert all(f"\n{name} = [" in names for name in extra.split(","))
