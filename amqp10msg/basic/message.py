@@ -11,11 +11,13 @@ from amqp10msg.basic._reader import Reader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import EncodeError, expect
+from amqp10msg.wire.errors import EncodeError, expect, wrong_type
 from amqp10msg.wire.kernel.twin import Layout
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.reprs import shown
 
+# By library, what makes a message of its properties.
+_MAKERS = {"pika": "from_pika", "pamqp": "from_pamqp"}
 #: The number of class basic.
 BASIC_CLASS = 60
 
@@ -42,7 +44,11 @@ class BasicMessage(kernel.Record):
     def __attrs_post_init__(self) -> None:
         how = {str: "encode it, body.encode()"}
         expect(self.body, (bytes, bytearray), "the body of a BasicMessage", "bytes", how)
-        expect(self.properties, BasicProperties, "a BasicMessage", "BasicProperties")
+        properties: Any = self.properties
+        if not isinstance(properties, BasicProperties):
+            maker = _MAKERS.get(type(properties).__module__.partition(".")[0])
+            instead = f"write BasicMessage.{maker}(properties, body)" if maker else ""
+            raise wrong_type("a BasicMessage", "BasicProperties", properties, instead)
 
     @classmethod
     def from_pika(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:

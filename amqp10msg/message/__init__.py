@@ -380,7 +380,9 @@ class Message(kernel.Record):
                 return bytes(value)
             if isinstance(value, str):
                 return value.encode("utf-8")
-        raise ContentError(f"neither bytes nor text: {self.body!r:.80}")
+        raise ContentError(
+            f"the body is neither bytes nor text, message.value reads it: {self.body!r:.80}"
+        )
 
     def content(self, *, limit: int | None = None) -> bytes:
         """Return the bytes of the body without their content-encoding: gzip, deflate or zstd.
@@ -414,8 +416,7 @@ class Message(kernel.Record):
             limit: as of `content`.
 
         Raises:
-            ContentError: as `content`; the charset is unknown.
-            UnicodeDecodeError: the bytes are not text of this encoding.
+            ContentError: as `content`; the charset is unknown, or the bytes are not text of it.
         """
         if self._is_text:
             return str(self.body.value)  # type: ignore[union-attr]
@@ -428,6 +429,11 @@ class Message(kernel.Record):
             return octets.decode(encoding)
         except LookupError:
             raise ContentError(f"unknown charset {encoding!r:.80}: pass encoding=") from None
+        except UnicodeDecodeError as error:
+            raise ContentError(
+                f"byte {error.start} of the body is not {encoding}: pass encoding=, or take its "
+                "bytes, content()"
+            ) from error
 
     @property
     def _is_text(self) -> bool:
@@ -441,7 +447,6 @@ class Message(kernel.Record):
 
         Raises:
             ContentError: as `text`; the text is not JSON, or is nested too deeply.
-            UnicodeDecodeError: the bytes are not text of this charset.
         """
         try:
             return json.loads(self.text(limit=limit))

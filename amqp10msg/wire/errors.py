@@ -6,6 +6,7 @@ or `ValidationError`. Each is also a `ValueError`, so that plain handlers keep w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,40 @@ RESOURCE_LIMIT_EXCEEDED = "amqp:resource-limit-exceeded"
 
 class AmqpError(Exception):
     """Base class of every exception that this library raises on purpose."""
+
+
+# What is no AMQP value fails in its first bytes.
+_FRONT = 4
+_HEX = re.compile(rb"[0-9A-Fa-f\s]{8,}")
+_BASE64 = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")
+# Where a frame's body begins, in words, without an extended header; and its type, AMQP or SASL.
+_FRAMES = (b"\2\0", b"\2\1")
+_MOST_LOOKED_AT = 4096
+
+
+def _resembled(data: bytes) -> str:
+    """Return what bytes may be that are no AMQP value, and what to do with them; "" if unknown."""
+    front = data[:_MOST_LOOKED_AT]
+    if front.lstrip()[:1] in (b"{", b"["):
+        return "JSON: amqp10msg.notation reads its JSON forms, from_typed and from_plain"
+    if front.startswith(b"AMQP"):
+        return "the protocol header that begins a connection, not a message"
+    if front.startswith(b"\x1f\x8b"):
+        return "gzip: decompress it first"
+    if _HEX.fullmatch(front):
+        return "hex text: bytes.fromhex(text) gives the bytes"
+    if _BASE64.fullmatch(front):
+        return "base64 text: base64.b64decode(text) gives the bytes"
+    size = int.from_bytes(front[:4], "big")
+    if 8 <= size <= len(data) and front[4:6] in _FRAMES:
+        return "a frame of a 1.0 connection: the message is the payload of its transfer"
+    if (
+        front[:1] in (b"\1", b"\2", b"\3", b"\10")
+        and data[-1:] == b"\xce"
+        and int.from_bytes(front[3:7], "big") == len(data) - 8
+    ):
+        return "a frame of a 0-9-1 connection: see amqp10msg.basic"
+    return ""
 
 
 class DecodeError(AmqpError, ValueError):
@@ -66,7 +101,8 @@ class DecodeError(AmqpError, ValueError):
         where = f"at byte {self.offset}"
         if self.path:
             where += f" ({self.path})"
-        return f"{where}: {self.reason}"
+        likely = "" if self.path or self.offset > _FRONT else _resembled(self.data or b"")
+        return f"{where}: {self.reason}{f'; this looks like {likely}' if likely else ''}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_decode_error, (self.reason, self.offset, self.__dict__))
@@ -145,9 +181,10 @@ class TranslationError(AmqpError, ValueError):
 
 def wrong_type(where: str, wanted: str, given: object, how: str = "") -> TypeError:
     """Return the error for an argument of a wrong type: what is wanted, what was given, and how."""
-    return TypeError(
-        f"{where} takes {wanted}, not {type(given).__name__}{f': {how}' if how else ''}"
-    )
+    cls = type(given)
+    # Classes of other libraries have the same names.
+    named = f"{cls.__module__}.{cls.__name__}" if wanted.endswith(cls.__name__) else cls.__name__
+    return TypeError(f"{where} takes {wanted}, not {named}{f': {how}' if how else ''}")
 
 
 def expect(

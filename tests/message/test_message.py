@@ -13,6 +13,7 @@ from amqp10msg import (
     AmqpSequence,
     AmqpValue,
     ApplicationProperties,
+    ContentError,
     Data,
     DeliveryAnnotations,
     Float,
@@ -306,7 +307,7 @@ def test_text_in_another_encoding() -> None:
     assert Message(body="ü".encode("latin-1")).text("latin-1") == "ü"
     with pytest.raises(ValueError, match="neither bytes nor text"):
         Message(body=[1]).text()
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(ContentError, match="byte 0 of the body is not utf-8"):
         Message(body=b"\xff").text()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from amqp10msg import (
     AmqpSequence,
@@ -21,6 +24,7 @@ from amqp10msg import (
     UInt,
     ULong,
 )
+from amqp10msg.testing import messages
 
 MALFORMED = [
     ("0053", "truncated", 2),
@@ -99,6 +103,40 @@ def test_limits() -> None:
             Message.decode(data, limits=limits)
         assert rule == caught.value.rule
         assert caught.value.condition == "amqp:resource-limit-exceeded"
+
+
+@pytest.mark.parametrize(
+    "data, expected",
+    [
+        (b'{"a": 1}', "JSON"),
+        (b"\n  [1]", "JSON"),
+        (b"AMQP\x00\x01\x00\x00", "the protocol header"),
+        (gzip.compress(b"x"), "gzip"),
+        (b"00 53 75 a0 01 61\n", "hex text"),
+        (b"AFN1oAFh", "base64 text"),
+        (bytes.fromhex("0000000d02000000 005314c0010043"), "a frame of a 1.0 connection"),
+        (bytes.fromhex("0300010000000568656c6c6fce"), "a frame of a 0-9-1 connection"),
+    ],
+)
+def test_what_is_no_message_is_told_by_its_likeness(data: bytes, expected: str) -> None:
+    with pytest.raises(DecodeError, match=f"at byte .*; this looks like {expected}"):
+        Message.decode(data)
+
+
+@given(messages(), st.integers(0), st.integers(0, 255))
+def test_a_message_with_a_fault_looks_like_nothing_else(
+    message: Message, place: int, octet: int
+) -> None:
+    data = bytearray(message.encode() or b"\0")
+    data[place % (len(data) - 1) + 1 if len(data) > 1 else 0] = octet
+    assume(data[0] == 0)
+    told = ""
+    try:
+        Message.decode(data)
+    except DecodeError as error:
+        told = str(error)
+
+    assert "looks like" not in told
 
 
 def test_a_body_of_several_kinds_is_not_encoded() -> None:

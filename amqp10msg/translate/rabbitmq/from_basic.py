@@ -401,5 +401,5 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
             ],
         )
     raise CrashedError(
-        f"the 1.0 consumer's session dies: no clause for the field type {letter!r}", path
+        f"the 1.0 consumer's session dies: RabbitMQ cannot convert the field type {letter!r}", path
     )
