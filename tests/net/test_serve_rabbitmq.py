@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import AmqpValue, Message, Properties
+from amqp10msg import AmqpValue, Message, Properties, ULong
 from amqp10msg.delivery.node import NodeError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
@@ -91,6 +91,108 @@ def test_requests_and_their_status(
     server: Server, method: str, to: str, body: Any, status: str
 ) -> None:
     assert status == ask(server, method, to, body)[0]
+
+
+def queue(kind: str, **arguments: Any) -> dict[str, Any]:
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    return {"durable": True, "arguments": {"x-queue-type": kind, **named}}
+
+
+C, Q, S = "classic", "quorum", "stream"
+
+
+@pytest.mark.parametrize(
+    "to, body, status",
+    [
+        ("q", queue(C, x_max_length=-5), "409"),
+        ("q", queue(Q, x_max_length="5"), "409"),
+        ("q", queue(Q, x_max_length=5.0), "409"),
+        ("q", queue(C, x_max_length=True), "409"),
+        ("q", queue(C, x_max_length=ULong(2**40)), "201"),
+        ("q", queue(S, x_max_length=5), "409"),
+        ("q", queue(S, x_max_length_bytes=5), "201"),
+        ("q", queue(C, x_expires=0), "409"),
+        ("q", queue(C, x_expires=2**32), "409"),
+        ("q", queue(C, x_message_ttl=0), "201"),
+        ("q", queue(C, x_overflow="nope"), "409"),
+        ("q", queue(Q, x_overflow="drop-head"), "201"),
+        ("q", queue(C, x_dead_letter_exchange=5), "400"),
+        ("q", queue(C, x_dead_letter_routing_key="k"), "409"),
+        ("q", queue(C, x_dead_letter_routing_key="k", x_dead_letter_exchange="x"), "201"),
+        ("q", queue(C, x_single_active_consumer="yes"), "409"),
+        ("q", queue(C, x_max_priority=5), "201"),
+        ("q", queue(Q, x_max_priority=5), "409"),
+        ("q", queue("nope"), "409"),
+        ("q", {"arguments": {"x-queue-type": 5}}, "409"),
+        ("q", queue(C, x_delivery_limit=5), "409"),
+        ("q", queue(Q, x_delivery_limit=-1), "201"),
+        ("q", queue(Q, x_quorum_initial_group_size=0), "409"),
+        ("q", queue(C, x_queue_leader_locator="node1"), "409"),
+        ("q", queue(S, x_max_age="5s"), "201"),
+        ("q", queue(S, x_max_age="5x"), "409"),
+        ("q", queue(S, x_stream_filter_size_bytes=15), "400"),
+        ("q", queue(C, x_stream_filter_size_bytes=15), "201"),
+        ("q", queue(S, x_stream_max_segment_size_bytes=-1), "409"),
+        ("q", queue(C, x_queue_version=3), "409"),
+        ("q", queue(C, x_unknown=-5), "201"),
+        ("q", {**queue(Q), "auto_delete": True}, "400"),
+        ("q", {**queue(S), "exclusive": True}, "400"),
+        ("q", {**queue(Q), "durable": False}, "400"),
+        ("q", {**queue(C), "exclusive": True, "auto_delete": True}, "201"),
+        ("q", {"durable": "x"}, "400"),
+        ("q", {"nonsense": 1}, "400"),
+        ("q", {"arguments": 5}, "400"),
+        ("q", [1], "400"),
+        ("amq.q", {}, "403"),
+        ("", {}, "400"),
+        ("a%0Ab", {}, "400"),
+    ],
+)
+def test_queues_are_refused_where_rabbitmq_refuses_them(
+    server: Server, to: str, body: Any, status: str
+) -> None:
+    """Recorded at RabbitMQ 4.0."""
+    assert status == ask(server, "PUT", f"/queues/{to}", body)[0]
+    made = status == "201"
+    assert made is server.call(lambda nodes: "q" in nodes)
+
+
+@pytest.mark.parametrize(
+    "to, body, status",
+    [
+        ("e", {"type": "topic", "internal": True, "arguments": {"x-anything": -5}}, "204"),
+        ("e", {"type": 5}, "400"),
+        ("e", {"durable": "yes"}, "400"),
+        ("e", {"nonsense": 1}, "400"),
+        ("e", {"arguments": 5}, "400"),
+        ("amq.new", {"type": "direct"}, "403"),
+        ("", {"type": "direct"}, "403"),
+    ],
+)
+def test_exchanges_are_refused_where_rabbitmq_refuses_them(
+    server: Server, to: str, body: Any, status: str
+) -> None:
+    assert status == ask(server, "PUT", f"/exchanges/{to}", body)[0]
+
+
+def test_exchanges_that_are_always_there_stay(server: Server) -> None:
+    for name in ("amq.direct", ""):
+        assert "403" == ask(server, "DELETE", f"/exchanges/{name}")[0]
+    assert "204" == ask(server, "DELETE", "/exchanges/gone")[0]
+    assert "amq.direct" == server.broker.exchanges.get("amq.direct").name
+
+
+@pytest.mark.parametrize("gone", ["queue", "exchange", "binding"])
+def test_what_is_gone_is_unbound(server: Server, gone: str) -> None:
+    assert "201" == ask(server, "PUT", "/queues/q", {})[0]
+    assert "204" == ask(server, "PUT", "/exchanges/e", {})[0]
+    binding = {"source": "e", "destination_queue": "q", "binding_key": "k"}
+    assert "204" == ask(server, "POST", "/bindings", binding)[0]
+    path = "/bindings/src=e;dstq=q;key=k;args="
+    ask(server, "DELETE", {"queue": "/queues/q", "exchange": "/exchanges/e"}.get(gone, path))
+
+    assert "204" == ask(server, "DELETE", path)[0]
+    assert ("200", []) == ask(server, "GET", "/bindings?dstq=q")
 
 
 @pytest.mark.parametrize(
@@ -198,3 +300,32 @@ def test_client_of_rabbitmq_declares_binds_publishes_consumes_and_deletes(server
 
     assert [b"hello"] * 3 == received
     assert not server.call(lambda nodes: "q" in nodes)
+
+
+def test_client_of_rabbitmq_hears_of_wrong_arguments_and_unbinds_what_is_gone(
+    server: Server,
+) -> None:
+    client = pytest.importorskip("rabbitmq_amqp_python_client")
+    environment = client.Environment(uri=server.url)
+    connection = environment.connection()
+    connection.dial()
+    management = connection.management()
+    wrong = [
+        client.ClassicQueueSpecification(name="q", max_len=-5),
+        client.StreamSpecification(name="q", stream_filter_size_bytes=5),
+        client.QuorumQueueSpecification(name="q", overflow_behaviour="nope"),
+    ]
+    for specification in wrong:
+        with pytest.raises(client.ValidationCodeException):
+            management.declare_queue(specification)
+    management.declare_exchange(client.ExchangeSpecification(name="e"))
+    management.declare_queue(client.QuorumQueueSpecification(name="q", max_len=5))
+    path = management.bind(
+        client.ExchangeToQueueBindingSpecification(
+            source_exchange="e", destination_queue="q", binding_key="key"
+        )
+    )
+    management.delete_exchange("e")
+    management.delete_queue("q")
+    management.unbind(path)
+    environment.close()

@@ -368,6 +368,15 @@ class Exchanges:
             matches = filters[exchange.type](binding.key)
         exchange.bindings.append(attrs.evolve(binding, filter=matches))
 
+    def unbind(self, source: str, destination: str, to_queue: bool, key: str) -> None:
+        """Remove the bindings with these names and this key; what is gone has none."""
+        exchange = self._exchanges.get(source)
+        if exchange is not None:
+            gone = destination, to_queue, key
+            exchange.bindings = [
+                one for one in exchange.bindings if (one.destination, one.to_queue, one.key) != gone
+            ]
+
     def bindings(self) -> Iterator[Binding]:
         """Yield all bindings."""
         yield from itertools.chain.from_iterable(

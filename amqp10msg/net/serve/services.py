@@ -21,6 +21,14 @@ import attrs
 from amqp10msg.delivery.node import NodeError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
+from amqp10msg.net.serve.declaring import (
+    EXCHANGE_OPTIONS,
+    QUEUE_OPTIONS,
+    StatusError,
+    check_queue,
+    name_of,
+    options_of,
+)
 from amqp10msg.net.serve.nodes import Binding
 from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import AmqpError
@@ -29,14 +37,6 @@ from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 MANAGEMENT = "/management"
 CBS = "$cbs"
 _BINDING = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
-_QUEUE_OPTIONS = {"durable": True, "exclusive": False, "auto_delete": False}
-_EXCHANGE_OPTIONS = {"durable": True, "auto_delete": False, "internal": False}
-
-
-class _StatusError(Exception):
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 @attrs.frozen
@@ -70,7 +70,7 @@ class Management:
         body = request.body.value if isinstance(request.body, AmqpValue) else None
         try:
             status, value = self._handle(str(properties.subject), str(properties.to), body, owner)
-        except _StatusError as error:
+        except StatusError as error:
             status, value = error.status, str(error)
         except NodeError as error:
             status, value = HTTPStatus.NOT_FOUND, str(error)
@@ -112,7 +112,7 @@ class Management:
             return HTTPStatus.NO_CONTENT, None
         handle = handlers.get((method, parts[0], len(parts)))
         if handle is None or (len(parts) == 3 and parts[2] != "messages"):
-            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
+            raise StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
         answer: tuple[HTTPStatus, Any] = handle(name, body or {}, owner)
         return answer
 
@@ -120,7 +120,7 @@ class Management:
 
     def _info(self, name: str) -> dict[str, Any]:
         if name not in self._broker.nodes:
-            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no queue {name!r}")
+            raise StatusError(HTTPStatus.NOT_FOUND, f"there is no queue {name!r}")
         node = self._broker.nodes.make(name)
         options = self._options_of(name)
         leader = self._broker.container_id
@@ -137,13 +137,15 @@ class Management:
 
     def _options_of(self, name: str) -> dict[str, Any]:
         queue = self._queues.get(name)
-        return queue.options if queue is not None else {**_QUEUE_OPTIONS, "arguments": {}}
+        return queue.options if queue is not None else {**QUEUE_OPTIONS, "arguments": {}}
 
     def _put_queue(self, name: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
-        options = _options(body, _QUEUE_OPTIONS)
+        name_of("queue", name)
+        options = options_of(body, QUEUE_OPTIONS)
+        check_queue(options)
         if name in self._broker.nodes:
             if name in self._queues and options != self._options_of(name):
-                raise _StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
+                raise StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
             status = HTTPStatus.OK
         else:
             self._broker.nodes.make(name)
@@ -173,17 +175,19 @@ class Management:
     # Exchanges and bindings.
 
     def _put_exchange(self, name: str, body: Any, _: object) -> tuple[HTTPStatus, Any]:
+        name_of("exchange", name)
+        options = options_of(body, EXCHANGE_OPTIONS, "type")
         kind = body.get("type", "direct")
         exchanges = self._broker.exchanges
         if kind not in exchanges.TYPES:
-            raise _StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
-        options = _options(body, _EXCHANGE_OPTIONS)
+            raise StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
         exchange = exchanges.declare(name, kind, options)
         if (exchange.type, exchange.options) != (kind, options):
-            raise _StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
+            raise StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
         return HTTPStatus.NO_CONTENT, None
 
     def _delete_exchange(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
+        name_of("exchange", name)
         self._broker.exchanges.delete(name)
         return HTTPStatus.NO_CONTENT, None
 
@@ -208,14 +212,9 @@ class Management:
     def _delete_binding(self, path: str) -> tuple[HTTPStatus, Any]:
         found = _BINDING.fullmatch(path)
         if found is None:
-            raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
+            raise StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
         source, kind, destination, key, _ = map(unquote, found.groups())
-        exchange = self._broker.exchanges.get(source)
-        exchange.bindings = [
-            one
-            for one in exchange.bindings
-            if (one.destination, one.to_queue, one.key) != (destination, kind == "q", key)
-        ]
+        self._broker.exchanges.unbind(source, destination, kind == "q", key)
         return HTTPStatus.NO_CONTENT, None
 
     def _get_bindings(self, query: str) -> tuple[HTTPStatus, Any]:
@@ -233,11 +232,6 @@ class Management:
             and wanted.get("key", one.key) == one.key
         ]
         return HTTPStatus.OK, found
-
-
-def _options(body: Any, defaults: dict[str, Any]) -> dict[str, Any]:
-    options = {key: bool(body.get(key, default)) for key, default in defaults.items()}
-    return {**options, "arguments": dict(body.get("arguments") or {})}
 
 
 # Tokens.
