@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import Any, Self
@@ -247,9 +247,18 @@ class SqliteStore:
         self._write((_PUT, puts), (_REMOVE, removes))
         self._pending.clear()
 
+    @property
+    def pending(self) -> int:
+        """How many changes wait for a commit."""
+        return len(self._pending)
+
     @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self, wanted: Callable[[], bool] | None = None) -> Iterator[None]:
         """Return a context manager that commits once, at its end, also after an exception.
+
+        Args:
+            wanted: asked at the end whether to commit; what is not stays `pending`, and is part of
+                a later commit. None to commit in any case.
 
         Raises:
             StoreError: as `commit`.
@@ -259,7 +268,8 @@ class SqliteStore:
             yield
         finally:
             self._depth -= 1
-            self.commit()
+            if wanted is None or wanted():
+                self.commit()
 
     def close(self) -> None:
         """Commit and close the file.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
@@ -159,7 +159,12 @@ class MemoryStore:
     def commit(self) -> None:
         """Do nothing."""
 
+    @property
+    def pending(self) -> int:
+        """How many changes wait for a commit: none."""
+        return 0
+
     @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self, wanted: Callable[[], bool] | None = None) -> Iterator[None]:  # noqa: ARG002
         """Do nothing around what happens."""
         yield

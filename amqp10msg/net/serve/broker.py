@@ -11,21 +11,26 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.filters import EvaluationError
-from amqp10msg.delivery.node import Memory, MemoryStore, OutgoingLink, Store, StoreError
+from amqp10msg.delivery.node import Memory, MemoryStore, OutgoingLink, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.limits import Limits
 
+if TYPE_CHECKING:
+    from amqp10msg.delivery.node.sqlite import SqliteStore  # it needs the module sqlite3
+
 #: Seconds after which a turn lets other connections have theirs.
 _TURN = 0.02
+#: Seconds for which removals that nobody waits for are kept back, to be part of another commit.
+_KEPT_BACK = 0.05
 #: Seconds of it in which filters are held against messages that do not pass them.
 _SCAN = 0.005
 #: Seconds: the first wait after a refusal, which doubles with each, the longest, and after how long
@@ -146,7 +151,7 @@ class Broker:
         self.properties = properties
         self.clock = clock
         self.logger = logger
-        self.store: Store = MemoryStore()
+        self.store: MemoryStore | SqliteStore = MemoryStore()
         self.services: dict[str, Callable[[Message, object], Message]] = {}
         self.on_ended: Callable[[object], None] = lambda _: None
         self.connections: set[Peer] = set()
@@ -207,18 +212,27 @@ class Turns:
         self._deadline = 0.0
         self._scan_until = 0.0
         self._continues = False
+        self._commit: asyncio.TimerHandle | None = None
         self._senders: dict[DistributionNode, dict[Sender, None]] = {}
         self._available: dict[DistributionNode, None] = {}
 
-    def run(self, work: Callable[[], object]) -> None:
+    def run(self, work: Callable[[], object], *, lasting: bool = False) -> None:
         """Run some work, commit it, confirm it to the peers, and send what can be sent.
 
-        What is left when the time is over waits for a turn of its own, after those of others.
+        What is left when the time is over waits for a turn of its own, after those of others. Where
+        messages were only removed, and no peer waits to hear of it, the commit waits for the next
+        one, for `_KEPT_BACK` at most: a receiver that has settled cannot be told anything.
+
+        Args:
+            work: what is to be done.
+            lasting: commit it at once, whatever it is.
         """
         broker = self._broker
         self._deadline = time.monotonic() + _TURN
         try:
-            with broker.store.batch():
+            with broker.store.batch(
+                lambda: lasting or bool(self.confirmations) or bool(self._available)
+            ):
                 work()
                 for node in broker.nodes.sweep():
                     self._senders.pop(node, None)
@@ -226,7 +240,9 @@ class Turns:
             self._confirm()
             self._scan_until = time.monotonic() + _SCAN
             while self.touched or self.ready or self._available:
-                with broker.store.batch():
+                pending = broker.store.pending
+                # What is sent settled is committed before.
+                with broker.store.batch(lambda: broker.store.pending != pending):  # noqa: B023
                     self._pump()
                 self._flush()
                 if self.is_over:
@@ -235,12 +251,20 @@ class Turns:
             self.ready.clear()
             if self._later or self._available:
                 self._continue()
+            if broker.store.pending and self._commit is None:
+                loop = asyncio.get_running_loop()
+                self._commit = loop.call_later(_KEPT_BACK, self._commit_now)
         except StoreError as error:
             self.confirmations.clear()
             broker.log("store-failed", logging.CRITICAL, why=error.reason)
             for connection in list(broker.connections):
                 connection.close(error.error)
             self._flush()
+
+    def _commit_now(self) -> None:
+        """Commit what was kept back."""
+        self._commit = None
+        self.run(lambda: None, lasting=True)
 
     @property
     def is_over(self) -> bool:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
+from functools import partial
 from os import PathLike
 from typing import Any, Self, TypeVar
 
@@ -304,13 +305,19 @@ class Server:
         result: Future[T] = Future()
 
         def run() -> None:
-            def work() -> None:
-                try:
-                    result.set_result(function(self.broker.nodes))
-                except BaseException as error:  # noqa: BLE001  (raised in the other thread)
-                    result.set_exception(error)
+            tell: Callable[[], None] = partial(result.set_exception, RuntimeError("it failed"))
 
-            self.broker.turns.run(work)
+            def work() -> None:
+                nonlocal tell
+                try:
+                    tell = partial(result.set_result, function(self.broker.nodes))
+                except BaseException as error:  # noqa: BLE001  (raised in the other thread)
+                    tell = partial(result.set_exception, error)
+
+            try:
+                self.broker.turns.run(work, lasting=True)
+            finally:
+                tell()  # after the commit
 
         loop.call_soon_threadsafe(run)
         while not result.done():

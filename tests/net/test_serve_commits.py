@@ -1,0 +1,99 @@
+"""How often a server with a file writes: what nobody waits for is part of another commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Header, Message
+from amqp10msg.delivery.node.sqlite import SqliteStore
+
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
+reactor = pytest.importorskip("proton.reactor")
+
+from amqp10msg.interop.proton import sendable  # noqa: E402
+from amqp10msg.net.serve import Server, broker  # noqa: E402  (needs proton)
+from tests.net.serve_client import connected, receiver_of, settle, told  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+DURABLE = Message("x", header=Header(durable=True))
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one number with each commit: how many changes it had."""
+    made: list[int] = []
+    write = SqliteStore._write
+
+    def counted(store: SqliteStore, *statements: Any) -> None:
+        write(store, *statements)
+        made.append(sum(len(rows) for _, rows in statements))
+
+    monkeypatch.setattr(SqliteStore, "_write", counted)
+    return made
+
+
+def stored(path: Path) -> int:
+    with SqliteStore(path) as store:
+        return sum(len(list(store.load(name))) for name in store.names())
+
+
+def test_removals_are_part_of_the_next_commit(
+    tmp_path: Path, commits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "_KEPT_BACK", 60.0)
+    count = 20
+    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+        sender = connection.create_sender("q")
+        receiver = connection.create_receiver("q", credit=count)
+        for _ in range(count):
+            sender.send(sendable(DURABLE))
+            receiver.receive()
+            receiver.accept()
+        told(connection, lambda: server.counts("q").causes == {"accepted": count})
+        # There were twice as many: one for each message, and one for each outcome.
+        assert len(commits) <= count + 2
+    assert 2 * count == sum(commits)
+    assert 0 == stored(tmp_path / "s.db")
+
+
+def test_removals_are_committed_soon(tmp_path: Path, commits: list[int]) -> None:
+    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+        connection.create_sender("q").send(sendable(DURABLE))
+        receiver = connection.create_receiver("q")
+        receiver.receive()
+        receiver.accept()
+        told(connection, lambda: sum(commits) == 2)
+        assert 0 == server.broker.store.pending
+
+
+def test_what_a_peer_waits_for_is_committed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "_KEPT_BACK", 60.0)
+    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+        connection.create_sender("q").send(sendable(DURABLE))
+        assert 0 == server.broker.store.pending
+        receiver = receiver_of(connection, "q", credit=1)
+        receiver.receive()
+        # It has not settled, and is told when the outcome is known.
+        delivery = settle(receiver, proton.Delivery.ACCEPTED, settled=False)
+        connection.wait(lambda: delivery.settled)
+        assert 0 == server.broker.store.pending
+        server.publish("q", DURABLE)
+        assert 0 == server.broker.store.pending
+
+
+def test_what_is_sent_settled_is_removed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "_KEPT_BACK", 60.0)
+    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+        connection.create_sender("q").send(sendable(DURABLE))
+        receiver = connection.create_receiver("q", options=reactor.AtMostOnce())
+        receiver.receive()
+        assert 0 == server.broker.store.pending
+        assert {"accepted": 1} == server.counts("q").causes
