@@ -31,7 +31,7 @@ from bench.translation import BODY, HEADER
 DISTINCT: Final = 1_000
 #: What each job does at least, messages a second.
 TRANSLATED, JUDGED = 60_000, 400_000
-BASIC = Job("translate", to="basic")
+BASIC = Job("translate", to="0-9-1")
 AMQP10 = Job("translate")
 
 
@@ -99,7 +99,7 @@ def as_brokers() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
         profile = f"rabbitmq-{version}"
         there = [to_basic(Message.decode(octets), PROFILES[profile]).message for octets in given]
         name = f"as RabbitMQ {version}" if made else ours.NAME
-        made[name] = Job("translate", to="basic", profile=profile), wires(given)
+        made[name] = Job("translate", to="0-9-1", profile=profile), wires(given)
         back = Job("translate", profile=profile)
         made[f"and back, as RabbitMQ {version}"] = back, contents(there)
     return made

@@ -35,8 +35,8 @@ from fuzz.mutate import mutate
 
 BROKERS = tuple(profile for profile in KNOWN if profile.startswith("rabbitmq-"))
 PROFILES = ("lossless", *BROKERS)
-TO_BASIC = {profile: Translator("basic", profile) for profile in PROFILES}
-TO_AMQP10 = {profile: Translator("amqp10", profile) for profile in PROFILES}
+TO_BASIC = {profile: Translator("0-9-1", profile) for profile in PROFILES}
+TO_AMQP10 = {profile: Translator("1.0", profile) for profile in PROFILES}
 # The usual messages, which the kernel translates itself.
 _USUAL = (GENERAL, GENERAL_VALUE, REFERENCE)
 
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--profile", nargs="+", choices=PROFILES, help="all by default")
     chosen = parser.parse_args()
-    if kernel("basic", "lossless") is None:
+    if kernel("0-9-1", "lossless") is None:
         parser.error("the kernel is not compiled: python setup.py build_ext --inplace")
     draw = random.Random(chosen.seed)
     wires = canonical(seeds())

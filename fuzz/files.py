@@ -71,7 +71,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "offset": _number(0, (1 << 63) - 1),
     "wire": _BYTES,
     "fault": lambda value: isinstance(value, str),
-    "protocol": lambda value: value in {"amqp-1.0", "amqp-0-9-1"},
+    "protocol": lambda value: value in {"1.0", "0-9-1"},
     "time": lambda value: value is None or _number(0, _LAST_TIME)(value),
     "connection": _TEXT,
     "address": _TEXT,

@@ -621,7 +621,7 @@ _BASIC = pa.schema(
 
 def _batches(to: str, given: Sequence[Input], numbers: Sequence[int]) -> Found:
     """Translate a batch in half of the profiles, and in some of them what was made of it back."""
-    if to == "basic":
+    if to == "0-9-1":
         read: dict[str, Any] = {"wire": pa.array([one.data for one in given], pa.binary())}
     else:
         rows = [
@@ -651,8 +651,8 @@ def _batches(to: str, given: Sequence[Input], numbers: Sequence[int]) -> Found:
             how: dict[str, Any] = {"strict": True} if way == _WAYS[0] else {"circumstances": way}
             _add(texts, f"{profile} {list(how)}: ", _rows(Translator(to, profile, **how).run(read)))
         if i == 0 or (chunk + 2) % len(profiles) == i:
-            names = _BASIC.names if to == "basic" else ["wire"]
-            back = Translator("amqp10" if to == "basic" else "basic", profile)
+            names = _BASIC.names if to == "0-9-1" else ["wire"]
+            back = Translator("1.0" if to == "0-9-1" else "0-9-1", profile)
             again = back.run({name: made[name] for name in names})
             _add(texts, f"{profile} back: ", _rows(again))
     return Found(["\n".join(one) for one in texts])
@@ -771,8 +771,8 @@ def _schemas(_inputs: Inputs) -> Iterator[tuple[str, str]]:
     for name, how in _PROJECTIONS.items():
         made = columns.decode(pa.array([b""], pa.binary()), **how)
         yield name, made.schema.to_string(show_schema_metadata=True, truncate_metadata=False)
-    yield "translated to basic", str(Translator("basic", "lossless").schema)
-    yield "translated to amqp10", str(Translator("amqp10", "lossless").schema)
+    yield "translated to basic", str(Translator("0-9-1", "lossless").schema)
+    yield "translated to amqp10", str(Translator("1.0", "lossless").schema)
 
 
 # Filters, delivery states and termini.
@@ -994,7 +994,7 @@ def _jobs(inputs: Inputs) -> Iterator[tuple[str, str]]:
             **{f"validate {p}": (messages, Job("validate", profile=p)) for p in RULE_SETS},
         }
         for profile in PROFILES:
-            jobs[f"to basic, {profile}"] = (messages, Job("translate", to="basic", profile=profile))
+            jobs[f"to basic, {profile}"] = (messages, Job("translate", to="0-9-1", profile=profile))
             jobs[f"to amqp10, {profile}"] = (
                 basics,
                 Job("translate", profile=profile, circumstances=_WAYS[1]),
@@ -1131,9 +1131,9 @@ PARTS: dict[str, Part] = {
     "column-values": Part(_single, {"messages": 20, "values": 1}, AMQP10),
     "schemas": Part(texts=_schemas),
     "to-basic": Part(_each(_to_basic), {"messages": 20}, AMQP10),
-    "to-basic-batches": Part(partial(_batches, "basic"), {"messages": 1}, AMQP10),
+    "to-basic-batches": Part(partial(_batches, "0-9-1"), {"messages": 1}, AMQP10),
     "to-amqp10": Part(_each(_to_amqp10), {"basics": 8}, BASIC),
-    "to-amqp10-batches": Part(partial(_batches, "amqp10"), {"basics": 1}, BASIC),
+    "to-amqp10-batches": Part(partial(_batches, "1.0"), {"basics": 1}, BASIC),
     "basic": Part(_each(_basic), {"basics": 2}, BASIC),
     "tables": Part(_each(_table), {}, frozenset({"table"})),
     "filters": Part(_each(_matched), {"messages": 20}, AMQP10),

@@ -39,7 +39,7 @@ from amqp10msg import spark
 from amqp10msg.basic import BasicMessage, encode_content_header
 from amqp10msg.jobs.translating import BASIC
 
-Protocol = Literal["amqp10", "basic"]
+Protocol = Literal["1.0", "0-9-1"]
 WIRE = pa.schema([("wire", pa.binary())])
 # Messages of a file.
 _FILE = 25_000
@@ -112,7 +112,7 @@ def basic_messages(chosen: random.Random, count: int) -> Iterator[BasicMessage]:
 def _write(seed: int, folder: Path, part: tuple[Protocol, int, int]) -> None:
     protocol, number, count = part
     chosen = random.Random(f"{seed} {protocol} {number}")
-    if protocol == "amqp10":
+    if protocol == "1.0":
         table = amqp10_table(chosen, count)
     else:
         table = basic_table(basic_messages(chosen, count))
@@ -121,7 +121,7 @@ def _write(seed: int, folder: Path, part: tuple[Protocol, int, int]) -> None:
 
 def write(folder: Path, count: int, seed: int) -> None:
     """Write messages of either protocol, half of `count` each, into folders of these names."""
-    halves: dict[Protocol, int] = {"amqp10": count - count // 2, "basic": count // 2}
+    halves: dict[Protocol, int] = {"1.0": count - count // 2, "0-9-1": count // 2}
     parts = []
     for protocol, half in halves.items():
         (folder / protocol).mkdir(parents=True)
@@ -139,14 +139,14 @@ def there_and_back(df: Any, to: Protocol) -> Found:
         df: messages as `amqp10msg.spark.translate` takes them for `to`.
         to: where they go first.
     """
-    names = WIRE.names if to == "basic" else BASIC.names
+    names = WIRE.names if to == "0-9-1" else BASIC.names
     given = df.select(*names, *(F.col(name).alias(f"given_{name}") for name in names))
     kept = [f"given_{name}" for name in names]
     # What is lost for good, why one was refused, and the translated message.
     there = spark.translate(given, to, keep=kept).withColumn("lost", F.expr(_LOST))
     there = there.withColumnRenamed("error_code", "refused")
     there = there.drop("losses", "error_clause", "error_offset", "error_text")
-    home: Protocol = "basic" if to == "amqp10" else "amqp10"
+    home: Protocol = "0-9-1" if to == "1.0" else "1.0"
     back = spark.translate(there, home, keep=[*kept, "lost", "refused"])
     same = F.col("error_code").isNull()
     for name in names:
@@ -186,7 +186,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{options.count:,} messages drawn in {time.monotonic() - began:,.0f} s", flush=True)
         session = spark.session(options.master, config={"spark.log.level": "ERROR"})
         try:
-            ways: tuple[tuple[Protocol, Protocol], ...] = (("amqp10", "basic"), ("basic", "amqp10"))
+            ways: tuple[tuple[Protocol, Protocol], ...] = (("1.0", "0-9-1"), ("0-9-1", "1.0"))
             for source, to in ways:
                 began = time.monotonic()
                 found = there_and_back(session.read.parquet(f"{name}/{source}"), to)

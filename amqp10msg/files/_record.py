@@ -19,7 +19,7 @@ class Record:
             that its last byte came in. In Parquet and Avro it is the number of the row, from 0.
         wire: the encoded message of AMQP 1.0; where there is a fault, what there is of it.
         fault: what is wrong; empty where all is well.
-        protocol: ``amqp-1.0`` or ``amqp-0-9-1``.
+        protocol: ``1.0`` or ``0-9-1``.
         time: when the packet was captured, or the event enqueued, in microseconds since the Unix
             epoch.
         connection: who sent it to whom: ``address:port > address:port``.
@@ -39,7 +39,7 @@ class Record:
     offset: int
     wire: bytes | None = None
     fault: str = ""
-    protocol: str = "amqp-1.0"
+    protocol: str = "1.0"
     time: int | None = None
     connection: str | None = None
     address: str | None = None

@@ -54,7 +54,7 @@ _BASIC = 60
 _PUBLISH, _RETURN, _DELIVER, _GET_OK = 40, 50, 60, 71
 _TEXTS_AT = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
 _OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
-_UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "amqp-1.0", "amqp-0-9-1", "foreign"
+_UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "1.0", "0-9-1", "foreign"
 
 
 @attrs.define

@@ -75,7 +75,7 @@ def advice(head: bytes, form: str = "") -> str:
     if found is not None:
         return "" if found == form else _WORDS[found]
     if head.startswith(CONTENT_HEADER):
-        return "this is a message of AMQP 0-9-1: amqp10msg translate --to amqp10 reads it"
+        return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
     if _HEX.fullmatch(head):
         return "these are hex digits, not the bytes: amqp10msg convert --to jsonl makes records"
     return ""

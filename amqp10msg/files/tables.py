@@ -28,7 +28,7 @@ _TEXTS = (
     *("protocol", "connection", "address", "exchange", "routing_key"),
     *("fault", "error_code", "error_text"),
 )
-_PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
+_PROTOCOLS = ("1.0", "0-9-1")
 # The code under which a quarantine has what could not be read (`amqp10msg.jobs`).
 _UNREADABLE = {"unreadable-input", "damaged-file"}
 # Of what is not text.
@@ -296,7 +296,7 @@ def _record(number: int, row: dict[str, Any], column: str | None, max_size: int)
     if not 0 <= known.get("message_format", 0) < 1 << 32:
         return Record(number, wire, f"{known['message_format']} is not a message format")
     if wire is None and "protocol" not in known:
-        known["protocol"] = "amqp-0-9-1"
+        known["protocol"] = "0-9-1"
     source, offset = row.get("source"), row.get("offset")
     origin = None if source is None else f"{source}@{offset or 0}"
     return Record(number, wire, fault or "", origin=origin, **known)

@@ -63,7 +63,7 @@ class Job:
             nothing without ``wire``.
         profile: the rules for ``validate`` (and for ``decode``, where None judges by none), the
             profile of translation for ``translate``.
-        to: for ``translate``, ``amqp10`` or ``basic``.
+        to: for ``translate``, ``1.0`` or ``0-9-1``.
         circumstances: for ``translate``, what a broker's result depends on besides the message.
     """
 
@@ -76,7 +76,7 @@ class Job:
     column: str = "wire"
     columns: tuple[str, ...] | None = None
     profile: str | None = None
-    to: str = "amqp10"
+    to: str = "1.0"
     circumstances: Circumstances = attrs.field(factory=Circumstances)
 
     @classmethod
@@ -93,7 +93,7 @@ class Job:
             options.get("column", "wire"),
             tuple(name.strip() for name in columns.split(",")) if columns else None,
             options.get("profile"),
-            options.get("to", "amqp10"),
+            options.get("to", "1.0"),
             Circumstances(
                 options.get("user", "guest") or None,
                 None if offset is None else int(offset),
@@ -199,7 +199,7 @@ class Job:
 
     @property
     def _takes_basic(self) -> bool:
-        return self.kind == "translate" and self.to == "amqp10"
+        return self.kind == "translate" and self.to == "1.0"
 
     @property
     def _needed(self) -> str:
@@ -280,11 +280,11 @@ class Job:
         profile = self.profile or "lossless"
         translator = Translator(self.to, profile, circumstances=self.circumstances)
         read = (
-            ["wire"] if self.to == "basic" else [n for n in BASIC.names if n in batch.schema.names]
+            ["wire"] if self.to == "0-9-1" else [n for n in BASIC.names if n in batch.schema.names]
         )
         given = [batch.column(self.column if name == "wire" else name) for name in read]
         made = translator.run(dict(zip(read, given, strict=True)))
-        stats.add_sizes(given[0] if self.to == "basic" else _column(batch, "payload", pa.binary()))
+        stats.add_sizes(given[0] if self.to == "0-9-1" else _column(batch, "payload", pa.binary()))
         _count_times(batch, stats)
         stats.add_losses(made["losses"])
         shown = [field for field in translator.schema if not field.name.startswith("error_")]

@@ -55,7 +55,7 @@ _BATCH_OCTETS = 16 << 20
 PARQUET = "parquet"
 #: In a fault: the file is damaged there, and messages after that place are missing.
 REST_UNREAD = "what follows is not read"
-_PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
+_PROTOCOLS = ("1.0", "0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: Bytes of a part of a file of messages.
 RANGE_OCTETS = 128 << 20
@@ -241,7 +241,7 @@ class Filters:
     """Which records of a file become rows; what could not be read always does.
 
     Attributes:
-        protocol: ``amqp-1.0`` or ``amqp-0-9-1``; both where None, and likewise below.
+        protocol: ``1.0`` or ``0-9-1``; both where None, and likewise below.
         address: of the link.
         since: microseconds since the Unix epoch; captured then or later.
         until: captured before.

@@ -60,7 +60,7 @@ class Translator:
     """Translates arrays of messages.
 
     Args:
-        to: ``amqp10`` or ``basic``.
+        to: ``1.0`` or ``0-9-1``.
         profile: a name of `amqp10msg.translate.PROFILES`.
         strict: refuse messages of which something would be lost for good.
         circumstances: what a broker's result depends on besides the message.
@@ -76,16 +76,16 @@ class Translator:
         strict: bool = False,
         circumstances: Circumstances | None = None,
     ) -> None:
-        if to not in {"amqp10", "basic"}:
-            raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
+        if to not in {"1.0", "0-9-1"}:
+            raise ValueError(f"translate to '1.0' or to '0-9-1', not to {to!r}")
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
-        self.schema = TO_BASIC if to == "basic" else TO_AMQP10
+        self.schema = TO_BASIC if to == "0-9-1" else TO_AMQP10
         self._to = to
         self._kernel = partial(kernel, to, profile, strict, circumstances)
         how = {"profile": profile, "strict": strict, "circumstances": circumstances}
-        self._one = partial(_to_basic if to == "basic" else _to_amqp10, how)
-        self._decode_clause = "" if to == "basic" else _CONTENT_HEADER
+        self._one = partial(_to_basic if to == "0-9-1" else _to_amqp10, how)
+        self._decode_clause = "" if to == "0-9-1" else _CONTENT_HEADER
 
     def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
         """Translate: arrays by the name of their column, in and out."""
@@ -97,7 +97,7 @@ class Translator:
         translate = self._kernel()  # one for each batch: threads share none
         if translate is None:
             return None
-        wanted = BASIC if self._to == "amqp10" else pa.schema([("wire", pa.binary())])
+        wanted = BASIC if self._to == "1.0" else pa.schema([("wire", pa.binary())])
         try:
             arrays = {name: whole(given[name], wanted.field(name).type) for name in given}
             rows = len(next(iter(arrays.values())))

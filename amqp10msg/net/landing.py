@@ -74,7 +74,7 @@ class Spooled:
     @property
     def protocol(self) -> str:
         """Which AMQP it came by."""
-        return "amqp-0-9-1" if self.wire is None else "amqp-1.0"
+        return "0-9-1" if self.wire is None else "1.0"
 
     @property
     def identity(self) -> str:

@@ -188,7 +188,7 @@ def validate(
 
 def translate(
     df: DataFrame,
-    to: Literal["amqp10", "basic"],
+    to: Literal["1.0", "0-9-1"],
     profile: ProfileName = "lossless",
     *,
     column: str = "wire",
@@ -204,9 +204,9 @@ def translate(
 
     Args:
         df: a DataFrame with messages: a column of encoded 1.0 messages, or the columns above.
-        to: the protocol to translate to: ``amqp10``, or ``basic`` for class basic of 0-9-1.
+        to: the protocol to translate to: ``1.0``, or ``0-9-1`` for class basic of it.
         profile: a name of `amqp10msg.translate.PROFILES`.
-        column: the column of the 1.0 messages: read for ``basic``, new for ``amqp10``.
+        column: the column of the 1.0 messages: read for ``0-9-1``, new for ``1.0``.
         strict: refuse messages of which something would be lost for good.
         circumstances: what a broker's result depends on besides the message, the same for all.
         keep: the columns of `df` to carry through; all but those read where None.
@@ -221,7 +221,7 @@ def translate(
             ambiguous.
     """
     translator = Translator(to, profile, strict, circumstances)
-    if to == "basic":
+    if to == "0-9-1":
         required(df, column, BINARY)
         read, new = [column], translator.schema
     else:
@@ -233,7 +233,7 @@ def translate(
         new = pa.schema([(column, pa.binary()), *REPORT])
     names = kept_names(df, keep, read, new.names)
     # The message of 1.0 may be in a column of any name.
-    sources = ["wire"] if to == "basic" else read
+    sources = ["wire"] if to == "0-9-1" else read
 
     def work(batch: pa.RecordBatch) -> list[pa.Array]:
         given = (batch.column(name) for name in read)

@@ -60,7 +60,7 @@ class Amqp10(DataSource):
         expansion: bytes that a file may make of each of its own, as in `amqp10msg.Limits`.
         zeroWidth: records without a byte that a file may have, likewise.
         maxFilesPerTrigger: of a stream; all that are there where it is not given.
-        protocol: only messages of ``amqp-1.0``, or of ``amqp-0-9-1``.
+        protocol: only messages of ``1.0``, or of ``0-9-1``.
         address: only messages of links with this address.
         since: only messages captured then or later: ISO 8601, in UTC where there is no offset.
         until: only messages captured before, likewise; of no known time, neither lets them pass.

@@ -50,7 +50,7 @@ def translated(
         notes: takes the losses.
         given: what a broker's result depends on besides the message.
     """
-    engine = _engine_for("amqp10", profile, given)
+    engine = _engine_for("1.0", profile, given)
     if engine is None:
         return None
     try:
@@ -85,7 +85,7 @@ def basic_translation(
     """
     if type(message) is not Message or message._lenient or message.message_format:
         return None
-    engine = _engine_for("basic", profile, given)
+    engine = _engine_for("0-9-1", profile, given)
     if engine is None:
         return None
     wire = message.encode()

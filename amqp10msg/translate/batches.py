@@ -47,7 +47,7 @@ def kernel(
     """Return what translates batches; None where every row is an odd one.
 
     Args:
-        to: ``amqp10`` or ``basic``.
+        to: ``1.0`` or ``0-9-1``.
         profile: a name of `amqp10msg.translate.PROFILES`.
         strict: whether messages are refused of which something would be lost for good.
         circumstances: what a broker's result depends on besides the message.
@@ -56,14 +56,14 @@ def kernel(
     if not COMPILED or find_spec(f"{__package__}._batch.kernel") is None:
         return None
     given = circumstances or Circumstances()
-    is_usual = given.is_first_delivery and (to == "amqp10" or not strict)
+    is_usual = given.is_first_delivery and (to == "1.0" or not strict)
     if profile != "lossless" and (version is None or not is_usual):
         return None
     from amqp10msg.translate._batch import kernel as made  # noqa: PLC0415  (it runs compiled only)
 
     user = None if given.user is None else octets(given.user)
     plain = PlainValues(version)
-    if to == "amqp10":
+    if to == "1.0":
         lossless = made.ToBasic(basic_rules(None), PlainValues(None), None)
         is_plugin = version is not None and version.is_plugin
         plugin = made.ToBasic(basic_rules(version), plain, user) if is_plugin else lossless

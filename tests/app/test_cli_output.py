@@ -24,7 +24,7 @@ OCTETS = Message(b"hello").encode()
 COMMANDS = {
     "encode": (("encode", "--out", "jsonl"), '{"body": "hello"}\n'),
     "convert": (("convert", "--to", "jsonl"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
-    "translate": (("translate", "--to", "basic"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
+    "translate": (("translate", "--to", "0-9-1"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
     "inspect": (("inspect", "--json"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
 }
 NAMES = pytest.mark.parametrize("command", COMMANDS)

@@ -311,7 +311,7 @@ def test_the_summary_says_what_is_wrong(tmp_path: Path) -> None:
     wires = [bytes.fromhex("00537779"), bytes.fromhex("0053774f"), SIGNED]
     pq.write_table(pa.table({"wire": wires}), source)
 
-    result = run("translate", source, out, "--to", "basic", "--profile", "rabbitmq-4.0")
+    result = run("translate", source, out, "--to", "0-9-1", "--profile", "rabbitmq-4.0")
 
     stats = json.loads((out / "_amqp10msg.json").read_text())
     reason = "properties.user-id: refused: the user-id is not the connection's user"
@@ -332,7 +332,7 @@ def test_a_fault_of_0_9_1_names_its_clause(tmp_path: Path) -> None:
         pa.table({"content_header": [header[:-1], header], "payload": [b"", b"x"]}), source
     )
 
-    assert 1 == run("translate", source, out, "--to", "amqp10").exit_code
+    assert 1 == run("translate", source, out, "--to", "1.0").exit_code
 
     assert {"0-9-1, 4.2.6.1"} == {row["error_clause"] for row in read(out / "quarantine")}
 
@@ -401,7 +401,7 @@ def test_a_broker_takes_nobodys_word_for_who_he_is(
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     pq.write_table(pa.table({"wire": [SIGNED]}), source)
 
-    result = run("translate", "--to", "basic", "--profile", "rabbitmq-4.3", source, out, *options)
+    result = run("translate", "--to", "0-9-1", "--profile", "rabbitmq-4.3", source, out, *options)
 
     assert status == result.exit_code
     good, bad = ([] if not any(f.iterdir()) else read(f) for f in output_of(out))
@@ -427,7 +427,7 @@ def test_the_circumstances_reach_the_translator(
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     pq.write_table(pa.table({"content_header": [header], "payload": [b""]}), source)
 
-    result = run("translate", "--to", "amqp10", "--profile", profile, source, out, *options)
+    result = run("translate", "--to", "1.0", "--profile", profile, source, out, *options)
 
     assert 0 == result.exit_code
     (row,) = read(out / "messages")

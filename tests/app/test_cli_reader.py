@@ -150,7 +150,7 @@ def test_none_is_selected() -> None:
 
 class TestCaptures:
     def test_its_messages_are_those_of_the_reader_of_files(self) -> None:
-        records = [record for record in files.read(CAPTURE) if record.protocol == "amqp-1.0"]
+        records = [record for record in files.read(CAPTURE) if record.protocol == "1.0"]
         found = [item for item in Inputs([str(CAPTURE)]) if item.data]
 
         assert [record.wire for record in records] == [item.data for item in found]
@@ -166,7 +166,7 @@ class TestCaptures:
         assert (basic[0].content_header or b"") + (basic[0].payload or b"") == taken[0].data
 
     def test_translate_takes_exchange_and_routing_key_from_it(self) -> None:
-        result = run("translate", "--to", "amqp10", "--json", CAPTURE)
+        result = run("translate", "--to", "1.0", "--json", CAPTURE)
 
         records = [json.loads(line) for line in result.stdout.splitlines()]
         made = [Message.decode(bytes.fromhex(one["raw"])) for one in records if "raw" in one]
@@ -288,9 +288,9 @@ class TestHints:
             (["inspect", "-f", "raw"], CAPTURE.read_bytes(), "read it as pcap"),
             (["validate", "-f", "prefixed"], CAPTURE.read_bytes(), "read it as pcap"),
             (["validate", "-f", "prefixed"], SOUND, "this is one message"),
-            (["inspect"], BASIC, "translate --to amqp10 reads it"),
-            (["translate", "--to", "amqp10"], SOUND, "--to basic translates it"),
-            (["translate", "--to", "basic"], BASIC, "--to amqp10 translates it"),
+            (["inspect"], BASIC, "translate --to 1.0 reads it"),
+            (["translate", "--to", "1.0"], SOUND, "--to 0-9-1 translates it"),
+            (["translate", "--to", "0-9-1"], BASIC, "--to 1.0 translates it"),
         ],
     )
     def test_of_commands(self, command: list[str], octets: bytes, hint: str) -> None:

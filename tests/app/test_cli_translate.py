@@ -28,15 +28,15 @@ def run(*arguments: str) -> Result:
 def test_there_and_back(tmp_path: Path) -> None:
     there = tmp_path / "there.jsonl"
     back = tmp_path / "back.jsonl"
-    first = run("translate", "--to", "amqp10", BASIC.hex(), "-o", str(there))
-    second = run("translate", "--to", "basic", str(there), "-o", str(back))
+    first = run("translate", "--to", "1.0", BASIC.hex(), "-o", str(there))
+    second = run("translate", "--to", "0-9-1", str(there), "-o", str(back))
 
     assert (0, 0) == (first.exit_code, second.exit_code), first.output + second.output
     assert BASIC.hex() == json.loads(back.read_text())["raw"]
 
 
 def test_json_has_message_and_losses() -> None:
-    result = run("translate", "--to", "basic", "--json", MESSAGE.encode().hex())
+    result = run("translate", "--to", "0-9-1", "--json", MESSAGE.encode().hex())
     record = json.loads(result.stdout)
 
     assert 0 == result.exit_code
@@ -45,7 +45,7 @@ def test_json_has_message_and_losses() -> None:
 
 
 def test_a_loss_for_good_is_status_1() -> None:
-    result = run("translate", "--to", "basic", "--profile", "rabbitmq-4.3", MESSAGE.encode().hex())
+    result = run("translate", "--to", "0-9-1", "--profile", "rabbitmq-4.3", MESSAGE.encode().hex())
 
     assert 1 == result.exit_code
     assert "properties.subject" in result.output
@@ -55,10 +55,10 @@ def test_a_loss_for_good_is_status_1() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--to", "amqp10", "--profile", "rabbitmq-4.3", "--strict", BASIC.hex()),
-        ("--to", "amqp10", "003c0000000000000000000a0000"),
-        ("--to", "amqp10", "00"),
-        ("--to", "basic", "ff"),
+        ("--to", "1.0", "--profile", "rabbitmq-4.3", "--strict", BASIC.hex()),
+        ("--to", "1.0", "003c0000000000000000000a0000"),
+        ("--to", "1.0", "00"),
+        ("--to", "0-9-1", "ff"),
     ],
 )
 def test_a_refused_message_is_status_1(arguments: tuple[str, ...]) -> None:
@@ -95,7 +95,7 @@ def test_profiles_that_agree_are_one_letter_and_fit_a_terminal() -> None:
 
 
 def test_many_messages_are_a_total() -> None:
-    options = ("translate", "--to", "amqp10", "--profile", "rabbitmq-4.0")
+    options = ("translate", "--to", "1.0", "--profile", "rabbitmq-4.0")
     lines = "".join(json.dumps({"raw": BASIC.hex()}) + "\n" for _ in range(50))
     octets = f"{lines}{json.dumps({'raw': MESSAGE.encode().hex()})}\n"
 
@@ -116,14 +116,14 @@ def test_off_a_terminal_no_line_is_folded() -> None:
     properties = BasicProperties(app_id="a" * 50, cluster_id="c" * 50)
     octets = encode_content_header(properties, 0)
 
-    result = run("translate", "--to", "amqp10", "--profile", "rabbitmq-4.3", octets.hex())
+    result = run("translate", "--to", "1.0", "--profile", "rabbitmq-4.3", octets.hex())
 
     assert sum("a" * 50 in line for line in result.stdout.splitlines()) == 1
     assert "1.0 has no such field" in result.stdout
 
 
 def test_an_unknown_profile_is_a_wrong_command_line() -> None:
-    assert 2 == run("translate", "--to", "basic", "--profile", "no", "00").exit_code
+    assert 2 == run("translate", "--to", "0-9-1", "--profile", "no", "00").exit_code
 
 
 def test_profiles_of_a_message_that_a_broker_refuses() -> None:

@@ -79,7 +79,7 @@ def test_what_a_record_says(write: Any, order: str, version: int) -> None:
 
     (record,) = read(write(packets, order))
 
-    assert (b"m", "", "amqp-1.0") == (record.wire, record.fault, record.protocol)
+    assert (b"m", "", "1.0") == (record.wire, record.fault, record.protocol)
     assert ("q", b"tag7", 0x80013700) == (
         record.address,
         record.delivery_tag,
@@ -348,7 +348,7 @@ def test_content_of_0_9_1(method: bytes, sizes: list[int], count: int) -> None:
     found = of_pieces(cut(octets, sizes))
 
     assert bodies == [record.payload for record in found]
-    assert {("", "amqp-0-9-1", "ex", "key", None)} == {
+    assert {("", "0-9-1", "ex", "key", None)} == {
         (r.fault, r.protocol, r.exchange, r.routing_key, r.wire) for r in found
     }
     assert {14} == {len(r.content_header or b"") for r in found}
@@ -434,7 +434,7 @@ def test_what_is_damaged_is_told(octets: bytes, fault: str) -> None:
 def test_a_capture_of_a_broker() -> None:
     records = list(files.read(CAPTURE))
 
-    over_amqp10 = [record for record in records if record.protocol == "amqp-1.0"]
+    over_amqp10 = [record for record in records if record.protocol == "1.0"]
     decoded = [Message.decode(record.wire or b"") for record in over_amqp10]
     sent, received = decoded[::2], decoded[1::2]
     assert [""] * 12 == [record.fault for record in records]
@@ -445,7 +445,7 @@ def test_a_capture_of_a_broker() -> None:
     assert [message.bare for message in sent] == [message.bare for message in received]
     assert {("/queues/orders", 0)} == {(one.address, one.message_format) for one in over_amqp10}
     assert [b"1", b"2", b"3", b"4"] == [record.delivery_tag for record in over_amqp10[::2]]
-    over_basic = [record for record in records if record.protocol == "amqp-0-9-1"]
+    over_basic = [record for record in records if record.protocol == "0-9-1"]
     headers = [decode_content_header(record.content_header or b"") for record in over_basic]
     assert ["b-0", "b-1"] * 2 == [header.properties.message_id for header in headers]
     assert [b'{"order": 0}', b'{"order": 1}'] * 2 == [record.payload for record in over_basic]

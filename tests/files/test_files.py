@@ -524,7 +524,7 @@ class TestParquet:
         assert [*texts, None] == columns.decode(wire, ["body_text"])["body_text"].to_pylist()
         for kind_of_job in ("decode", "validate", "profile", "translate"):
             out = tmp_path / kind_of_job
-            job = jobs.Job(kind_of_job, to="basic" if kind_of_job == "translate" else "amqp10")
+            job = jobs.Job(kind_of_job, to="0-9-1" if kind_of_job == "translate" else "amqp10")
             stats = jobs.run(path, out, job, workers=1)
             assert (9, 0) == (stats.rows, stats.errors)
 

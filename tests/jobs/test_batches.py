@@ -60,11 +60,11 @@ from amqp10msg.translate.batches import kernel  # noqa: E402
 from fuzz.batches import plain_rules  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
-if kernel("basic", "lossless") is None:
+if kernel("0-9-1", "lossless") is None:
     pytest.skip("this build has no kernel for batches", allow_module_level=True)
 
 buffers = importlib.import_module("amqp10msg.jobs.translating")
-TO_BASIC, TO_AMQP10 = Translator("basic", "lossless"), Translator("amqp10", "lossless")
+TO_BASIC, TO_AMQP10 = Translator("0-9-1", "lossless"), Translator("1.0", "lossless")
 Rows = list[dict[str, Any]]
 
 NAMES = st.text(st.characters(codec="ascii", exclude_characters="\0"), max_size=8)
@@ -393,11 +393,11 @@ def test_usual_messages_are_no_odd_rows(name: str) -> None:
     wire = {"wire": pa.array([USUAL[name]], pa.binary())}
     basic = to_basic(Message.decode(USUAL[name])).message
 
-    assert [] == odd_rows("basic", wire)
+    assert [] == odd_rows("0-9-1", wire)
     assert_same(TO_BASIC, wire)
     # The translator tells of a ulong, and takes out what was delivered: the kernel leaves it both.
     if name not in {"ids", "of 0-9-1, as RabbitMQ 4 delivers it over 1.0"}:
-        assert [] == odd_rows("amqp10", columns_of([cells_of(basic)]))
+        assert [] == odd_rows("1.0", columns_of([cells_of(basic)]))
     assert_same(TO_AMQP10, columns_of([cells_of(basic)]))
 
 
@@ -406,7 +406,7 @@ def test_odd_rows_and_nulls_keep_their_places() -> None:
     wires = [odd, GENERAL, None, b"", GENERAL[:-1], REFERENCE, odd, None]
     array = pa.array(wires, pa.binary())
 
-    assert [0, 3, 4, 6] == odd_rows("basic", {"wire": array})
+    assert [0, 3, 4, 6] == odd_rows("0-9-1", {"wire": array})
     assert_same(TO_BASIC, {"wire": array})
     for start in range(len(wires)):
         assert_same(TO_BASIC, {"wire": array.slice(start, 3)})
@@ -431,7 +431,7 @@ def test_columns_that_may_be_absent() -> None:
     given = columns_of([cells_of(BasicMessage(BasicProperties(message_id="m"), b"x"))])
     left = {name: given[name] for name in BASIC.names[:2]}
 
-    assert [] == odd_rows("amqp10", {**left, "a": None, "b": None, "c": None})
+    assert [] == odd_rows("1.0", {**left, "a": None, "b": None, "c": None})
     assert_same(TO_AMQP10, left)
 
 
@@ -493,7 +493,7 @@ def test_losses_are_counted_as_one_by_one(wires: list[bytes]) -> None:
 )
 def test_buffers_that_are_no_column_are_refused(column: Any) -> None:
     with pytest.raises(ValueError, match=r"column|cells"):
-        kernel("basic", "lossless").run(1, column)
+        kernel("0-9-1", "lossless").run(1, column)
 
 
 def test_the_report_is_that_of_the_schema() -> None:

@@ -37,7 +37,7 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 from amqp10msg.jobs.translating import BASIC, Translator  # noqa: E402
 from amqp10msg.translate.batches import kernel  # noqa: E402
 
-if kernel("basic", "rabbitmq-4.0") is None:
+if kernel("0-9-1", "rabbitmq-4.0") is None:
     pytest.skip("this build has no kernel for batches", allow_module_level=True)
 
 from tests.jobs.test_batches import (  # noqa: E402
@@ -55,8 +55,8 @@ from tests.jobs.test_batches import (  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
 PROFILES = tuple(name for name in KNOWN if name.startswith("rabbitmq-"))
-TO_BASIC = {profile: Translator("basic", profile) for profile in PROFILES}
-TO_AMQP10 = {profile: Translator("amqp10", profile) for profile in PROFILES}
+TO_BASIC = {profile: Translator("0-9-1", profile) for profile in PROFILES}
+TO_AMQP10 = {profile: Translator("1.0", profile) for profile in PROFILES}
 # Annotations that the broker takes for its own, or nearly.
 OWN = st.dictionaries(
     st.sampled_from(
@@ -204,9 +204,9 @@ def test_usual_messages_are_no_odd_rows(name: str, profile: str) -> None:
         pytest.skip("version 3.10 does not deliver it")
     basic = columns_of([cells_of(to_basic(Message.decode(USUAL[name]), KNOWN[profile]).message)])
 
-    assert [] == odd_rows("basic", profile, wire)
+    assert [] == odd_rows("0-9-1", profile, wire)
     assert_same(TO_BASIC[profile], wire)
-    assert [] == odd_rows("amqp10", profile, basic)
+    assert [] == odd_rows("1.0", profile, basic)
     assert_same(TO_AMQP10[profile], basic)
 
 
@@ -244,9 +244,9 @@ def test_other_users(user: str | None) -> None:
     rows = [BasicMessage(BasicProperties(user_id=name), b"x") for name in (None, "guest", "other")]
     for profile in PROFILES:
         given = Circumstances(user=user)
-        to_basic_ = Translator("basic", profile, circumstances=given)
+        to_basic_ = Translator("0-9-1", profile, circumstances=given)
         assert_same(to_basic_, {"wire": pa.array(wires, pa.binary())})
-        assert_same(Translator("amqp10", profile, circumstances=given), columns(rows))
+        assert_same(Translator("1.0", profile, circumstances=given), columns(rows))
 
 
 @pytest.mark.parametrize(
@@ -259,12 +259,12 @@ def test_other_users(user: str | None) -> None:
 )
 def test_what_depends_on_circumstances_is_left_to_the_thorough_way(given_: Circumstances) -> None:
     for profile in PROFILES:
-        assert kernel("basic", profile, circumstances=given_) is None
-        assert kernel("amqp10", profile, circumstances=given_) is None
+        assert kernel("0-9-1", profile, circumstances=given_) is None
+        assert kernel("1.0", profile, circumstances=given_) is None
 
 
 def test_in_strict_mode_losses_are_refused() -> None:
-    translator = Translator("basic", "rabbitmq-4.3", strict=True)
+    translator = Translator("0-9-1", "rabbitmq-4.3", strict=True)
     made = translator.run({"wire": pa.array([REFERENCE, Message(b"x").encode()], pa.binary())})
 
     assert ["not-translatable", None] == made["error_code"].to_pylist()

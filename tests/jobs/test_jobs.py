@@ -100,7 +100,7 @@ def test_each_message_is_decoded_or_in_quarantine_with_its_octets(wires: list[by
 def test_a_quarantine_is_input_like_any_other(tmp_path: Path, kind: str) -> None:
     bad = [SOUND[0][:-1], SOUND[1] + b"\0"]
     source = write(tmp_path / "in.bin", [*SOUND[:5], *bad])
-    job = Job(kind, to="basic")
+    job = Job(kind, to="0-9-1")
     jobs.run(source, tmp_path / "first", job, workers=1)
     quarantine = tmp_path / "first" / "quarantine"
     before = read(quarantine)
@@ -118,10 +118,10 @@ def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
     steps = [
         Job("validate"),
         Job("validate", profile="rabbitmq-4"),
-        Job("translate", to="basic"),
-        Job("translate", to="amqp10"),
-        Job("translate", to="basic"),
-        Job("translate", to="amqp10"),
+        Job("translate", to="0-9-1"),
+        Job("translate", to="1.0"),
+        Job("translate", to="0-9-1"),
+        Job("translate", to="1.0"),
     ]
 
     for number, job in enumerate(steps):
@@ -152,7 +152,7 @@ def test_columns_of_one_name_are_refused(tmp_path: Path, kind: str, name: str, o
     pq.write_table(pa.table({"wire": SOUND[:2], name: ["x", "y"]}), tmp_path / "in.parquet")
 
     with pytest.raises(ValueError, match=f"^{name}: a column of the input and {other}: rename"):
-        jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job(kind, to="basic"), workers=1)
+        jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job(kind, to="0-9-1"), workers=1)
 
     assert ["in.parquet"] == names_in(tmp_path)
 
@@ -161,7 +161,7 @@ def test_columns_of_one_name_are_refused(tmp_path: Path, kind: str, name: str, o
 def test_what_cannot_be_read_stays_in_quarantine(tmp_path: Path, kind: str) -> None:
     lines = [f'{{"raw": "{SOUND[0].hex()}"}}', "nonsense", f'{{"raw": "{SOUND[1].hex()}"}}']
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
-    job = Job(kind, to="basic")
+    job = Job(kind, to="0-9-1")
     jobs.run(tmp_path / "in.jsonl", tmp_path / "first", job, workers=1)
     (before,) = read(tmp_path / "first" / "quarantine")
 
@@ -192,7 +192,7 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: 
     else:
         source, octets = tmp_path / "in.parquet", 1
         pq.write_table(pa.table({"wire": wires}), source, row_group_size=10)
-    job = Job(kind, to="basic")
+    job = Job(kind, to="0-9-1")
 
     found: list[tuple[list[dict[str, Any]], list[dict[str, Any]], Stats]] = []
     for workers in (1, 2):
@@ -243,7 +243,7 @@ def test_options_leave_messages_out(tmp_path: Path) -> None:
         column=st.text(min_size=1),
         columns=st.none() | st.tuples(st.sampled_from(["subject", "footer"])),
         profile=st.none() | st.sampled_from(["oasis", "lossless"]),
-        to=st.sampled_from(["basic", "amqp10"]),
+        to=st.sampled_from(["0-9-1", "1.0"]),
         circumstances=st.builds(
             Circumstances,
             user=st.none() | st.text(min_size=1),

@@ -117,7 +117,7 @@ def schema_of(folder: Path) -> set[str]:
         Job("decode", columns=("message_id", "application_properties"), profile="oasis"),
         Job("validate", profile="azure"),
         Job("profile"),
-        Job("translate", to="basic", profile="rabbitmq-4.3"),
+        Job("translate", to="0-9-1", profile="rabbitmq-4.3"),
     ],
     ids=lambda job: f"{job.kind}-{job.profile}",
 )

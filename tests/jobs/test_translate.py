@@ -24,8 +24,8 @@ from amqp10msg import jobs  # noqa: E402
 from amqp10msg.jobs import Job  # noqa: E402
 
 translating = importlib.import_module("amqp10msg.jobs.translating")
-TO_BASIC = translating.Translator("basic", "lossless")
-TO_AMQP10 = translating.Translator("amqp10", "lossless")
+TO_BASIC = translating.Translator("0-9-1", "lossless")
+TO_AMQP10 = translating.Translator("1.0", "lossless")
 
 
 def cells_of(basic: BasicMessage) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_a_job_carries_that_a_message_was_delivered_before(tmp_path: Path, count
     row = {"wire": wire, "redelivered": count > 0}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "in.parquet")
 
-    jobs.run(tmp_path / "in.parquet", tmp_path / "basic", Job("translate", to="basic"), workers=1)
+    jobs.run(tmp_path / "in.parquet", tmp_path / "basic", Job("translate", to="0-9-1"), workers=1)
     jobs.run(tmp_path / "basic" / "messages", tmp_path / "out", Job("translate"), workers=1)
 
     (there,) = pq.read_table(tmp_path / "basic" / "messages").to_pylist()

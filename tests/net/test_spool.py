@@ -172,7 +172,7 @@ def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
     assert len(sent) == total == len(found)
     assert sent == [row["wire"] for row in found]
     assert sorted(sent) == sorted(broker.queue.accepted)
-    assert {("q", "amqp-1.0", False)} == {
+    assert {("q", "1.0", False)} == {
         (row["address"], row["protocol"], row["redelivered"]) for row in found
     }
     assert {1_500_000} == {int(row["received"].timestamp() * 1e6) for row in found}

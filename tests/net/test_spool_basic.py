@@ -136,7 +136,7 @@ def test_what_pika_cannot_read_comes_too(tmp_path: Path) -> None:
     assert sent == [
         Stored(row["content_header"], row["payload"], row["redelivered"]) for row in found
     ]
-    assert {("q", "amqp-0-9-1", None, "", "q", 1_500_000)} == {
+    assert {("q", "0-9-1", None, "", "q", 1_500_000)} == {
         (
             *(row[n] for n in ("address", "protocol", "wire", "exchange", "routing_key")),
             int(row["received"].timestamp() * 1e6),
@@ -277,7 +277,7 @@ def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> 
     ]
     assert [len(body) for _, body in sent] == [header.body_size for header in read]
     assert [body for _, body in sent] == [row["payload"] for row in found]
-    assert {(queue.name, "amqp-0-9-1", False, "", queue.name)} == {
+    assert {(queue.name, "0-9-1", False, "", queue.name)} == {
         tuple(row[n] for n in ("address", "protocol", "redelivered", "exchange", "routing_key"))
         for row in found
     }

@@ -58,8 +58,8 @@ def test_every_choice_knows_it(name: Any) -> None:
     Job("translate", profile=name).check(["content_header", "payload"])
     Job("decode", profile=name).check(["wire"])
     Job("validate", profile=name).check(["wire"])
-    Translator("basic", name)
-    for command in (["validate"], ["translate", "--to", "basic"]):
+    Translator("0-9-1", name)
+    for command in (["validate"], ["translate", "--to", "0-9-1"]):
         run = CliRunner().invoke(main, [*command, "--profile", name, "00537540"])
         assert 2 != run.exit_code, run.output
 
@@ -119,7 +119,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     for known, use in (
         (translations, lambda: to_amqp10(BASIC, UNKNOWN)),
         (translations, lambda: to_basic(Message(b"x"), UNKNOWN)),
-        (translations, lambda: Translator("basic", UNKNOWN)),
+        (translations, lambda: Translator("0-9-1", UNKNOWN)),
         (translations, lambda: RouteOptions(profile=UNKNOWN)),
         (rules, lambda: validate(b"", UNKNOWN)),
         (rules, lambda: Job("validate", profile=UNKNOWN).check(["wire"])),

@@ -29,7 +29,7 @@ def main() -> None:
     wires = session.createDataFrame(pa.table({"wire": [WIRE, WIRE[:-1]]}))
     seen = Observation()
     decoded = spark.metrics(spark.decode(wires, columns=["message_id"]), seen).collect()
-    basic = spark.translate(wires, "basic")
+    basic = spark.translate(wires, "0-9-1")
     values = session.createDataFrame(pa.table({"v": [encode_value("x")]}))
     spark.write(wires, f"{folder}/out", spark.Job("validate"))
     Path(folder, "in.jsonl").write_text(f'{{"raw": "{WIRE.hex()}"}}\n')

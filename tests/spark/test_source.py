@@ -95,7 +95,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[files.Record]:
         files.Record(1, SOUND[1], time=2_000_000, address="bills"),
         files.Record(2, SOUND[2], time=None, address=None),
         files.Record(
-            3, None, "", "amqp-0-9-1", time=2_000_000, content_header=b"", payload=b"", address="x"
+            3, None, "", "0-9-1", time=2_000_000, content_header=b"", payload=b"", address="x"
         ),
         files.Record(4, b"?", "cut off"),
         files.Record(5, SOUND[3][:-1], time=3_000_000, address="orders"),
@@ -108,14 +108,14 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[files.Record]:
     "options, offsets",
     [
         ({}, [0, 1, 2, 3, 4, 5]),
-        ({"protocol": "amqp-1.0"}, [0, 1, 2, 4, 5]),
-        ({"protocol": "amqp-0-9-1"}, [3, 4]),
+        ({"protocol": "1.0"}, [0, 1, 2, 4, 5]),
+        ({"protocol": "0-9-1"}, [3, 4]),
         ({"address": "orders"}, [0, 4, 5]),
         ({"since": "1970-01-01T00:00:02Z"}, [1, 3, 4, 5]),
         ({"until": "1970-01-01T00:00:02"}, [0, 4]),
         ({"since": "1970-01-01T01:00:01+01:00", "until": "1970-01-01T00:00:02.5Z"}, [0, 1, 3, 4]),
         ({"selector": "JMSMessageID = 'ID:AMQP_NO_PREFIX:m-1' OR n = '0'"}, [0, 1, 3, 4, 5]),
-        ({"selector": "n = 1 AND TRUE", "protocol": "amqp-1.0"}, [1, 4, 5]),
+        ({"selector": "n = 1 AND TRUE", "protocol": "1.0"}, [1, 4, 5]),
     ],
 )
 def test_options_leave_messages_out(

@@ -51,7 +51,7 @@ def rows(df: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
 def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: ProfileName) -> None:
-    made = rows(spark.translate(frame(spark_session, [*WIRES]), "basic", profile))
+    made = rows(spark.translate(frame(spark_session, [*WIRES]), "0-9-1", profile))
 
     for wire, row in zip(WIRES, made, strict=True):
         try:
@@ -72,24 +72,24 @@ def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: Prof
 
 
 def test_there_and_back_is_lossless(spark_session: Any) -> None:
-    there = spark.translate(frame(spark_session, [*WIRES]), "basic")
+    there = spark.translate(frame(spark_session, [*WIRES]), "0-9-1")
 
-    back = rows(spark.translate(there.drop("losses", *_ERRORS), "amqp10"))
+    back = rows(spark.translate(there.drop("losses", *_ERRORS), "1.0"))
 
     assert WIRES == [row["wire"] for row in back]
     assert [[]] * len(WIRES) == [[x for x in row["losses"] if not x["recoverable"]] for row in back]
 
 
-@pytest.mark.parametrize("to", ["basic", "amqp10"])
+@pytest.mark.parametrize("to", ["0-9-1", "1.0"])
 def test_mixed_messages_come_back_as_the_same_bytes(
-    spark_session: Any, to: Literal["amqp10", "basic"]
+    spark_session: Any, to: Literal["1.0", "0-9-1"]
 ) -> None:
     # In short what `python tools/spark_round_trips.py` does with a million.
     trips = pytest.importorskip("spark_round_trips", reason="the tools are not here")
     chosen = random.Random(1)
     table = (
         trips.amqp10_table(chosen, 400)
-        if to == "basic"
+        if to == "0-9-1"
         else trips.basic_table(trips.basic_messages(chosen, 400))
     )
 
@@ -109,7 +109,7 @@ def test_circumstances_are_those_of_the_translator(spark_session: Any, user: str
     circumstances = translation.Circumstances(user=user)
     df = frame(spark_session, [SIGNED])
 
-    (row,) = rows(spark.translate(df, "basic", "rabbitmq-4.3", circumstances=circumstances))
+    (row,) = rows(spark.translate(df, "0-9-1", "rabbitmq-4.3", circumstances=circumstances))
 
     # A broker takes nobody's word for who he is.
     refused = "not-translatable" if user == "guest" else None
@@ -117,7 +117,7 @@ def test_circumstances_are_those_of_the_translator(spark_session: Any, user: str
 
 
 def test_what_has_no_translation_is_a_row_that_says_why(spark_session: Any) -> None:
-    made = rows(spark.translate(frame(spark_session, [WIRES[0], BROKEN, None]), "basic"))
+    made = rows(spark.translate(frame(spark_session, [WIRES[0], BROKEN, None]), "0-9-1"))
 
     assert [None, "truncated", None] == [row["error_code"] for row in made]
     assert made[1]["error_text"].startswith("at byte ")
@@ -128,14 +128,14 @@ def test_a_body_of_another_size_is_refused(spark_session: Any) -> None:
     header = basic.encode_content_header(basic.BasicProperties(), 3)
     table = pa.table({"id": [0, 1], "content_header": [header] * 2, "payload": [b"abc", b"ab"]})
 
-    made = rows(spark.translate(spark_session.createDataFrame(table), "amqp10", column="made"))
+    made = rows(spark.translate(spark_session.createDataFrame(table), "1.0", column="made"))
 
     assert Message(b"abc") == Message.decode(made[0]["made"])
     assert [None, "truncated"] == [row["error_code"] for row in made]
 
 
 def test_a_job_translates(spark_session: Any, tmp_path: Path) -> None:
-    job = Job("translate", to="basic", profile="lossless")
+    job = Job("translate", to="0-9-1", profile="lossless")
 
     spark.write(frame(spark_session, [*WIRES, BROKEN]), tmp_path / "out", job)
 
@@ -150,9 +150,9 @@ def test_a_job_translates(spark_session: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        (("amqp11",), "translate to 'amqp10' or to 'basic'"),
-        (("basic", "nobody"), "unknown profile 'nobody'"),
-        (("amqp10",), "there is no column 'content_header'"),
+        (("amqp11",), "translate to '1.0' or to '0-9-1'"),
+        (("0-9-1", "nobody"), "unknown profile 'nobody'"),
+        (("1.0",), "there is no column 'content_header'"),
     ],
 )
 def test_a_wrong_call(spark_session: Any, arguments: tuple[Any, ...], text: str) -> None:

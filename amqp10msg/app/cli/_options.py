@@ -112,7 +112,7 @@ json_option = click.option(
 target_option = click.option(
     "--to",
     "target",
-    type=click.Choice(["amqp10", "basic"]),
+    type=click.Choice(["1.0", "0-9-1"]),
     required=True,
     help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
 )

@@ -76,9 +76,9 @@ def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
     epilog="""
 \b
 Examples:
-  amqp10msg translate --to amqp10 header-and-body.bin
-  amqp10msg translate --to basic message.bin -o translated.jsonl
-  amqp10msg translate --to amqp10 --json header-and-body.bin | jq .losses
+  amqp10msg translate --to 1.0 header-and-body.bin
+  amqp10msg translate --to 0-9-1 message.bin -o translated.jsonl
+  amqp10msg translate --to 1.0 --json header-and-body.bin | jq .losses
 """,
 )
 @target_option
@@ -344,7 +344,7 @@ class _Request:
     """What is to be made of a message.
 
     Attributes:
-        target: ``amqp10`` or ``basic``; empty where the other protocol is meant.
+        target: ``1.0`` or ``0-9-1``; empty where the other protocol is meant.
         profile: the profile of the translator.
         strict: refuse what loses something for good.
         exchange: of messages of 0-9-1 that do not say theirs.
@@ -447,11 +447,11 @@ def _to_other(item: Item, request: _Request) -> tuple[dict[str, Any], tuple[Loss
     from amqp10msg.files.recognition import SECTION
     from amqp10msg.wire.errors import DecodeError
 
-    to_amqp10 = request.target == "amqp10"
+    to_amqp10 = request.target == "1.0"
     if not to_amqp10 and is_basic(item):
-        raise DecodeError("this is a message of AMQP 0-9-1 already: --to amqp10 translates it", 0)
+        raise DecodeError("this is a message of AMQP 0-9-1 already: --to 1.0 translates it", 0)
     if to_amqp10 and not is_basic(item) and SECTION.match(item.data):
-        raise DecodeError("this is a message of AMQP 1.0 already: --to basic translates it", 0)
+        raise DecodeError("this is a message of AMQP 1.0 already: --to 0-9-1 translates it", 0)
     message = _read(item, request, basic=to_amqp10)
     made = translate(message, request.profile, strict=request.strict, user=request.user)
     record = {"raw": octets_of(made.message).hex()}

@@ -32,7 +32,7 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 #: The protocol of records that hold messages of AMQP 0-9-1.
-BASIC = "amqp-0-9-1"
+BASIC = "0-9-1"
 #: The fault of bytes that were to be hex or base64.
 NOT_TEXT = "this is not text"
 _DUMP_LINE = re.compile(r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)")
@@ -161,7 +161,7 @@ class Reader:
         if record.protocol == BASIC and record.content_header is not None:
             data = record.content_header + (record.payload or b"")
             if not self._basic and not fault:
-                fault = "a message of AMQP 0-9-1: amqp10msg translate --to amqp10 reads it"
+                fault = "a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
         return Item(name, b"" if fault else data, fault, number, record.offset, record)
 
     def _all(self, stream: IO[bytes]) -> bytes:

@@ -74,7 +74,7 @@ def translator_of(
         statistics: takes the losses.
         fixed: what `names` returns, where it is the same for all.
     """
-    found = kernel("amqp10" if to_1_0 else "basic", profile, circumstances=ANY_USER)
+    found = kernel("1.0" if to_1_0 else "0-9-1", profile, circumstances=ANY_USER)
     if found is None:
         return None
 
