@@ -97,9 +97,11 @@ def _profiles() -> Iterable[str]:
 profile_option = click.option(
     "--profile",
     type=LateChoice(_profiles),
+    metavar="PROFILE",
     default="oasis",
     show_default=True,
-    help="The set of rules to judge by.",
+    help="The rules to judge by: oasis, azure, or those of a broker, such as rabbitmq-4. The reference "
+    "names all.",
 )
 
 json_option = click.option(
