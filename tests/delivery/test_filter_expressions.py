@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 import pickle
 import sys
 from typing import Any
@@ -34,6 +35,14 @@ from amqp10msg.delivery.filters import (
 from tests.effort import cost
 
 CLASSES = [Selector, SqlFilter]
+OPERATORS = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def message_of(properties: dict[str, Any]) -> Message:
@@ -261,6 +270,41 @@ def test_a_chain_of_not_is_no_nesting(cls: Any) -> None:
         assert expression.result(Message()) is None
     with pytest.raises(ExpressionError, match="NOT is repeated more than 200 times"):
         cls("NOT " * 201 + "a = 1")
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_what_nests_deepest_in_200_tokens_is_accepted(cls: Any) -> None:
+    """RabbitMQ 4.3.6 takes these, and does not know another bound than its tokens."""
+    message = Message(application_properties={"a": 1, "b": True})
+    signs = cls("-(" * 64 + "a" + ")" * 64 + " > 0", limits=RABBITMQ)
+    negations = cls("NOT (" * 66 + "b" + ")" * 66, limits=RABBITMQ)
+
+    assert signs.matches(message)
+    assert negations.matches(message)
+
+
+@given(
+    st.integers(2**53 - 3, 2**53 + 3)
+    | st.integers(2**24 - 3, 2**24 + 3)
+    | st.integers(-(2**63), 2**63 - 1),
+    st.floats(2.0**53 - 3, 2.0**53 + 4)
+    | st.floats(2.0**24 - 2, 2.0**24 + 2)
+    | st.floats(-(2.0**63), 2.0**63),
+    st.booleans(),
+    st.sampled_from(["=", "<>", "<", "<=", ">", ">="]),
+)
+def test_integers_beside_floats_are_those_of_the_language(
+    whole: int, real: float, single: bool, sign: str
+) -> None:
+    """Java rounds the integer to the type of the other (JLS, 5.6); Erlang does not."""
+    other = Float(real) if single else real
+    message = Message(application_properties={"a": whole, "b": other})
+    rounded = Float(whole) if single else float(whole)
+    compared = OPERATORS[sign]
+
+    for text in (f"a {sign} b", f"{whole} {sign} b"):
+        assert compared(rounded, other) is Selector(text).result(message)
+        assert compared(whole, other) is SqlFilter(text, dialect="rabbitmq-4.3").result(message)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

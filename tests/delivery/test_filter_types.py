@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import (
     AmqpMap,
+    Array,
     Byte,
     Char,
     Decimal64,
@@ -342,8 +343,14 @@ def test_a_properties_filter_with_none_warns_whoever_builds_it() -> None:
         (1, True, False),
         (True, True, True),
         (None, "x", True),
-        (None, None, False),
+        (None, None, True),
+        ("", None, False),
         (None, math.nan, False),
+        ([], None, False),
+        (["a"], "a", False),
+        ({"a": 1}, 1, False),
+        (Array("int", [5]), 5, False),
+        (Described(Symbol("x"), 5), 5, False),
         (math.inf, math.inf, False),
         (Decimal64.from_decimal("1"), Decimal64.from_decimal("1"), False),
         (1, Decimal64.from_decimal("1"), False),

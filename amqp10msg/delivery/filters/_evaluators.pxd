@@ -7,7 +7,9 @@ cpdef kind_of(value)
 cpdef types_of(literal)
 cpdef bint is_comparable(value) except -1
 cpdef settled(value, bint octets)
-cpdef compare(sign, left, right, bint octets)
+cpdef bint is_exact(literal) except -1
+cdef tuple _promoted(left, right)
+cpdef compare(sign, left, right, bint octets, bint promotes=*)
 cdef _rounded(value)
 cdef _encoded(value)
 cpdef same(reference, value)

@@ -88,7 +88,27 @@ def settled(value: Any, octets: bool) -> Any:
     return value.bytes if octets and isinstance(value, uuid.UUID) else value
 
 
-def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
+def is_exact(literal: Any) -> bool:
+    """Whether Python's own operators compare a number or a text with others as Java does.
+
+    Java rounds an integer beside a double or a float to one of these: above 2**24 that of a float
+    may be another number, above 2**53 that of a double.
+    """
+    if isinstance(literal, str):
+        return True
+    return bool(abs(literal) < (2**53 if isinstance(literal, float) else 2**24))
+
+
+def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
+    """Return two numbers as Java's binary numeric promotion has them (JLS, 5.6)."""
+    if isinstance(left, float) and isinstance(right, int):
+        return left, Float(right) if type(left) is Float else float(right)
+    if isinstance(right, float) and isinstance(left, int):
+        return Float(left) if type(right) is Float else float(left), right
+    return left, right
+
+
+def compare(sign: str, left: Any, right: Any, octets: bool, promotes: bool = True) -> bool | None:
     """Compare two values of any types.
 
     Numbers compare with numbers and text with text, by code points; booleans and values without an
@@ -99,7 +119,9 @@ def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
         sign: a key of `OPERATORS`.
         left: the left operand, None if it is unknown.
         right: the right operand.
-        octets: compare as RabbitMQ does, where text is its UTF-8 encoding.
+        octets: compare as RabbitMQ does, where text is its UTF-8 encoding, and an integer and a
+            float are their exact values.
+        promotes: without `octets`, round an integer beside a float as Java does.
     """
     if left is None or right is None:
         return None
@@ -118,6 +140,8 @@ def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
     elif isinstance(right, decimal.Decimal) and isinstance(left, float):
         right = _rounded(right)
     try:
+        if promotes and not octets and first == NUMBER:
+            left, right = _promoted(left, right)
         return bool(OPERATORS[sign](left, right))
     except (TypeError, ValueError, ArithmeticError):  # values of a user's own classes
         return False
@@ -158,7 +182,7 @@ def same(reference: Any, value: Any) -> bool:
         return reference is value
     if isinstance(reference, Timestamp) is not isinstance(value, Timestamp):
         return False
-    return compare("=", reference, value, False) is True
+    return compare("=", reference, value, False, False) is True
 
 
 def arithmetic(sign: str, left: Any, right: Any, exact: bool, finite: bool = False) -> Any:
@@ -314,7 +338,7 @@ class Equal(Evaluator):
         self.key = key
         self.literal = literal
         self.octets = octets
-        self.like = types_of(literal)
+        self.like = types_of(literal) if octets or is_exact(literal) else frozenset()
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
         entries = message.application_properties
@@ -357,7 +381,7 @@ class WithLiteral(Evaluator):
         self.literal = literal
         self.octets = octets
         self.test = OPERATORS[sign]
-        self.like = types_of(literal)
+        self.like = types_of(literal) if octets or is_exact(literal) else frozenset()
 
     def value(self, message: Any, now: Any) -> Any:
         found = self.operand.value(message, now)

@@ -234,7 +234,8 @@ def rabbitmq_43_test(
 ) -> Callable[[Any], bool]:
     """Return a function that tests a value against the reference of a property filter.
 
-    Strings, symbols, binary and UUIDs are their bytes, timestamps are numbers.
+    Strings, symbols, binary and UUIDs are their bytes, timestamps are numbers. None matches what it
+    reads and null; a reference that it does not read, such as a list, nothing.
 
     Args:
         reference: the reference value.
@@ -258,10 +259,10 @@ def rabbitmq_43_test(
 
     def test(value: Any) -> bool:
         found = octets(value)
+        if reference is None:
+            return value is None or found is not None
         if found is None:
             return False
-        if reference is None:
-            return True
         is_same_kind = isinstance(found, bool) is isinstance(wanted, bool)
         return is_same_kind and bool(found == wanted)
 

@@ -315,11 +315,13 @@ class ApplicationPropertiesFilter(_PropertyFilter):
         entries: references by the name of the property.
         limits: how many entries there may be.
         dialect: ``rabbitmq-4.3`` to match as that broker does: strings, symbols, binary and UUIDs
-            with the same bytes are the same, timestamps and chars are numbers, and a null,
-            decimal, NaN or infinity is not present. The others match as the draft says.
+            with the same bytes are the same, timestamps and chars are numbers, and a decimal, NaN
+            or infinity is not present; a reference may be a list, map, array or described value,
+            and no message passes. The others match as the draft says.
 
     Raises:
-        EncodeError: a key is not a string, or a reference is not of a simple type.
+        EncodeError: a key is not a string, or (but for the dialect ``rabbitmq-4.3``) a reference is
+            not of a simple type.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:application-properties-filter")
@@ -328,7 +330,8 @@ class ApplicationPropertiesFilter(_PropertyFilter):
 
     def _settled_entries(self) -> dict[str, Any]:
         settled = entries_of(self.SYMBOL, self.entries, (Symbol, Char), self.limits)
-        _check_simple(settled, "the reference is of")
+        if self.dialect != "rabbitmq-4.3":
+            _check_simple(settled, "the reference is of")
         return settled
 
     def _seen(self, message: Message, key: str) -> tuple[bool, Any]:

@@ -42,6 +42,7 @@ from amqp10msg.delivery.filters._evaluators import (
     Time,
     WithLiteral,
     Work,
+    is_exact,
     kind_of,
     matches,
     value_of,
@@ -176,14 +177,18 @@ class _Compiler:
         ]
         return Joined(sides, decisive=node.negated)
 
+    def is_simple(self, node: Node) -> TypeGuard[Literal]:
+        """Whether Python's own operators compare a node's value as the language does."""
+        return _is_plain(node) and (self.octets or is_exact(node.value))
+
     def in_list(self, node: In) -> Evaluator:
         items = [(item, self.compiled(item)) for item in node.items]
         literals = [item.value for item in node.items if isinstance(item, Literal)]
         return InList(
             self.compiled(node.operand),
             [one for _, one in items],
-            [item.value for item in node.items if _is_plain(item)],
-            [one for item, one in items if not _is_plain(item)],
+            [item.value for item in node.items if self.is_simple(item)],
+            [one for item, one in items if not self.is_simple(item)],
             set() if self.octets else {kind_of(literal) for literal in literals},
             node.negated,
             self.octets,
