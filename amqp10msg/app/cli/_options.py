@@ -100,8 +100,8 @@ profile_option = click.option(
     metavar="PROFILE",
     default="oasis",
     show_default=True,
-    help="The rules to judge by: oasis, azure, or those of a broker, such as rabbitmq-4. The reference "
-    "names all.",
+    help="The rules to judge by: oasis, azure, or those of a broker, such as rabbitmq-4. The "
+    "reference names all.",
 )
 
 json_option = click.option(
