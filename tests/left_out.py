@@ -19,7 +19,7 @@ VARIABLE = "AMQP10MSG_LEFT_OUT"
 
 _AGAIN = "rm -f .venv/.{0}* && make test"
 _NODE = (
-    "apt install nodejs npm && npm install --prefix build/node rhea@3 && "
+    "apt install nodejs npm && npm install --prefix build/node rhea@3 @azure/service-bus@7 && "
     "NODE_PATH=$PWD/build/node/node_modules make test"
 )
 #: By a pattern of the reasons of skipped tests: what they need, and how to get it.

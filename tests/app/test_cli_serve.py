@@ -152,3 +152,22 @@ def test_wrong_options(options: list[str], error: str) -> None:
 
     assert 2 == result.exit_code
     assert error in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--cbs", "--service-bus"])
+def test_any_token_is_accepted(option: str) -> None:
+    from amqp10msg import AmqpValue, Properties  # noqa: PLC0415
+
+    request = Message(
+        AmqpValue("any token"),
+        properties=Properties(message_id="1"),
+        application_properties={"operation": "put-token", "type": "jwt", "name": "orders"},
+    )
+    with serving(option) as (url, _):
+        connection = utils.BlockingConnection(url, timeout=TIMEOUT)
+        receiver = connection.create_receiver("$cbs")
+        connection.create_sender("$cbs").send(sendable(request))
+        response = receiver.receive(timeout=TIMEOUT)
+        connection.close()
+
+    assert 200 == response.properties["status-code"]

@@ -43,7 +43,7 @@ NEEDS = {
     "docs/how-to/notation.md": ["cbor2"],
     "docs/how-to/columns.md": ["pyarrow", "pandas", "polars", "duckdb"],
     "docs/how-to/proton.md": ["proton"],
-    "docs/how-to/serve.md": ["proton"],
+    "docs/how-to/serve.md": ["proton", "azure.servicebus"],
     "docs/how-to/bridge.md": ["proton", "pika"],
     "docs/how-to/rabbitmq-3-to-4.md": ["pika", "click", "jinja2"],
     "docs/how-to/rabbitmq-to-azure.md": ["pika", "click", "jinja2", "trustme"],

@@ -73,6 +73,14 @@ Examples:
 )
 @click.option("--key", type=_FILE, help="The key of --cert (PEM), where it is not in that file.")
 @click.option(
+    "--cbs", is_flag=True, help="Accept any token that a client puts to $cbs, as Azure's do."
+)
+@click.option(
+    "--service-bus",
+    is_flag=True,
+    help="Be a double of Azure Service Bus, for its clients; with --cbs.",
+)
+@click.option(
     "--store",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep durable messages in this file; without it they are rejected.",
@@ -118,6 +126,7 @@ def serve(
     client_ca: Path | None,
     store: Path | None,
     no_create: bool,
+    cbs: bool,
     log_format: str,
     **options: Any,
 ) -> None:
@@ -146,6 +155,7 @@ def serve(
         tls=tls_context(cert, key, client_ca) if cert is not None else None,
         file=store,
         create=not no_create,
+        on_token=(lambda _: True) if cbs else None,
         logger=logger,
         **options,
     )

@@ -36,6 +36,7 @@ from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
 from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND, Published, exchange_of, publish_to
+from amqp10msg.net.serve.service_bus import SESSION_FILTER, SessionFilter, chosen_session
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
 
@@ -175,7 +176,8 @@ class Attacher:
     def __init__(self, broker: Broker, origin: object) -> None:
         self._broker = broker
         self._origin = origin
-        self._services: dict[str, DistributionNode] = {}
+        # By session, too: clients have a pair of links for requests in each, and several pairs.
+        self._services: dict[tuple[transport.Session, str], DistributionNode] = {}
 
     # Receiving.
 
@@ -202,7 +204,7 @@ class Attacher:
         if isinstance(target, Coordinator):
             answer = Coordinator(_TXN_CAPABILITIES)
         else:
-            publish, node = self._publisher(container, link, target)
+            publish, node = self._publisher(container, link, self._local(target))
             if node is not None:
                 end = node.attach_incoming(link.name, creates=target.dynamic)
             answer = self._answer(target, node)
@@ -216,8 +218,9 @@ class Attacher:
         address = target.address
         if address is None and not target.dynamic:
             return self._publish_by_address, None
-        if address in self._broker.services:
-            return partial(self._ask, address), None
+        if isinstance(address, str) and self._broker.service(address) is not None:
+            return partial(self._ask, link.session, address), None
+        bus = self._broker.service_bus
         exchange = exchange_of(address) if isinstance(address, str) else None
         if exchange is not None and (exchange[0] or not exchange[1]):
             self._broker.exchanges.get(exchange[0])  # raises if there is none
@@ -228,6 +231,8 @@ class Attacher:
         node = self._node_of(container, link, target)
         if exchange is not None:
             return self._exchange(exchange), node
+        if bus is not None:
+            return partial(bus.publish, node.name, origin=self._origin), node
         return partial(publish_to, (node,), origin=self._origin), node
 
     def _exchange(self, exchange: tuple[str, str | None]) -> Publish:
@@ -243,6 +248,9 @@ class Attacher:
         properties = Message.decode(octets, limits=self._broker.limits).properties
         to = properties.to if properties is not None else None
         nodes = self._broker.nodes
+        bus = self._broker.service_bus
+        if bus is not None and to:
+            return bus.publish(bus.address_of(to), octets, message_format, origin=self._origin)
         exchange = exchange_of(to) if to else None
         if exchange is not None:
             return self._exchange(exchange)(octets, message_format)
@@ -255,19 +263,34 @@ class Attacher:
 
     # Services.
 
-    def _ask(self, address: str, octets: bytes, _: int) -> Published:
+    def _local(self, terminus: Any) -> Any:
+        """A terminus with the address as the nodes have it: Azure's clients send URLs."""
+        bus = self._broker.service_bus
+        if bus is None or terminus.address is None:
+            return terminus
+        return attrs.evolve(terminus, address=bus.address_of(terminus.address))
+
+    def _ask(self, session: transport.Session, address: str, octets: bytes, _: int) -> Published:
         """Pass a request to a service, and publish its response to this connection."""
         # Proton writes a body of null before the properties.
         request = Message.decode(octets, strict=False, limits=self._broker.limits)
-        response = self._broker.services[address](request, self._origin)
-        self._responses(address).publish(response)
+        service = self._broker.service(address)
+        if service is None:
+            raise NodeError(f"there is no node {address!r}", NOT_FOUND)
+        response = service(request, self._origin)
+        # Where the client takes responses in another session, they go there.
+        known = [key for key in self._services if key[1] == address]
+        place = (session, address)
+        if place not in self._services and len(known) == 1:
+            (place,) = known
+        self._responses(*place).publish(response)
         return ()
 
-    def _responses(self, address: str) -> DistributionNode:
-        """The node with the responses of a service to this connection."""
-        node = self._services.get(address)
+    def _responses(self, session: transport.Session, address: str) -> DistributionNode:
+        """The node with the responses of a service to a session of this connection."""
+        node = self._services.get((session, address))
         if node is None:
-            made = self._services[address] = node = DistributionNode(
+            made = self._services[session, address] = node = DistributionNode(
                 address,
                 clock=self._broker.clock,
                 capacity=Capacity(messages=_MAX_RESPONSES),
@@ -301,18 +324,26 @@ class Attacher:
                 f"there is no distribution-mode {source.distribution_mode!r} here",
                 "amqp:not-implemented",
             ) from None
-        filters = parse(source.filter, limits=_FILTER_LIMITS).supported
+        bus = self._broker.service_bus
+        asked = self._local(source)
+        in_session, session, others = False, None, asked.filter
+        if bus is not None:
+            in_session, session, others = chosen_session(asked.filter)
+        filters = parse(others, limits=_FILTER_LIMITS).supported
         out = termini.resume(key, source)
         if out is None:
-            topic = self._topic_of(source)
+            topic = self._topic_of(asked)
             if topic is not None:
                 node = self._broker.nodes.subscribe(topic, *key)
             else:
-                node = self._node_of(container, link, source)
+                node = self._node_of(container, link, asked)
+            chosen: Any = PassingFilter(filters, self._broker) if filters else None
+            if bus is not None and in_session:
+                chosen = bus.session_filter(node, session)
             out = node.attach(
                 link.name,
                 mode=mode,
-                filter=PassingFilter(filters, self._broker) if filters else None,
+                filter=chosen,
                 origin=self._origin,
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,
@@ -324,7 +355,12 @@ class Attacher:
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
         kept = {delivery.tag: None for delivery in out.unsettled.values()}
-        link.attach(source=answer, target=attach.target, **({"unsettled": kept} if kept else {}))
+        more: dict[str, Any] = {"unsettled": kept} if kept else {}
+        if bus is not None and isinstance(out.filter, SessionFilter):
+            answer.filter = {Symbol(SESSION_FILTER): out.filter.session}
+            until = {Symbol("com.microsoft:locked-until-utc"): bus.locked_until_utc()}
+            more["properties"] = until
+        link.attach(source=answer, target=attach.target, **more)
         return Sending(out, source, attach.incomplete, resumed)
 
     def _recover(self, out: OutgoingLink, attach: Attach) -> list[tuple[Delivery, Step]]:
@@ -369,7 +405,9 @@ class Attacher:
             NodeError: it asks for a topic where there is a queue, or the other way round.
         """
         address = terminus.address
-        if terminus.dynamic or not isinstance(address, str) or address in self._broker.services:
+        if terminus.dynamic or not isinstance(address, str):
+            return None
+        if self._broker.service(address) is not None:
             return None
         nodes = self._broker.nodes
         if nodes.is_topic(address):
@@ -386,8 +424,8 @@ class Attacher:
     ) -> DistributionNode:
         """The node of a terminus; a dynamic one is created."""
         nodes = self._broker.nodes
-        if terminus.address in self._broker.services:
-            return self._responses(terminus.address)
+        if self._broker.service(terminus.address) is not None:
+            return self._responses(link.session, str(terminus.address))
         if terminus.dynamic:
             return nodes.make_dynamic(container, link.name, terminus.dynamic_node_properties)
         node = nodes.find(terminus.address) if terminus.address else None

@@ -21,6 +21,7 @@ from amqp10msg.delivery.node import Memory, MemoryStore, OutgoingLink, StoreErro
 from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
+from amqp10msg.net.serve.service_bus import MANAGEMENT_SUFFIX, ServiceBus
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.limits import Limits
 
@@ -112,6 +113,8 @@ class Broker:
         exchanges: the exchanges by name.
         services: what answers the requests to an address: called with the request and the origin
             of the connection that it came from.
+        service_bus: what Azure's clients ask for beyond AMQP; None where the server is no double of
+            Service Bus.
         on_ended: called with the origin of each connection that ends.
         termini: the sources that outlive their links.
         connections: those that are open.
@@ -153,6 +156,7 @@ class Broker:
         self.logger = logger
         self.store: MemoryStore | SqliteStore = MemoryStore()
         self.services: dict[str, Callable[[Message, object], Message]] = {}
+        self.service_bus: ServiceBus | None = None
         self.on_ended: Callable[[object], None] = lambda _: None
         self.connections: set[Peer] = set()
         self.links: dict[tuple[str, str, bool], End] = {}
@@ -165,6 +169,15 @@ class Broker:
         if self.logger.isEnabledFor(level):
             text = " ".join(f"{key}={value!r}" for key, value in fields.items())
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
+
+    def service(self, address: object) -> Callable[[Message, object], Message] | None:
+        """Return what answers the requests to an address; None if it is a node's."""
+        if not isinstance(address, str):
+            return None
+        bus = self.service_bus
+        if bus is not None and address.endswith(MANAGEMENT_SUFFIX):
+            return lambda request, _: bus.answer(address, request)
+        return self.services.get(address)
 
     def delete(self, address: str) -> int:
         """Delete a node, and detach its links; return the number of its messages."""

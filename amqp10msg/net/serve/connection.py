@@ -97,6 +97,11 @@ class Outgoing:
         """The node that is the source."""
         return self.out.node
 
+    @property
+    def is_service(self) -> bool:
+        """Whether it brings the responses of a service."""
+        return self.connection.broker.service(self.node.name) is not None
+
     def report_counts(self) -> None:
         """Have the link's flows say what is available, and how much other links hold."""
         counts = self.node.counts
@@ -131,9 +136,13 @@ class Outgoing:
                 link.drained()
                 connection.touch()
             return False
+        bus = connection.broker.service_bus
+        octets = delivery.octets
+        if bus is not None and not self.is_service:
+            octets = bus.dressed(delivery, settled=settled)
         theirs = link.send(
             delivery.tag,
-            delivery.octets,
+            octets,
             settled=settled,
             message_format=delivery.message_format,
         )
@@ -164,6 +173,18 @@ class Outgoing:
             self._retire_in_transaction(delivery, theirs, state)
             return
         terminal = isinstance(state, OUTCOMES)
+        bus = self.connection.broker.service_bus
+        if terminal and bus is not None and not self.is_service:
+            if delivery.settled:  # its lock is over, or a request settled it
+                self.sent.pop(delivery.number, None)
+                theirs.update(Rejected(bus.lost()))
+                self.connection.touch()
+            else:
+                outcome = bus.outcome(delivery, state)
+                if isinstance(state, Rejected):
+                    theirs.state = Rejected()  # with its error it would be the answer of a fault
+                self._settle(delivery, theirs, outcome)
+            return
         if terminal or isinstance(state, Received):
             delivery.update(state)
         if theirs.settled or terminal:

@@ -145,12 +145,19 @@ class Nodes:
             options: of this node, before those of all.
 
         Raises:
-            NodeError: it is the address of a topic.
+            NodeError: it is the address of a topic, or one for requests.
         """
         address = _name_of(address)
         known = self._nodes.get(address)
         if known is not None:
             return known
+        if address == "$cbs" or address.lower().endswith("$management"):
+            # What is sent there are requests: at a queue their client would wait for ever.
+            raise NodeError(
+                f"nothing answers requests to {address!r} here: see on_token and service_bus of "
+                "Server, or --cbs and --service-bus of amqp10msg serve",
+                NOT_FOUND,
+            )
         if address in self._topics:
             raise NodeError(f"{address!r} is a topic, not a queue", "amqp:not-allowed")
         # The node for dead letters has no dead letters of its own, and takes everything: a message

@@ -32,6 +32,7 @@ from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
+from amqp10msg.net.serve.service_bus import ServiceBus
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, Token, answer_token
 from amqp10msg.wire.limits import Limits
 
@@ -161,7 +162,11 @@ class Server:
         properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
             platform, or in their place. A client of RabbitMQ wants its product and version.
         on_token: called in the server's thread with each token that a client puts to ``$cbs``;
-            returns whether it is accepted. Without it there is no node ``$cbs``.
+            returns whether it is accepted. Without it, and without `service_bus`, there is no node
+            ``$cbs``.
+        service_bus: be a double of Azure Service Bus: batches are unpacked, messages have sequence
+            numbers and locks, and ``ENTITY/$management`` answers. Every token is accepted, unless
+            `on_token` refuses it.
         container_id: the server's container-id; generated if None.
         clock: returns milliseconds since the Unix epoch.
         logger: gets a record for each event, with the attributes ``event`` and ``fields``.
@@ -190,6 +195,7 @@ class Server:
         receiver_settles_second: bool = False,
         properties: Mapping[str, Any] | None = None,
         on_token: Callable[[Token], bool] | None = None,
+        service_bus: bool = False,
         container_id: str | None = None,
         clock: Callable[[], int] = _now,
         logger: logging.Logger | None = None,
@@ -221,6 +227,9 @@ class Server:
         management = Management(self.broker)
         self.broker.services[MANAGEMENT] = management.answer
         self.broker.on_ended = management.end_of
+        if service_bus:
+            self.broker.service_bus = ServiceBus(clock, most)
+            on_token = on_token or (lambda _: True)
         if on_token is not None:
             self.broker.services[CBS] = lambda request, _: answer_token(request, on_token)
         self._addresses = list(nodes)
@@ -333,6 +342,11 @@ class Server:
         """
 
         def publish(nodes: Nodes) -> int:
+            bus = self.broker.service_bus
+            if bus is not None and not nodes.is_topic(address):
+                nodes.make(address)
+                octets = message.encode() if isinstance(message, Message) else message
+                return max((number for _, number in bus.publish(address, octets)), default=0)
             if nodes.is_topic(address):
                 subscriptions = nodes.subscriptions(address)
                 for node in subscriptions:
@@ -408,7 +422,7 @@ class Server:
             started.set_result(None)
             try:
                 while not self._stopping.is_set():
-                    self.broker.turns.run(self.broker.nodes.expire)
+                    self.broker.turns.run(self._tick)
                     try:
                         await asyncio.wait_for(self._stopping.wait(), _TICK)
                     except TimeoutError:
@@ -418,6 +432,11 @@ class Server:
                 await self._close_connections()
                 self._loop = None
                 self.broker.log("stopped")
+
+    def _tick(self) -> None:
+        self.broker.nodes.expire()
+        if self.broker.service_bus is not None:
+            self.broker.service_bus.tick()
 
     def _open(self, stack: ExitStack) -> None:
         names: list[str] = []
@@ -436,6 +455,8 @@ class Server:
             on_fault=self._log_fault,
             options=self._options,
         )
+        if self.broker.service_bus is not None:
+            self.broker.service_bus.nodes = self.broker.nodes
         self.broker.exchanges = Exchanges(self.broker.nodes)
         for name in (*names, *self._addresses):
             self.broker.nodes.make(name)

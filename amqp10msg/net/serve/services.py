@@ -264,6 +264,8 @@ def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
     asked: Mapping[str, Any] = request.application_properties or {}
     properties = request.properties or Properties()
     value = request.body.value if isinstance(request.body, AmqpValue) else None
+    if isinstance(value, bytes | memoryview):
+        value = bytes(value).decode("utf-8", "replace")
     if asked.get("operation") != "put-token" or not isinstance(value, str):
         status, text = 400, "send a put-token with the token as amqp-value"
     else:

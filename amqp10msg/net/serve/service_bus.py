@@ -1,0 +1,621 @@
+"""A double of Azure Service Bus: what its clients ask for beyond AMQP, on the nodes of a server.
+
+An entity is a queue, a subscription of a topic (``TOPIC/Subscriptions/NAME``), or the dead letters
+of either (``…/$DeadLetterQueue``). A message that is deferred or scheduled is known by its sequence
+number, one that is locked by its token; requests about them go to ``ENTITY/$management``. What is
+deferred, scheduled and kept of sessions is in memory.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from amqp10msg.delivery import Accepted, Error, Modified, Rejected, Released
+from amqp10msg.delivery.node import (
+    Delivery,
+    DistributionNode,
+    NodeError,
+    OutgoingLink,
+    StoreError,
+)
+from amqp10msg.message import Message
+from amqp10msg.message.batch import BATCH_FORMAT
+from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes, Published
+from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.limits import UNLIMITED, Limits
+from amqp10msg.wire.primitives import Array, Int, Symbol, Timestamp
+
+MANAGEMENT_SUFFIX = "/$management"
+#: The key of the filter with which a receiver asks for a session.
+SESSION_FILTER = "com.microsoft:session-filter"
+_DEAD_LETTERS = "/$DeadLetterQueue"
+_SUBSCRIPTIONS = "/Subscriptions/"
+_URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
+_SEQUENCE, _ENQUEUED = "x-opt-sequence-number", "x-opt-enqueued-time"
+_SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"
+_STATE, _SOURCE = "x-opt-message-state", "x-opt-deadletter-source"
+_REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
+#: What a message is, as a peek says.
+_ACTIVE, _DEFERRED, _WAITING = 0, 1, 2
+#: How long a lock lasts, in ms, and how often a message is delivered before it is a dead letter.
+_LOCK, _MOST_DELIVERIES = 60_000, 10
+#: 100 ns from the year 1 to 1970.
+_EPOCH = 621_355_968_000_000_000
+#: Messages and sessions in one answer.
+_MOST = 1_000
+_LOST = "com.microsoft:message-lock-lost"
+_MISSING = "com.microsoft:message-not-found"
+
+
+class _RequestError(Exception):
+    """A request is not carried out; the response says why."""
+
+    def __init__(self, status: int, condition: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.condition = condition
+
+
+@attrs.define(eq=False)
+class SessionFilter:
+    """Which messages a receiver of a session gets: those with its id as group-id.
+
+    Attributes:
+        session: the id.
+    """
+
+    session: str
+
+    def matches(self, message: Message, *, local: bool | None = None) -> bool:  # noqa: ARG002
+        """Whether a message is of the session."""
+        return _session_of(message) == self.session
+
+
+@attrs.define(eq=False)
+class _Lock:
+    """A message that a receiver has, until it settles it or the time is over.
+
+    Attributes:
+        entity: where it is.
+        sequence: its number there.
+        octets: as it was sent.
+        until: in ms of the clock.
+        delivery: of a link; None where it was deferred and is asked for by its number.
+    """
+
+    entity: _Entity
+    sequence: int
+    octets: bytes
+    until: int
+    delivery: Delivery | None
+
+
+@attrs.define(eq=False)
+class _Entity:
+    """What Service Bus keeps of an entity beside its node.
+
+    Attributes:
+        name: its address.
+        last: the last sequence number.
+        deferred: messages by sequence number.
+        scheduled: messages by sequence number, each with the time at which it is due, in ms.
+        states: what clients keep of a session, by its id.
+        locks: by token.
+    """
+
+    name: str
+    last: int = 0
+    deferred: dict[int, bytes] = attrs.field(factory=dict)
+    scheduled: dict[int, tuple[int, bytes]] = attrs.field(factory=dict)
+    states: dict[str, bytes | None] = attrs.field(factory=dict)
+    locks: dict[uuid.UUID, _Lock] = attrs.field(factory=dict)
+
+
+class ServiceBus:
+    """Unpacks batches, counts and locks messages, and answers requests to ``$management``.
+
+    It is used in the server's thread alone.
+
+    Args:
+        clock: returns milliseconds since the Unix epoch.
+        limits: what decoding a message may cost.
+
+    Attributes:
+        nodes: of the server; set when it starts.
+    """
+
+    nodes: Nodes
+
+    def __init__(self, clock: Callable[[], int], limits: Limits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._entities: dict[str, _Entity] = {}
+
+    # Addresses.
+
+    @staticmethod
+    def address_of(address: Any) -> Any:
+        """Return the address of a node: clients also send it as a URL, and case means nothing."""
+        if not isinstance(address, str):
+            return address
+        found = _URL.fullmatch(address)
+        text = found[1] if found is not None else address
+        for suffix in (MANAGEMENT_SUFFIX, _DEAD_LETTERS):
+            text = re.sub(re.escape(suffix), lambda _, to=suffix: to, text, flags=re.IGNORECASE)
+        return re.sub(_SUBSCRIPTIONS, _SUBSCRIPTIONS, text, flags=re.IGNORECASE)
+
+    def _entity(self, name: str) -> _Entity:
+        entity = self._entities.get(name)
+        if entity is None:
+            entity = self._entities[name] = _Entity(name)
+            node = self.nodes.find(name)
+            # What a file held at the start, and what was published before, has its numbers.
+            entity.last = max((one.sequence for one in node.messages()), default=0) if node else 0
+        return entity
+
+    # Publishing.
+
+    def publish(
+        self, address: str, octets: bytes, message_format: int = 0, *, origin: object = None
+    ) -> Published:
+        """Publish a message, or all messages of a batch or none.
+
+        Raises:
+            NodeError: there is no such entity, or it refuses a message.
+            DecodeError: the bytes are not a message, or not a batch of messages.
+        """
+        messages = [octets]
+        if message_format == BATCH_FORMAT:
+            envelope = Message.decode(octets, limits=self._limits)
+            body = envelope.body if isinstance(envelope.body, list) else [envelope.body]
+            if not all(isinstance(part, Data) for part in body):
+                raise NodeError("a batch is made of data sections", "amqp:decode-error")
+            messages = [bytes(part.data) for part in body if isinstance(part, Data)]
+        for one in messages:
+            Message.decode(one, limits=self._limits)
+        published: list[tuple[DistributionNode, int]] = []
+        try:
+            for target in self._targets(address):
+                for one in messages:
+                    published += self._accept(self._entity(target), one, origin)[1]
+        except NodeError as error:
+            if not isinstance(error, StoreError):
+                for node, number in published:
+                    node.withdraw(number)
+            raise
+        return published
+
+    def _targets(self, address: str) -> list[str]:
+        """The entities that get what is sent to an address: the subscriptions of a topic."""
+        prefix = f"{address}{_SUBSCRIPTIONS}"
+        names = [node.name for node in self.nodes]
+        found = [name for name in names if name.startswith(prefix) and not name.endswith("Queue")]
+        return found or [address]
+
+    def _accept(
+        self, entity: _Entity, octets: bytes, origin: object = None
+    ) -> tuple[int, list[tuple[DistributionNode, int]]]:
+        """Schedule a message or put it in its node; return its number, and what was published."""
+        node = self._node(entity)
+        octets = _named(octets)
+        entity.last += 1
+        number = entity.last
+        due = _annotations(octets).get(_SCHEDULED)
+        if isinstance(due, Timestamp) and due > self._clock():
+            entity.scheduled[number] = int(due), octets
+            return number, []
+        return number, [(node, self._enqueue(node, number, octets, origin))]
+
+    def _enqueue(
+        self, node: DistributionNode, number: int, octets: bytes, origin: object = None
+    ) -> int:
+        now = Timestamp(self._clock())
+        return node.publish(_annotated(octets, {_SEQUENCE: number, _ENQUEUED: now}), origin=origin)
+
+    def _node(self, entity: _Entity) -> DistributionNode:
+        node = self.nodes.find(entity.name)
+        if node is None:
+            raise NodeError(f"there is no entity {entity.name!r}", NOT_FOUND)
+        return node
+
+    # Receiving.
+
+    def session_filter(self, node: DistributionNode, wanted: Any) -> SessionFilter:
+        """Lock a session for a receiver.
+
+        Args:
+            node: of the entity.
+            wanted: the id of the session, or None for the next one that has messages.
+
+        Raises:
+            NodeError: another link has the session, or none has messages.
+        """
+        taken = {
+            link.filter.session
+            for link in node.links
+            if isinstance(link, OutgoingLink) and isinstance(link.filter, SessionFilter)
+        }
+        if wanted is None:
+            waiting = (_session_of(_decoded(one.octets)) for one in node.messages())
+            wanted = next((one for one in waiting if one is not None and one not in taken), None)
+            if wanted is None:
+                raise NodeError("no session has messages", "com.microsoft:timeout")
+        elif wanted in taken:
+            raise NodeError(
+                f"another receiver has the session {wanted!r}",
+                "com.microsoft:session-cannot-be-locked",
+            )
+        return SessionFilter(str(wanted))
+
+    def locked_until_utc(self) -> int:
+        """Return when a session that is locked now is free again, in 100 ns since the year 1."""
+        return _EPOCH + (self._clock() + _LOCK) * 10_000
+
+    def dressed(self, delivery: Delivery, *, settled: bool = False) -> bytes:
+        """Return the bytes to send of a delivery, and make its tag the lock's token: 16 bytes."""
+        entity = self._entity(delivery.link.node.name)
+        token = _token_of(delivery.tag)
+        if token is not None and token in entity.locks:
+            return entity.locks[token].octets
+        token = uuid.uuid4()
+        number = _annotations(delivery.octets).get(_SEQUENCE, delivery.sequence)
+        until = self._clock() + _LOCK
+        delivery.tag = token.bytes_le
+        more: dict[str, Any] = {_SEQUENCE: number}
+        if not settled:
+            more[_LOCKED_UNTIL] = Timestamp(until)
+        octets = _annotated(delivery.octets, more)
+        if not settled:
+            entity.locks[token] = _Lock(entity, number, octets, until, delivery)
+        return octets
+
+    def outcome(self, delivery: Delivery, state: Any) -> Any:
+        """Return what the node is to do with a delivery, and do the rest.
+
+        A rejected message becomes a dead letter, as does one that failed too often; one that is
+        undeliverable here is deferred.
+        """
+        entity = self._entity(delivery.link.node.name)
+        token = _token_of(delivery.tag)
+        lock = entity.locks.pop(token, None) if token is not None else None
+        number = lock.sequence if lock is not None else delivery.sequence
+        if isinstance(state, Rejected):
+            info: Mapping[Any, Any] = (state.error.info if state.error else None) or {}
+            words = (state.error.description if state.error else None) or ""
+            reason = str(info.get(_REASON) or (state.error.condition if state.error else ""))
+            text = str(info.get(_DESCRIPTION) or words)
+            self._bury(entity, delivery.octets, reason, text)
+            return Accepted()
+        if not isinstance(state, Modified):
+            return state
+        if state.undeliverable_here:
+            entity.deferred[number] = _failed(delivery.octets)
+            return Accepted()
+        # Every delivery counts that is given back: the client for Node does not say that it failed.
+        state = attrs.evolve(state, delivery_failed=True)
+        if _delivery_count(delivery.octets) + 1 >= _MOST_DELIVERIES:
+            text = f"the message was delivered {_MOST_DELIVERIES} times and not completed"
+            self._bury(entity, _failed(delivery.octets), "MaxDeliveryCountExceeded", text)
+            return Accepted()
+        return state
+
+    def lost(self) -> Error:
+        """Return the error for a receiver whose lock is over."""
+        return Error(_LOST, "the lock of the message is over, or it was settled before")
+
+    def _bury(self, entity: _Entity, octets: bytes, reason: str, text: str) -> None:
+        """Put a message among the dead letters of its entity; what is there already stays there."""
+        message = Message.decode(octets, strict=False, limits=UNLIMITED)
+        told = {_REASON: reason, _DESCRIPTION: text}
+        held = dict(message.application_properties or {})
+        octets = message.evolve(application_properties={**held, **told}).encode()
+        is_letter = entity.name.endswith(_DEAD_LETTERS)
+        letters = entity if is_letter else self._entity(f"{entity.name}{_DEAD_LETTERS}")
+        if not is_letter:
+            octets = _annotated(octets, {_SOURCE: entity.name})
+        node = self.nodes.make(letters.name)
+        letters.last += 1
+        self._enqueue(node, letters.last, octets)
+
+    def tick(self) -> None:
+        """Publish what is due, and end the locks whose time is over."""
+        now = self._clock()
+        for entity in list(self._entities.values()):
+            for number, (due, octets) in sorted(entity.scheduled.items()):
+                if due <= now and (node := self.nodes.find(entity.name)) is not None:
+                    try:
+                        self._enqueue(node, number, octets)
+                    except NodeError:
+                        continue  # there is no room: it stays due
+                    del entity.scheduled[number]
+            for token, lock in list(entity.locks.items()):
+                delivery = lock.delivery
+                if delivery is not None and delivery.settled:
+                    del entity.locks[token]
+                elif lock.until <= now:
+                    self._end(token, lock, Modified(delivery_failed=True))
+
+    def _end(self, token: uuid.UUID, lock: _Lock, outcome: Any) -> None:
+        """Settle what is locked by request or because its time is over."""
+        entity, delivery = lock.entity, lock.delivery
+        if delivery is not None:
+            made = self.outcome(delivery, outcome)
+            delivery.settle(made)
+            return
+        entity.locks.pop(token, None)
+        octets = entity.deferred.get(lock.sequence)
+        if octets is None:
+            return
+        if isinstance(outcome, (Accepted, Rejected)):
+            if isinstance(outcome, Rejected):
+                info: Any = (outcome.error.info if outcome.error else None) or {}
+                self._bury(entity, octets, str(info[_REASON]), str(info[_DESCRIPTION]))
+            del entity.deferred[lock.sequence]
+        elif isinstance(outcome, Modified):
+            entity.deferred[lock.sequence] = _failed(octets)
+
+    # Requests.
+
+    def answer(self, address: str, request: Message) -> Message:
+        """Carry out a request to ``ENTITY/$management``, and return the response."""
+        properties = request.properties or Properties()
+        asked: Mapping[Any, Any] = request.application_properties or {}
+        operation = str(asked.get("operation"))
+        body = request.body.value if isinstance(request.body, AmqpValue) else None
+        condition, text, value = "", "OK", None
+        try:
+            status, value = self._handle(address.removesuffix(MANAGEMENT_SUFFIX), operation, body)
+        except _RequestError as error:
+            status, condition, text = error.status, error.condition, str(error)
+        except NodeError as error:
+            status, condition, text = 404, "com.microsoft:entity-not-found", str(error)
+        except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
+            status, condition = 400, "com.microsoft:argument-error"
+            text = f"{operation}: {type(error).__name__}: {error}"
+        said: dict[str, Any] = {
+            "statusCode": Int(status),
+            "statusDescription": text,
+            "status-code": Int(status),
+            "status-description": text,
+        }
+        if condition:
+            said["errorCondition"] = Symbol(condition)
+        return Message(
+            AmqpValue(value),
+            properties=Properties(to=properties.reply_to, correlation_id=properties.message_id),
+            application_properties=said,
+        )
+
+    def _handle(self, name: str, operation: str, body: Any) -> tuple[int, Any]:
+        handlers: dict[str, Callable[[_Entity, Any], tuple[int, Any]]] = {
+            "peek-message": self._peek,
+            "renew-lock": self._renew,
+            "schedule-message": self._schedule,
+            "cancel-scheduled-message": self._cancel,
+            "receive-by-sequence-number": self._receive,
+            "update-disposition": self._dispose,
+            "get-session-state": self._get_state,
+            "set-session-state": self._set_state,
+            "renew-session-lock": self._renew_session,
+            "get-message-sessions": self._sessions,
+        }
+        handle = handlers.get(operation.removeprefix("com.microsoft:"))
+        if handle is None or not operation.startswith("com.microsoft:"):
+            raise _RequestError(
+                501,
+                "amqp:not-implemented",
+                f"this double of Service Bus has no operation {operation!r}",
+            )
+        if not isinstance(body, Mapping):
+            raise TypeError("the body is a map as amqp-value")
+        entity = self._entity(name)
+        self._node(entity)
+        return handle(entity, body)
+
+    def _peek(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        first, most = int(body["from-sequence-number"]), int(body["message-count"])
+        session = body.get("session-id")
+        found = []
+        for number, state, octets in sorted(self._all(entity)):
+            if number < first or (session and _session_of(_decoded(octets)) != session):
+                continue
+            told = {_SEQUENCE: number, _STATE: Int(state)}
+            found.append({"message": _annotated(octets, told)})
+            if len(found) >= min(most, _MOST):
+                break
+        return (200, {"messages": found}) if found else (204, None)
+
+    def _all(self, entity: _Entity) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the messages of an entity: number, state, bytes."""
+        for one in self._node(entity).messages():
+            yield _annotations(one.octets).get(_SEQUENCE, one.sequence), _ACTIVE, one.octets
+        for number, octets in entity.deferred.items():
+            yield number, _DEFERRED, octets
+        for number, (_, octets) in entity.scheduled.items():
+            yield number, _WAITING, octets
+
+    def _renew(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        until = self._clock() + _LOCK
+        locks = [self._lock(entity, token)[1] for token in body["lock-tokens"]]
+        for lock in locks:
+            lock.until = until
+        return 200, {"expirations": Array("timestamp", [Timestamp(until) for _ in locks])}
+
+    def _lock(self, entity: _Entity, token: Any) -> tuple[uuid.UUID, _Lock]:
+        """Find a lock by its token.
+
+        Raises:
+            _RequestError: it is over.
+        """
+        key = token if isinstance(token, uuid.UUID) else uuid.UUID(str(token))
+        lock = entity.locks.get(key)
+        if lock is None or lock.until <= self._clock():
+            raise _RequestError(410, _LOST, f"there is no lock {key}: it is over, or was never")
+        if lock.delivery is not None and lock.delivery.settled:
+            raise _RequestError(410, _LOST, f"the lock {key} is over: its link has ended")
+        return key, lock
+
+    def _schedule(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        messages = [bytes(one["message"]) for one in body["messages"]]
+        for octets in messages:
+            Message.decode(octets, limits=self._limits)
+        numbers = []
+        targets = self._targets(entity.name)
+        for octets in messages:
+            made = [self._accept(self._entity(target), octets)[0] for target in targets]
+            numbers.append(made[0])
+        return 200, {"sequence-numbers": Array("long", numbers)}
+
+    def _cancel(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        numbers = [int(number) for number in body["sequence-numbers"]]
+        for number in numbers:
+            if number not in entity.scheduled:
+                raise _RequestError(404, _MISSING, f"no message {number} is scheduled")
+        for number in numbers:
+            entity.scheduled.pop(number, None)
+        return 200, None
+
+    def _receive(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        numbers = [int(number) for number in body["sequence-numbers"]]
+        keeps = int(body["receiver-settle-mode"]) == 1
+        session = body.get("session-id")
+        held = {lock.sequence for lock in entity.locks.values() if lock.delivery is None}
+        for number in numbers:
+            octets = entity.deferred.get(number)
+            of = _session_of(_decoded(octets)) if octets is not None else None
+            if octets is None or number in held or (session and of != session):
+                raise _RequestError(404, _MISSING, f"no message {number} is deferred and free")
+        found = []
+        until = self._clock() + _LOCK
+        for number in numbers:
+            octets = entity.deferred[number]
+            token = uuid.uuid4()
+            more: dict[str, Any] = {_SEQUENCE: number}
+            if keeps:
+                more |= {_STATE: Int(_DEFERRED), _LOCKED_UNTIL: Timestamp(until)}
+                entity.locks[token] = _Lock(entity, number, octets, until, None)
+            else:
+                del entity.deferred[number]
+            found.append({"lock-token": token, "message": _annotated(octets, more)})
+        return 200, {"messages": found}
+
+    def _dispose(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        reason = str(body.get("deadletter-reason") or "")
+        text = str(body.get("deadletter-description") or "")
+        dead = Error("com.microsoft:dead-letter", text, {_REASON: reason, _DESCRIPTION: text})
+        outcomes: dict[str, Any] = {
+            "completed": Accepted(),
+            "abandoned": Modified(delivery_failed=True),
+            "suspended": Rejected(dead),
+            "defered": Modified(delivery_failed=True, undeliverable_here=True),
+            "unlocked": Released(),
+        }
+        status = str(body["disposition-status"])
+        if status not in outcomes:
+            raise _RequestError(
+                501,
+                "amqp:not-implemented",
+                f"this double of Service Bus has no disposition-status {status!r}",
+            )
+        locks = [self._lock(entity, token) for token in body["lock-tokens"]]
+        for token, lock in locks:
+            self._end(token, lock, outcomes[status])
+        return 200, None
+
+    # Sessions.
+
+    def _get_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        return 200, {"session-state": entity.states.get(str(body["session-id"]))}
+
+    def _set_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        state = body.get("session-state")
+        entity.states[str(body["session-id"])] = None if state is None else bytes(state)
+        return 200, None
+
+    def _renew_session(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        session = str(body["session-id"])
+        for link in self._node(entity).links:
+            found = link.filter if isinstance(link, OutgoingLink) else None
+            if isinstance(found, SessionFilter) and found.session == session:
+                return 200, {"expiration": Timestamp(self._clock() + _LOCK)}
+        raise _RequestError(
+            410, "com.microsoft:session-lock-lost", f"no receiver has the session {session!r}"
+        )
+
+    def _sessions(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        skip, most = int(body.get("skip") or 0), int(body.get("top") or _MOST)
+        sessions = dict.fromkeys(
+            session
+            for _, _, octets in sorted(self._all(entity))
+            if (session := _session_of(_decoded(octets))) is not None
+        )
+        chosen = list(sessions)[skip : skip + min(most, _MOST)]
+        if not chosen:
+            return 204, None
+        told = {"skip": Int(skip + len(chosen)), "sessions-ids": Array("string", chosen)}
+        return 200, told
+
+
+def _annotated(octets: bytes, more: Mapping[str, Any]) -> bytes:
+    """Add message-annotations to a message; its bare message stays as it is."""
+    parts = scan(octets, limits=UNLIMITED)
+    held = _annotations(octets)
+    return parts.replace(message_annotations=MessageAnnotations({**held, **more}))
+
+
+def _named(octets: bytes) -> bytes:
+    """Give a message without a message-id one, as Service Bus does: its clients rely on it."""
+    properties = scan(octets, limits=UNLIMITED).section("properties") or Properties()
+    if properties.message_id is not None:
+        return octets
+    named = attrs.evolve(properties, message_id=uuid.uuid4().hex)
+    return _decoded(octets).evolve(properties=named).encode()
+
+
+def _annotations(octets: bytes) -> Mapping[Any, Any]:
+    found: Mapping[Any, Any] | None = scan(octets, limits=UNLIMITED).section("message-annotations")
+    return found or {}
+
+
+def _failed(octets: bytes) -> bytes:
+    """Count a delivery of a message that did not succeed."""
+    parts = scan(octets, limits=UNLIMITED)
+    header = parts.section("header") or Header()
+    return parts.replace(header=attrs.evolve(header, delivery_count=header.delivery_count + 1))
+
+
+def _delivery_count(octets: bytes) -> int:
+    header = scan(octets, limits=UNLIMITED).section("header") or Header()
+    return int(header.delivery_count)
+
+
+def _decoded(octets: bytes) -> Message:
+    return Message.decode(octets, strict=False, limits=UNLIMITED)
+
+
+def _session_of(message: Message) -> str | None:
+    """The id of the session of a message; None if it has none."""
+    return message.properties.group_id if message.properties is not None else None
+
+
+def _token_of(tag: bytes) -> uuid.UUID | None:
+    return uuid.UUID(bytes_le=bytes(tag)) if len(tag) == 16 else None
+
+
+def chosen_session(filters: Any) -> tuple[bool, Any, Any]:
+    """Take the session filter out of the filters of a source.
+
+    Returns:
+        Whether there is one, its value, and the other filters.
+    """
+    pairs: Iterable[tuple[Any, Any]] = filters.items() if isinstance(filters, Mapping) else ()
+    others = {key: value for key, value in pairs if key != SESSION_FILTER}
+    asked = isinstance(filters, Mapping) and SESSION_FILTER in filters
+    return asked, filters.get(SESSION_FILTER) if asked else None, others or None

@@ -1,0 +1,368 @@
+"""The double of Azure Service Bus, used by Azure's client as its own tutorial uses the service."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("azure.servicebus")
+
+from azure.servicebus import (
+    ServiceBusClient,
+    ServiceBusMessage,
+    ServiceBusSubQueue,
+)
+from azure.servicebus.amqp import AmqpMessageBodyType
+from azure.servicebus.exceptions import ServiceBusError
+
+from amqp10msg import AmqpValue, DecodeError, Message, Properties
+from amqp10msg.delivery.node import Capacity, NodeError
+from amqp10msg.message.batch import BATCH_FORMAT, wrap
+from amqp10msg.net.serve import Server
+from tests.net.service_bus_calls import CONNECTION
+
+#: Seconds that a receiver waits; what is there comes at once.
+WAIT = 5
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(service_bus=True) as made:
+        yield made
+
+
+def client_of(server: Server) -> ServiceBusClient:
+    """A client as the emulator's connection string makes one: without TLS."""
+    return ServiceBusClient.from_connection_string(
+        CONNECTION.format(port=server.port), retry_total=0
+    )
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[ServiceBusClient]:
+    with client_of(server) as made:
+        yield made
+
+
+def send(client: ServiceBusClient, *texts: str, **more: Any) -> None:
+    with client.get_queue_sender("orders") as sender:
+        sender.send_messages([ServiceBusMessage(text, **more) for text in texts])
+
+
+@contextlib.contextmanager
+def receiving(client: ServiceBusClient, **how: Any) -> Iterator[Any]:
+    with client.get_queue_receiver("orders", **{"max_wait_time": WAIT, **how}) as receiver:
+        yield receiver
+
+
+def texts(messages: Any) -> list[str]:
+    return [str(message) for message in messages]
+
+
+def test_one_message_several_and_a_batch(server: Server, client: ServiceBusClient) -> None:
+    with client.get_queue_sender("orders") as sender:
+        sender.send_messages(ServiceBusMessage("one"))
+        sender.send_messages([ServiceBusMessage("two"), ServiceBusMessage("three")])
+        batch = sender.create_message_batch()
+        for text in ("four", "five"):
+            batch.add_message(ServiceBusMessage(text))
+        sender.send_messages(batch)
+
+    assert 5 == server.counts("orders").available
+    with receiving(client) as receiver:
+        assert ["one", "two"] == texts(receiver.peek_messages(2))
+        assert ["three", "four", "five"] == texts(receiver.peek_messages(9))
+        assert [] == receiver.peek_messages(9)
+        assert ["four", "five"] == texts(receiver.peek_messages(9, sequence_number=4))
+        got = receiver.receive_messages(max_message_count=5)
+        assert ["one", "two", "three", "four", "five"] == texts(got)
+        assert [1, 2, 3, 4, 5] == [message.sequence_number for message in got]
+        assert all(16 == len(message._delivery_tag) for message in got)
+        assert all(message.locked_until_utc > message.enqueued_time_utc for message in got)
+        assert 5 == len({message.lock_token for message in got})
+        for message in got:
+            receiver.complete_message(message)
+        wait_for(lambda: len(server.messages("orders")) == 0)
+
+
+def wait_for(holds: Any) -> None:
+    deadline = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_abandon_and_dead_letter_after_ten(client: ServiceBusClient) -> None:
+    send(client, "a")
+    with receiving(client) as receiver:
+        for count in range(10):
+            (message,) = receiver.receive_messages(1)
+            assert count == (message.delivery_count or 0)
+            receiver.abandon_message(message)
+    with receiving(client, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as letters:
+        (letter,) = letters.receive_messages(1)
+        assert "MaxDeliveryCountExceeded" == letter.dead_letter_reason
+        letters.complete_message(letter)
+
+
+def test_dead_letter(client: ServiceBusClient) -> None:
+    send(client, "a", application_properties={"k": 1})
+    with receiving(client) as receiver:
+        (message,) = receiver.receive_messages(1)
+        receiver.dead_letter_message(message, reason="bad", error_description="very bad")
+    with receiving(client, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as letters:
+        (letter,) = letters.peek_messages(1)
+        assert ("bad", "very bad") == (
+            letter.dead_letter_reason,
+            letter.dead_letter_error_description,
+        )
+        (letter,) = letters.receive_messages(1)
+        assert "orders" == letter.dead_letter_source
+        assert {b"k": 1}.items() <= letter.application_properties.items()
+        assert "a" == str(letter)
+
+
+def test_defer_and_receive_deferred(client: ServiceBusClient) -> None:
+    send(client, "complete", "abandon", "dead-letter", "defer", "other")
+    with receiving(client) as receiver:
+        numbers = []
+        for message in receiver.receive_messages(4):
+            receiver.defer_message(message)
+            numbers.append(message.sequence_number)
+        wait_for(lambda: len(receiver.peek_messages(9, sequence_number=1)) == 5)
+        assert ["other"] == texts(receiver.receive_messages(1))
+
+        deferred = receiver.receive_deferred_messages(numbers)
+        assert numbers == [message.sequence_number for message in deferred]
+        now = datetime.datetime.now(datetime.UTC)
+        assert receiver.renew_message_lock(deferred[0]) > now
+        with pytest.raises(ServiceBusError, match="no message 1 is deferred and free"):
+            receiver.receive_deferred_messages([numbers[0]])  # it is locked
+        for message, settle in zip(
+            deferred,
+            (
+                *(receiver.complete_message, receiver.abandon_message),
+                *(receiver.dead_letter_message, receiver.defer_message),
+            ),
+            strict=True,
+        ):
+            settle(message)
+        again = receiver.receive_deferred_messages([numbers[1], numbers[3]])
+        assert ["abandon", "defer"] == texts(again)
+        for gone in (numbers[0], numbers[2]):
+            with pytest.raises(ServiceBusError, match="is deferred and free"):
+                receiver.receive_deferred_messages([gone])
+    with receiving(client, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as letters:
+        assert ["dead-letter"] == texts(letters.peek_messages(9))
+
+
+def test_schedule_and_cancel() -> None:
+    ahead = [0]
+    hour = datetime.timedelta(hours=1)
+
+    def clock() -> int:
+        return time.time_ns() // 1_000_000 + ahead[0]
+
+    with Server(service_bus=True, clock=clock) as server, client_of(server) as client:
+        now = datetime.datetime.now(datetime.UTC)
+        with client.get_queue_sender("orders") as sender, receiving(client) as receiver:
+            soon = sender.schedule_messages(ServiceBusMessage("soon"), now + hour)
+            later = sender.schedule_messages(
+                [ServiceBusMessage("x"), ServiceBusMessage("y")], now + 3 * hour
+            )
+            assert 3 == len({*soon, *later})
+            assert ["soon", "x", "y"] == texts(receiver.peek_messages(9))
+            assert 0 == server.counts("orders").available
+            ahead[0] = 2 * 3_600_000
+            (message,) = receiver.receive_messages(1)
+            assert ("soon", soon[0]) == (str(message), message.sequence_number)
+            sender.cancel_scheduled_messages(later)
+            with pytest.raises(ServiceBusError, match="no message 2 is scheduled"):
+                sender.cancel_scheduled_messages(later)
+            assert [] == receiver.peek_messages(9, sequence_number=2)
+
+
+def test_a_lock_ends_and_the_message_goes_to_others() -> None:
+    now = [1_790_000_000_000]
+    with Server(service_bus=True, clock=lambda: now[0]) as server, client_of(server) as client:
+        send(client, "a")
+        with receiving(client) as receiver:
+            (message,) = receiver.receive_messages(1)
+            assert 1 == server.counts("orders").acquired
+            now[0] += 60_000
+            wait_for(lambda: server.counts("orders").available == 1)
+            with pytest.raises(ServiceBusError):
+                receiver._renew_locks(message.lock_token)
+            (again,) = receiver.receive_messages(1)
+            assert ("a", 1) == (str(again), again.delivery_count)
+
+
+def test_a_session_has_one_receiver(client: ServiceBusClient) -> None:
+    for session in ("s1", "s2"):
+        send(client, f"{session}-a", f"{session}-b", session_id=session)
+    with receiving(client, session_id="s2") as receiver:
+        assert receiver.session.locked_until_utc > datetime.datetime.now(datetime.UTC)
+        assert ["s2-a"] == texts(receiver.peek_messages(1))
+        assert ["s2-a", "s2-b"] == texts(receiver.receive_messages(2))
+        with pytest.raises(ServiceBusError), receiving(client, session_id="s2"):
+            pass
+
+
+def test_what_is_not_there_is_said(client: ServiceBusClient, server: Server) -> None:
+    server.publish("orders", Message("x", properties=Properties(message_id="m")))
+    with receiving(client) as receiver:
+        (message,) = receiver.peek_messages(1)
+        assert AmqpMessageBodyType.VALUE is message.body_type
+        with pytest.raises(ServiceBusError, match=r"has no operation .com\.microsoft:add-rule"):
+            receiver._mgmt_request_response_with_retry(
+                b"com.microsoft:add-rule", {}, _default, timeout=WAIT
+            )
+
+
+def _default(status_code: Any, message: Any, description: Any, **_: Any) -> None:
+    assert 501 == status_code
+    assert b"amqp:not-implemented" == message.application_properties[b"errorCondition"]
+    raise ServiceBusError(description.decode())
+
+
+@pytest.mark.parametrize("address", ["$cbs", "$management", "orders/$management"])
+def test_requests_go_to_no_queue(address: str) -> None:
+    from proton.utils import BlockingConnection, LinkDetached  # noqa: PLC0415  (an extra)
+
+    with Server() as plain:
+        connection = BlockingConnection(plain.url, timeout=WAIT)
+        for create in (connection.create_sender, connection.create_receiver):
+            with pytest.raises(LinkDetached, match="nothing answers requests"):
+                create(address)
+        connection.close()
+
+
+def test_a_batch_is_taken_whole_or_not_at_all(server: Server) -> None:
+    good = Message("x")
+    batch = wrap([good, good]).encode()
+
+    def publish(octets: bytes) -> None:
+        bus = server.broker.service_bus
+        assert bus is not None
+        server.call(lambda _: bus.publish("orders", octets, BATCH_FORMAT))
+
+    broken = bytes.fromhex("005375a00178")
+    for octets in (batch[:-1], Message({"a": 1}).encode(), batch + broken):
+        with pytest.raises((NodeError, DecodeError)):
+            publish(octets)
+    assert 0 == server.counts("orders").available
+    publish(batch)
+    assert [good.body, good.body] == [one.body for one in server.messages("orders")]
+
+
+def test_a_batch_that_has_no_room_leaves_nothing() -> None:
+    with Server(service_bus=True, capacity=Capacity(messages=2)) as server:
+        bus = server.broker.service_bus
+        assert bus is not None
+        batch = wrap([Message("x")] * 3).encode()
+
+        with pytest.raises(NodeError, match="orders"):
+            server.call(lambda _: bus.publish("orders", batch, BATCH_FORMAT))
+
+        assert 0 == server.counts("orders").available
+
+
+@pytest.mark.parametrize(
+    "operation, body, status",
+    [
+        ("peek-message", {"from-sequence-number": 1, "message-count": 1}, 204),
+        ("peek-message", {}, 400),
+        ("peek-message", None, 400),
+        ("renew-lock", {"lock-tokens": [uuid.uuid4()]}, 410),
+        ("renew-lock", {"lock-tokens": ["no token"]}, 400),
+        ("cancel-scheduled-message", {"sequence-numbers": [5]}, 404),
+        ("receive-by-sequence-number", {"sequence-numbers": [5], "receiver-settle-mode": 1}, 404),
+        ("update-disposition", {"disposition-status": "other", "lock-tokens": []}, 501),
+        ("get-session-state", {"session-id": "s"}, 200),
+        ("renew-session-lock", {"session-id": "s"}, 410),
+        ("get-message-sessions", {}, 204),
+        ("schedule-message", {"messages": [{"message": b"no message"}]}, 400),
+        ("enumerate-rules", {}, 501),
+        ("add-rule", {}, 501),
+        ("remove-rule", {}, 501),
+        ("batch-delete-messages", {}, 501),
+    ],
+)
+def test_every_request_is_answered(server: Server, operation: str, body: Any, status: int) -> None:
+    request = Message(
+        AmqpValue(body),
+        properties=Properties(message_id="m-1", reply_to="here"),
+        application_properties={"operation": f"com.microsoft:{operation}"},
+    )
+
+    def ask(nodes: Any) -> Message:
+        nodes.make("orders")
+        answer = server.broker.service("orders/$management")
+        assert answer is not None
+        return answer(request, object())
+
+    response = server.call(ask)
+    said, properties = response.application_properties, response.properties
+    assert said is not None
+    assert properties is not None
+    assert status == said["statusCode"] == said["status-code"]
+    assert ("errorCondition" in said) == (status >= 300)
+    assert (status < 300) == (said["statusDescription"] == "OK")
+    assert ("m-1", "here") == (properties.correlation_id, properties.to)
+    assert response == Message.decode(response.encode())
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
+CLIENTS = ("azure-servicebus", "azure-servicebus.aio", "@azure/service-bus")
+_MODULES = {CLIENTS[0]: "azure.servicebus", CLIENTS[1]: "azure.servicebus.aio"}
+
+
+def cells_of(client: str) -> dict[str, str]:
+    """What the documentation says of each call of a client; a dash where it has no such call."""
+    rows = [
+        [cell.strip() for cell in line.strip("|\n ").split("|")]
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ]
+    start = next(at for at, row in enumerate(rows) if row[0] == "call")
+    column = [one.strip("`") for one in rows[start]].index(client)
+    table = rows[start + 2 :]
+    wide = next((at for at, row in enumerate(table) if len(row) != 4), len(table))
+    return {row[0]: row[column] for row in table[:wide] if row[column] != "-"}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_call_of_the_documentation(client: str) -> None:
+    with Server(service_bus=True, nodes=["news/Subscriptions/ann"]) as server:
+        found = calls_of(client, server.port)
+
+    assert cells_of(client) == found
+
+
+def calls_of(client: str, port: int) -> dict[str, str]:
+    here = Path(__file__).parent
+    command = [sys.executable, str(here / "service_bus_calls.py"), _MODULES.get(client, "")]
+    if client.startswith("@"):
+        places = [Path(place) for place in os.environ.get("NODE_PATH", "").split(os.pathsep)]
+        node = shutil.which("node")
+        if node is None or not any((place / client).is_dir() for place in places):
+            pytest.skip(f"Node and {client} are not installed: see NODE_PATH")
+        command = [node, str(here / "service_bus_calls.js")]
+    done = subprocess.run(
+        [*command, str(port)], capture_output=True, check=False, timeout=120, text=True
+    )
+    assert 0 == done.returncode, done.stderr
+    made: dict[str, str] = json.loads(done.stdout)
+    return made
