@@ -411,7 +411,8 @@ print(value_from_plain({"$declare": {}}).descriptor)
 BY_ATTRIBUTE = """
 import amqp10msg
 print(amqp10msg.delivery.Accepted())
-print("delivery" in dir(amqp10msg), "_names" in dir(amqp10msg), hasattr(amqp10msg, "nothing"))
+names = "delivery", "_names", "TYPE_CHECKING"
+print(*(name in dir(amqp10msg) for name in names), hasattr(amqp10msg, "nothing"))
 """
 
 
@@ -419,7 +420,7 @@ print("delivery" in dir(amqp10msg), "_names" in dir(amqp10msg), hasattr(amqp10ms
     "program, printed",
     [
         (ON_DEMAND, "Accepted()\nTransactionalState(txn_id=b't')\n"),
-        (BY_ATTRIBUTE, "Accepted()\nTrue True False\n"),
+        (BY_ATTRIBUTE, "Accepted()\nTrue False False False\n"),
         (IN_NOTATIONS, "accepted {'$accepted': {}}\n49\n"),
     ],
 )

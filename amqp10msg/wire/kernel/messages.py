@@ -55,7 +55,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.kernel.value_reader import READ_FAULTS, ValueReader, is_local, octets_of
 from amqp10msg.wire.kernel.value_writer import encode_fault
 from amqp10msg.wire.kernel.writer import Writer, not_simple
-from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
+from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
 # A section found costs a tuple and its numbers, some 170 bytes: as much as a few items.
@@ -441,7 +441,12 @@ class Reader(ValueReader):
 
 
 def decode_message(
-    cls: Any, data: Any, *, limits: Any = None, strict: bool = True, message_format: int = 0
+    cls: Any,
+    data: bytes | bytearray | memoryview,
+    *,
+    limits: Limits | None = None,
+    strict: bool = True,
+    message_format: int = 0,
 ) -> Any:
     """Decode a message that fills the input.
 
