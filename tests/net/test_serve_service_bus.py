@@ -27,7 +27,7 @@ from azure.servicebus import (
 from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
-from amqp10msg import AmqpValue, DecodeError, Message, Properties
+from amqp10msg import AmqpValue, DecodeError, Header, Message, Properties, Timestamp
 from amqp10msg.delivery.node import Capacity, NodeError
 from amqp10msg.message.batch import BATCH_FORMAT, wrap
 from amqp10msg.net.serve import Server
@@ -301,19 +301,8 @@ def test_a_batch_that_has_no_room_leaves_nothing() -> None:
     ],
 )
 def test_every_request_is_answered(server: Server, operation: str, body: Any, status: int) -> None:
-    request = Message(
-        AmqpValue(body),
-        properties=Properties(message_id="m-1", reply_to="here"),
-        application_properties={"operation": f"com.microsoft:{operation}"},
-    )
+    response = ask(server, operation, body)
 
-    def ask(nodes: Any) -> Message:
-        nodes.make("orders")
-        answer = server.broker.service("orders/$management")
-        assert answer is not None
-        return answer(request, object())
-
-    response = server.call(ask)
     said, properties = response.application_properties, response.properties
     assert said is not None
     assert properties is not None
@@ -322,6 +311,65 @@ def test_every_request_is_answered(server: Server, operation: str, body: Any, st
     assert (status < 300) == (said["statusDescription"] == "OK")
     assert ("m-1", "here") == (properties.correlation_id, properties.to)
     assert response == Message.decode(response.encode())
+
+
+def ask(server: Server, operation: str, body: Any) -> Message:
+    """Send a request to the queue ``orders``, as a client does."""
+    request = Message(
+        AmqpValue(body),
+        properties=Properties(message_id="m-1", reply_to="here"),
+        application_properties={"operation": f"com.microsoft:{operation}"},
+    )
+
+    def answer(nodes: Any) -> Message:
+        nodes.make("orders")
+        service = server.broker.service("orders/$management")
+        assert service is not None
+        return service(request, object())
+
+    return server.call(answer)
+
+
+def status_of(response: Message) -> tuple[Any, Any]:
+    said = response.application_properties
+    assert said is not None
+    return said["statusCode"], said.get("errorCondition")
+
+
+def test_what_is_scheduled_and_kept_takes_up_memory() -> None:
+    with Server(service_bus=True, memory=10_000) as server:
+        before = server.broker.memory.held
+        later = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
+        octets = Message(b"x" * 6_000, message_annotations=later).encode()
+
+        def schedule() -> Message:
+            return ask(server, "schedule-message", {"messages": [{"message": octets}]})
+
+        assert (200, None) == status_of(schedule())
+        assert (403, "amqp:resource-limit-exceeded") == status_of(schedule())
+        state = {"session-id": "s", "session-state": b"x" * 6_000}
+        assert 403 == status_of(ask(server, "set-session-state", state))[0]
+        cancel = {"sequence-numbers": [1]}
+        assert (200, None) == status_of(ask(server, "cancel-scheduled-message", cancel))
+        assert before == server.broker.memory.held
+        for kept in (state, {**state, "session-state": None}):
+            assert (200, None) == status_of(ask(server, "set-session-state", kept))
+        assert before == server.broker.memory.held
+
+
+def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+    message = Message("x", header=Header(durable=True))
+    for number in (1, 2):
+        with Server(service_bus=True, file=tmp_path / "server.db") as server:
+            server.publish("orders", message)
+            peek = {"from-sequence-number": number, "message-count": 9}
+            response = ask(server, "peek-message", peek)
+            assert (200, None) == status_of(response)
+            assert isinstance(response.body, AmqpValue)
+            (found,) = response.body.value["messages"]
+            annotations = Message.decode(found["message"]).message_annotations
+            assert annotations is not None
+            assert number == annotations["x-opt-sequence-number"]
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"

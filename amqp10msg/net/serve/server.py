@@ -228,7 +228,7 @@ class Server:
         self.broker.services[MANAGEMENT] = management.answer
         self.broker.on_ended = management.end_of
         if service_bus:
-            self.broker.service_bus = ServiceBus(clock, most)
+            self.broker.service_bus = ServiceBus(clock, most, self.broker.memory)
             on_token = on_token or (lambda _: True)
         if on_token is not None:
             self.broker.services[CBS] = lambda request, _: answer_token(request, on_token)

@@ -19,6 +19,7 @@ from amqp10msg.delivery import Accepted, Error, Modified, Rejected, Released
 from amqp10msg.delivery.node import (
     Delivery,
     DistributionNode,
+    Memory,
     NodeError,
     OutgoingLink,
     StoreError,
@@ -28,7 +29,7 @@ from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes, Published
 from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import Array, Int, Symbol, Timestamp
 
@@ -51,6 +52,7 @@ _EPOCH = 621_355_968_000_000_000
 #: Messages and sessions in one answer.
 _MOST = 1_000
 _LOST = "com.microsoft:message-lock-lost"
+_NO_ENTITY = "com.microsoft:entity-not-found"
 _MISSING = "com.microsoft:message-not-found"
 
 
@@ -85,14 +87,14 @@ class _Lock:
     Attributes:
         entity: where it is.
         sequence: its number there.
-        octets: as it was sent.
+        annotations: that it was sent with besides its own.
         until: in ms of the clock.
         delivery: of a link; None where it was deferred and is asked for by its number.
     """
 
     entity: _Entity
     sequence: int
-    octets: bytes
+    annotations: Mapping[str, Any]
     until: int
     delivery: Delivery | None
 
@@ -114,7 +116,7 @@ class _Entity:
     last: int = 0
     deferred: dict[int, bytes] = attrs.field(factory=dict)
     scheduled: dict[int, tuple[int, bytes]] = attrs.field(factory=dict)
-    states: dict[str, bytes | None] = attrs.field(factory=dict)
+    states: dict[str, bytes] = attrs.field(factory=dict)
     locks: dict[uuid.UUID, _Lock] = attrs.field(factory=dict)
 
 
@@ -126,6 +128,7 @@ class ServiceBus:
     Args:
         clock: returns milliseconds since the Unix epoch.
         limits: what decoding a message may cost.
+        memory: what all messages take up; those that are no node's count, too.
 
     Attributes:
         nodes: of the server; set when it starts.
@@ -133,9 +136,10 @@ class ServiceBus:
 
     nodes: Nodes
 
-    def __init__(self, clock: Callable[[], int], limits: Limits) -> None:
+    def __init__(self, clock: Callable[[], int], limits: Limits, memory: Memory) -> None:
         self._clock = clock
         self._limits = limits
+        self._memory = memory
         self._entities: dict[str, _Entity] = {}
 
     # Addresses.
@@ -157,7 +161,8 @@ class ServiceBus:
             entity = self._entities[name] = _Entity(name)
             node = self.nodes.find(name)
             # What a file held at the start, and what was published before, has its numbers.
-            entity.last = max((one.sequence for one in node.messages()), default=0) if node else 0
+            held = node.messages() if node is not None else ()
+            entity.last = max((_number_of(one.octets, one.sequence) for one in held), default=0)
         return entity
 
     # Publishing.
@@ -209,9 +214,38 @@ class ServiceBus:
         number = entity.last
         due = _annotations(octets).get(_SCHEDULED)
         if isinstance(due, Timestamp) and due > self._clock():
+            self._hold(octets)
             entity.scheduled[number] = int(due), octets
             return number, []
         return number, [(node, self._enqueue(node, number, octets, origin))]
+
+    def _hold(self, octets: bytes, *, always: bool = False) -> None:
+        """Count what is kept beside the nodes.
+
+        Raises:
+            NodeError: there is no room for it.
+        """
+        excess = self._memory.excess(len(octets)) if not always else ""
+        if excess:
+            raise NodeError(f"there is no room: {excess}", RESOURCE_LIMIT_EXCEEDED)
+        self._memory.held += len(octets) + Memory.PER_MESSAGE
+
+    def _let_go(self, octets: bytes | None) -> None:
+        """Count no more what was kept, if it was."""
+        if octets is not None:
+            self._memory.held -= len(octets) + Memory.PER_MESSAGE
+
+    def _defer(self, entity: _Entity, number: int, octets: bytes) -> None:
+        self._undefer(entity, number)
+        self._hold(octets, always=True)  # it was there before
+        entity.deferred[number] = octets
+
+    def _undefer(self, entity: _Entity, number: int) -> None:
+        self._let_go(entity.deferred.pop(number, None))
+
+    def _unschedule(self, entity: _Entity, number: int) -> None:
+        _, octets = entity.scheduled.pop(number, (0, None))
+        self._let_go(octets)
 
     def _enqueue(
         self, node: DistributionNode, number: int, octets: bytes, origin: object = None
@@ -263,18 +297,17 @@ class ServiceBus:
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         if token is not None and token in entity.locks:
-            return entity.locks[token].octets
+            return _annotated(delivery.octets, entity.locks[token].annotations)
         token = uuid.uuid4()
-        number = _annotations(delivery.octets).get(_SEQUENCE, delivery.sequence)
+        number = _number_of(delivery.octets, delivery.sequence)
         until = self._clock() + _LOCK
         delivery.tag = token.bytes_le
         more: dict[str, Any] = {_SEQUENCE: number}
         if not settled:
             more[_LOCKED_UNTIL] = Timestamp(until)
-        octets = _annotated(delivery.octets, more)
         if not settled:
-            entity.locks[token] = _Lock(entity, number, octets, until, delivery)
-        return octets
+            entity.locks[token] = _Lock(entity, number, more, until, delivery)
+        return _annotated(delivery.octets, more)
 
     def outcome(self, delivery: Delivery, state: Any) -> Any:
         """Return what the node is to do with a delivery, and do the rest.
@@ -296,7 +329,7 @@ class ServiceBus:
         if not isinstance(state, Modified):
             return state
         if state.undeliverable_here:
-            entity.deferred[number] = _failed(delivery.octets)
+            self._defer(entity, number, _failed(delivery.octets))
             return Accepted()
         # Every delivery counts that is given back: the client for Node does not say that it failed.
         state = attrs.evolve(state, delivery_failed=True)
@@ -334,7 +367,7 @@ class ServiceBus:
                         self._enqueue(node, number, octets)
                     except NodeError:
                         continue  # there is no room: it stays due
-                    del entity.scheduled[number]
+                    self._unschedule(entity, number)
             for token, lock in list(entity.locks.items()):
                 delivery = lock.delivery
                 if delivery is not None and delivery.settled:
@@ -357,9 +390,9 @@ class ServiceBus:
             if isinstance(outcome, Rejected):
                 info: Any = (outcome.error.info if outcome.error else None) or {}
                 self._bury(entity, octets, str(info[_REASON]), str(info[_DESCRIPTION]))
-            del entity.deferred[lock.sequence]
+            self._undefer(entity, lock.sequence)
         elif isinstance(outcome, Modified):
-            entity.deferred[lock.sequence] = _failed(octets)
+            self._defer(entity, lock.sequence, _failed(octets))
 
     # Requests.
 
@@ -375,7 +408,9 @@ class ServiceBus:
         except _RequestError as error:
             status, condition, text = error.status, error.condition, str(error)
         except NodeError as error:
-            status, condition, text = 404, "com.microsoft:entity-not-found", str(error)
+            is_full = error.condition == RESOURCE_LIMIT_EXCEEDED
+            status, condition = (403, error.condition) if is_full else (404, _NO_ENTITY)
+            text = str(error)
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
             status, condition = 400, "com.microsoft:argument-error"
             text = f"{operation}: {type(error).__name__}: {error}"
@@ -415,9 +450,9 @@ class ServiceBus:
             )
         if not isinstance(body, Mapping):
             raise TypeError("the body is a map as amqp-value")
-        entity = self._entity(name)
-        self._node(entity)
-        return handle(entity, body)
+        if self.nodes.find(name) is None:
+            raise NodeError(f"there is no entity {name!r}", NOT_FOUND)
+        return handle(self._entity(name), body)
 
     def _peek(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         first, most = int(body["from-sequence-number"]), int(body["message-count"])
@@ -435,7 +470,7 @@ class ServiceBus:
     def _all(self, entity: _Entity) -> Iterator[tuple[int, int, bytes]]:
         """Yield the messages of an entity: number, state, bytes."""
         for one in self._node(entity).messages():
-            yield _annotations(one.octets).get(_SEQUENCE, one.sequence), _ACTIVE, one.octets
+            yield _number_of(one.octets, one.sequence), _ACTIVE, one.octets
         for number, octets in entity.deferred.items():
             yield number, _DEFERRED, octets
         for number, (_, octets) in entity.scheduled.items():
@@ -479,7 +514,7 @@ class ServiceBus:
             if number not in entity.scheduled:
                 raise _RequestError(404, _MISSING, f"no message {number} is scheduled")
         for number in numbers:
-            entity.scheduled.pop(number, None)
+            self._unschedule(entity, number)
         return 200, None
 
     def _receive(self, entity: _Entity, body: Any) -> tuple[int, Any]:
@@ -500,9 +535,9 @@ class ServiceBus:
             more: dict[str, Any] = {_SEQUENCE: number}
             if keeps:
                 more |= {_STATE: Int(_DEFERRED), _LOCKED_UNTIL: Timestamp(until)}
-                entity.locks[token] = _Lock(entity, number, octets, until, None)
+                entity.locks[token] = _Lock(entity, number, more, until, None)
             else:
-                del entity.deferred[number]
+                self._undefer(entity, number)
             found.append({"lock-token": token, "message": _annotated(octets, more)})
         return 200, {"messages": found}
 
@@ -536,7 +571,11 @@ class ServiceBus:
 
     def _set_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         state = body.get("session-state")
-        entity.states[str(body["session-id"])] = None if state is None else bytes(state)
+        session = str(body["session-id"])
+        self._let_go(entity.states.pop(session, None))
+        if state is not None:
+            self._hold(bytes(state))
+            entity.states[session] = bytes(state)
         return 200, None
 
     def _renew_session(self, entity: _Entity, body: Any) -> tuple[int, Any]:
@@ -577,6 +616,12 @@ def _named(octets: bytes) -> bytes:
         return octets
     named = attrs.evolve(properties, message_id=uuid.uuid4().hex)
     return _decoded(octets).evolve(properties=named).encode()
+
+
+def _number_of(octets: bytes, otherwise: int) -> int:
+    """The sequence number of a message."""
+    found = _annotations(octets).get(_SEQUENCE)
+    return found if isinstance(found, int) else otherwise
 
 
 def _annotations(octets: bytes) -> Mapping[Any, Any]:
