@@ -23,7 +23,7 @@ from amqp10msg.basic import (  # noqa: E402
     FieldTable,
     encode_content_header,
 )
-from amqp10msg.net.bridge import Delivery, RouteSpec, Statistics, counting, route  # noqa: E402
+from amqp10msg.net.bridge import Delivery, RouteSpec, Statistics, counting, ending, route  # noqa: E402
 from amqp10msg.net.bridge.management import Queue  # noqa: E402
 from amqp10msg.net.bridge.migration import Moved, digest_of, status_of  # noqa: E402
 from amqp10msg.net.bridge.topology import Step  # noqa: E402
@@ -40,7 +40,7 @@ OTHERS = {**NOTHING, "overview": {"rabbitmq_version": "4.0.5"}}
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(counting, "_BEHIND", 0.05)
-    monkeypatch.setattr(route, "_SELDOM", 0.1)
+    monkeypatch.setattr(ending, "_SELDOM", 0.1)
     monkeypatch.setattr(route, "_TICK", 0.05)
     monkeypatch.setattr("amqp10msg.net.bridge.migration._SETTLES", 0.3)
 

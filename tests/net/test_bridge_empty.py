@@ -23,6 +23,7 @@ from amqp10msg.net.bridge import (
     RouteSpec,
     Statistics,
     counting,
+    ending,
     parse_url,
     route,
 )
@@ -42,7 +43,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(route, "_SELDOM", 0.1)
+    monkeypatch.setattr(ending, "_SELDOM", 0.1)
     monkeypatch.setattr(counting, "_ANSWER", 1.0)
 
 
@@ -358,8 +359,8 @@ def test_empty_is_said_only_where_all_is_known(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     counts = Statistics()
-    ending = route.Ending(parse_url("amqp://h/a"), options(), counts, lambda *_, **__: None, print)
-    ending.note(Depth(ready=ready, others=others, unacknowledged=held, why="WHY"), 0)
+    until = ending.Ending(parse_url("amqp://h/a"), options(), counts, lambda *_, **__: None, print)
+    until.note(Depth(ready=ready, others=others, unacknowledged=held, why="WHY"), 0)
 
     assert status == status_of([counts])
     assert (status == 0) == counts.is_empty
@@ -408,8 +409,8 @@ def test_a_source_is_empty_only_where_it_or_its_user_says_so(
     for held, others, sole in itertools.product((None, 0, 2), (None, 0, 2), (False, True)):
         depth = asyncio.run(asked(Depth(ready=0, unacknowledged=held, others=others), sole))
         counts = Statistics()
-        ending = route.Ending(parse_url(source), options(), counts, lambda *_, **__: None, print)
-        ending.note(depth, 0)
+        until = ending.Ending(parse_url(source), options(), counts, lambda *_, **__: None, print)
+        until.note(depth, 0)
         # The route itself is one of the consumers that RabbitMQ counts.
         asks = others is None and product.startswith("RabbitMQ") and source.endswith("/a")
         known = max(over_0_9_1 - 1, 0) if asks and over_0_9_1 is not None else others

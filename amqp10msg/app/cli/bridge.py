@@ -46,8 +46,16 @@ Examples:
   $ amqp10msg bridge --config routes.toml --listen 127.0.0.1:9419
 """,
 )
-@click.option("--from", "source", metavar="URL", help="Where messages come from.")
-@click.option("--to", "target", metavar="URL", help="Where they go.")
+@click.option(
+    *("--from", "source"),
+    metavar="URL",
+    multiple=True,
+    help="Where messages come from; repeatable: another node of the same, tried where the first "
+    "cannot be reached.",
+)
+@click.option(
+    "--to", "target", metavar="URL", multiple=True, help="Where they go; repeatable likewise."
+)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -105,8 +113,8 @@ Examples:
     help="How events are written on standard error.",
 )
 def bridge(
-    source: str | None,
-    target: str | None,
+    source: tuple[str, ...],
+    target: tuple[str, ...],
     config: Path | None,
     pattern: str | None,
     until_empty: bool,
@@ -137,7 +145,7 @@ def bridge(
     quarantine. Of several, the first of 1, 3, 4, 5.
     """
     check_reports(reports)
-    if (config is None) == (source is None or target is None):
+    if (config is None) == (not source or not target):
         raise click.UsageError("give --from and --to, or --config")
     try:
         from amqp10msg.net.bridge.bridge import run_bridge, status_of
@@ -155,7 +163,7 @@ def bridge(
         if config is not None:
             specs = read_routes(config)
         elif pattern is not None:
-            specs = routes_of_queues(source or "", target or "", RouteOptions(**wanted), pattern)
+            specs = routes_of_queues(source, target, RouteOptions(**wanted), pattern)
         else:
             specs = _specs(source, target, wanted)
     except ValueError as error:
@@ -192,7 +200,7 @@ def bridge(
 
 def _ends(spec: RouteSpec) -> list[Any]:
     ends = (spec.source, spec.target, spec.options.quarantine_queue)
-    return [end for end in ends if end is not None]
+    return [place for end in ends if end is not None for place in end.places]
 
 
 def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]:

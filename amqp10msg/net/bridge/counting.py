@@ -6,12 +6,13 @@ The source is asked by its own connection, over 0-9-1 beside it, or by RabbitMQ'
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 from urllib.parse import unquote
 
 import attrs
 
-from amqp10msg.net.bridge.links import open_source
+from amqp10msg.net.bridge.links import at_first, open_source
 from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.terms import Depth, LinkError, Oversized, SourceLink, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
@@ -54,6 +55,7 @@ def over_basic(endpoint: Endpoint) -> Endpoint | None:
         user=user,
         password=password,
         mechanism=endpoint.mechanism if endpoint.mechanism == "EXTERNAL" else None,
+        others=tuple(one for one in map(over_basic, endpoint.others) if one is not None),
     )
 
 
@@ -133,7 +135,7 @@ class Counting:
         at = self._over_basic
         if at is None:
             return Depth(why=_NOT_SAID)
-        last = await positions_of(at, "last")
+        last = await at_first(at, lambda one: positions_of(one, "last"))
         self.end = 0 if last is None else last[1] + 1
         if offset == "next":
             self.first = self.end
@@ -142,7 +144,7 @@ class Counting:
         elif offset == "last":
             self.first = last[0]
         elif offset == "first" or offset.isdecimal():
-            first = await positions_of(at, "first")
+            first = await at_first(at, lambda one: positions_of(one, "first"))
             self.first = 0 if first is None else first[0]
             if offset.isdecimal():
                 self.first = max(self.first, int(offset))
@@ -210,7 +212,7 @@ class Counting:
         if at is None:
             return Depth(why=_NOT_SAID)
         try:
-            last = await positions_of(at, "last")
+            last = await at_first(at, lambda one: positions_of(one, "last"))
         except LinkError as error:
             return Depth(why=str(error.without(at.password)))
         following = self.first if following is None else following
@@ -239,8 +241,8 @@ class Counting:
 async def _declared(endpoint: Endpoint) -> Depth:
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
-    at = attrs.evolve(endpoint, timeout=min(endpoint.timeout, _ANSWER))
-    try:
-        return await depth_of(at, at.queue or "")
-    except LinkError as error:
-        raise error.without(endpoint.password) from None
+    def ask(at: Endpoint) -> Awaitable[Depth]:
+        short = attrs.evolve(at, timeout=min(at.timeout, _ANSWER))
+        return depth_of(short, short.queue or "")
+
+    return await at_first(endpoint, ask)

@@ -290,6 +290,7 @@ class FileSource:
 
     Attributes:
         product: what it is.
+        endpoint: where it is.
         incomplete: whether a message is cut off for now; it never is.
     """
 
@@ -297,6 +298,7 @@ class FileSource:
     incomplete = False
 
     def __init__(self, request: SourceRequest) -> None:
+        self.endpoint = request.endpoint
         self._receive = request.receive
         self._window = request.window
         self._loop = asyncio.get_running_loop()
@@ -400,6 +402,7 @@ class FileTarget:
 
     Attributes:
         product: what it is.
+        endpoint: where it is.
         waits: whether it takes nothing for now; it never does so.
     """
 
@@ -407,6 +410,7 @@ class FileTarget:
     waits = False
 
     def __init__(self, request: TargetRequest) -> None:
+        self.endpoint = request.endpoint
         self._path = Path(request.endpoint.file or "")
         self._outcome, self._on_room = request.on_outcome, request.on_room
         self._on_lost = request.on_lost

@@ -45,6 +45,7 @@ _DURABLE = 2
 
 _Request = TypeVar("_Request", SourceRequest, TargetRequest)
 _Link = TypeVar("_Link", bound=Link)
+_T = TypeVar("_T")
 #: Takes a delivery, and why it was not taken.
 OnDecided = Callable[[Delivery, Outcome], None]
 
@@ -85,16 +86,51 @@ def _ends(endpoint: Endpoint) -> Any:
 
 
 async def _opened(open_: Callable[[_Request], Awaitable[Any]], request: _Request) -> Any:
-    """Open a link, and remove the password from errors, also from that of its end."""
-    password = request.endpoint.password
+    """Open a link at the first place where that succeeds.
+
+    The passwords are removed from errors, also from that of its end.
+    """
 
     def lost(error: LinkError) -> None:
-        request.on_lost(error.without(password))
+        request.on_lost(_without(error, request.endpoint))
 
-    try:
-        return await open_(attrs.evolve(request, on_lost=lost))
-    except LinkError as error:
-        raise error.without(password) from None
+    async def at(place: Endpoint) -> Any:
+        return await open_(attrs.evolve(request, endpoint=place, on_lost=lost))
+
+    return await at_first(request.endpoint, at)
+
+
+async def at_first(endpoint: Endpoint, ask: Callable[[Endpoint], Awaitable[_T]]) -> _T:
+    """Return what is asked at the first place of an end where that succeeds.
+
+    Raises:
+        LinkError: it did at none; why, at each. It is permanent where it is at all of them.
+    """
+    errors: list[LinkError] = []
+    for place in endpoint.places:
+        try:
+            return await ask(attrs.evolve(place, others=()))
+        except LinkError as error:
+            errors.append(_without(error, endpoint))
+    if len(errors) == 1:
+        raise errors[0] from None
+    said = "; ".join(
+        f"{place.host}:{place.port}: {error}"
+        for place, error in zip(endpoint.places, errors, strict=True)
+    )
+    raise LinkError(
+        said,
+        said=any(error.said for error in errors),
+        permanent=all(error.permanent for error in errors),
+        failed=any(error.failed for error in errors),
+    ) from None
+
+
+def _without(error: LinkError, endpoint: Endpoint) -> LinkError:
+    """Return it without the passwords of an end."""
+    for place in endpoint.places:
+        error = error.without(place.password)
+    return error
 
 
 def pause(options: RouteOptions, tries: int) -> float:
@@ -231,7 +267,7 @@ class KeptLink(Generic[_Link]):
                 level, self._why = logging.WARNING, str(error)
                 self._log(f"{self._name}-unreachable", level, at=at, why=self._why, tries=tries)
                 continue
-            self._log(f"{self._name}-open", at=at, product=link.product.strip())
+            self._log(f"{self._name}-open", at=str(link.endpoint), product=link.product.strip())
             self.progress = False
             self.opened.set()
             self._lost.clear()

@@ -261,7 +261,7 @@ def _at_target(one: Moved) -> RouteSpec:
     """Return a route that reads what the target has; its own target is not used."""
     target = one.spec.target
     if one.queue.kind == "stream":
-        target = attrs.evolve(target, offset="first")
+        target = target.read_from("first")
     # Neither files nor hooks: it gives back what it reads.
     options = RouteOptions(max_message=one.spec.options.max_message)
     return RouteSpec(target, attrs.evolve(one.spec.target, queue="-"), options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,7 @@ import attrs
 from amqp10msg.basic import BasicMessage
 from amqp10msg.delivery.filters import LANGUAGES
 from amqp10msg.net.bridge.management import Management, queues_of
-from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.options import RouteOptions, on_command_line
 from amqp10msg.translate import to_amqp10
 from amqp10msg.wire.errors import AmqpError
@@ -53,8 +54,10 @@ class Matcher:
         return bool(self._filter.matches(message, now=time.time_ns() // 1_000_000))
 
 
-def _endpoint(given: str | Endpoint) -> Endpoint:
-    return given if isinstance(given, Endpoint) else parse_url(given)
+def _endpoint(given: str | Sequence[str] | Endpoint) -> Endpoint:
+    if isinstance(given, Endpoint):
+        return given
+    return parse_urls([given] if isinstance(given, str) else given)
 
 
 @attrs.frozen
@@ -62,7 +65,7 @@ class RouteSpec:
     """A route to be run.
 
     Attributes:
-        source: where from; as a URL, see `parse_url`.
+        source: where from; as a URL, see `parse_url`, or several, see `parse_urls`.
         target: where to.
         options: how.
         name: for logs, reports and metrics; source and target where empty.
@@ -103,6 +106,8 @@ _FILES = [name for name, how in on_command_line(RouteOptions) if how.kind is Pat
 def read_routes(path: Path) -> list[RouteSpec]:
     """Read the routes of a file: tables ``[[route]]`` with ``from``, ``to``, ``name`` and options.
 
+    ``from`` and ``to`` are URLs, or lists of them, which are places of one end.
+
     With ``all_queues = PATTERN``, a table is a route for each queue of the source that has such a
     name, as `routes_of_queues` makes them.
 
@@ -142,7 +147,10 @@ def read_routes(path: Path) -> list[RouteSpec]:
 
 
 def routes_of_queues(
-    source: str | Endpoint, target: str | Endpoint, options: RouteOptions, pattern: str
+    source: str | Sequence[str] | Endpoint,
+    target: str | Sequence[str] | Endpoint,
+    options: RouteOptions,
+    pattern: str,
 ) -> list[RouteSpec]:
     """Return a route for each queue of a RabbitMQ with such a name, which it is called by.
 
@@ -183,9 +191,11 @@ def routes_of_queues(
 
 def _named(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoint:
     """Return the queue of a RabbitMQ, of version 4 and later over 1.0."""
+    others = tuple(_named(one, queue, offset) for one in endpoint.others)
     if endpoint.protocol == "0-9-1":
-        return attrs.evolve(endpoint, queue=queue, offset=offset)
-    return attrs.evolve(endpoint, address=f"/queues/{quote(queue, safe='')}", offset=offset)
+        return attrs.evolve(endpoint, queue=queue, offset=offset, others=others)
+    address = f"/queues/{quote(queue, safe='')}"
+    return attrs.evolve(endpoint, address=address, offset=offset, others=others)
 
 
 def _options(given: dict[str, Any], folder: Path) -> RouteOptions:

@@ -275,9 +275,11 @@ class Link(Protocol):
 
     Attributes:
         product: what the peer says that it is, such as ``RabbitMQ 4.0.5``; empty if it does not.
+        endpoint: where it is.
     """
 
     product: str
+    endpoint: Endpoint
 
     @property
     def alive(self) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
@@ -57,6 +57,8 @@ class Endpoint:
         keyfile: its key, PEM.
         verify: whether the certificate of the peer is verified.
         server_name: the name that the certificate is for; the host where None.
+        others: other places of the same, such as the other nodes of a cluster, which are tried in
+            this order where this one cannot be reached.
     """
 
     protocol: str
@@ -82,6 +84,7 @@ class Endpoint:
     keyfile: str | None = None
     verify: bool = True
     server_name: str | None = None
+    others: tuple[Endpoint, ...] = ()
 
     def __str__(self) -> str:
         """Return it as a URL without credentials, for people to read."""
@@ -112,6 +115,16 @@ class Endpoint:
         if self.queue is not None:
             return self.queue
         return self.exchange if self.exchange is not None else "(each message's own)"
+
+    @property
+    def places(self) -> tuple[Endpoint, ...]:
+        """Return this one and the others, in the order in which they are tried."""
+        return (self, *self.others)
+
+    def read_from(self, offset: str) -> Endpoint:
+        """Return it with another offset to read from, at each place."""
+        others = tuple(attrs.evolve(one, offset=offset) for one in self.others)
+        return attrs.evolve(self, offset=offset, others=others)
 
     @property
     def keeps(self) -> bool:
@@ -153,6 +166,35 @@ def _reading(file: str, otherwise: str) -> Iterator[None]:
         raise OSError(f"{file}: {otherwise}") from None
     except OSError as error:
         raise OSError(f"{file}: {error.strerror or error}") from None
+
+
+#: What may be another at each place of one end.
+_PLACE = (
+    *("host", "port", "tls", "user", "password", "mechanism", "heartbeat", "timeout"),
+    *("cacertfile", "certfile", "keyfile", "verify", "server_name", "others"),
+)
+
+
+def parse_urls(texts: Sequence[str], environment: Mapping[str, str] | None = None) -> Endpoint:
+    """Read the URLs of one end, which is reached at any of them, in this order of preference.
+
+    Args:
+        texts: the URLs, as `parse_url` takes them.
+        environment: variables; those of the process where None.
+
+    Raises:
+        ValueError: one is no such URL, there is none, or they name different things.
+    """
+    found = [parse_url(text, environment) for text in texts]
+    if not found:
+        raise ValueError("an end has a URL")
+    first, *others = found
+    for one in others:
+        if attrs.evolve(one, **{name: getattr(first, name) for name in _PLACE}) != first:
+            raise ValueError(f"{one} is not another place of {first}: they differ in more")
+        if one.file is not None:
+            raise ValueError(f"{one}: a file is in one place")
+    return attrs.evolve(first, others=tuple(others))
 
 
 def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoint:

@@ -1,0 +1,192 @@
+"""When a route has done what it was to, and what is left then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from amqp10msg.net.bridge.counting import Counting
+from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.terms import Depth, LinkError, SourceLink
+from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.options import RouteOptions
+
+#: Seconds without a message after which the source is asked, where `idle` does not say.
+_IDLE = 2.0
+#: Seconds until a source is asked again, at most, unless `idle` is more.
+_SELDOM = 5.0
+#: Seconds that a source has to say what is left, when the route ends early.
+_LAST = 2.0
+
+
+class Ending:
+    """When a route has done what it was to, and what its source has left then.
+
+    Args:
+        source: where it reads from.
+        options: of the route.
+        statistics: of the route.
+        log: takes events.
+        finish: called with why the route ends.
+
+    Attributes:
+        most: messages after which it ends; None where their number is not known.
+
+    Raises:
+        ValueError: the source cannot be counted in the way that the options say.
+    """
+
+    def __init__(
+        self,
+        source: Endpoint,
+        options: RouteOptions,
+        statistics: Statistics,
+        log: Callable[..., None],
+        finish: Callable[[str], None],
+    ) -> None:
+        self.most = options.max_messages
+        self._source = source
+        self._options = options
+        self._statistics = statistics
+        self._log = log
+        self._finish = finish
+        self._until: int | None = None  # the position in a stream that it is read up to
+        self._begun = not options.asks
+        self._counting = Counting(source, options.management, sole=options.sole_consumer)
+        # Seconds without a message; the same with nothing unsettled; times asked since.
+        self._idle, self._stalled, self._asked = 0.0, 0.0, 0
+
+    async def begin(self, source: Endpoint, following: int | None) -> None:
+        """Count what is to be done, before the source is opened for the first time.
+
+        Args:
+            source: from where it is read.
+            following: of a stream or file, the position after all that is finished.
+
+        Raises:
+            LinkError: the source cannot be counted, or not be reached.
+        """
+        if not self._begun:
+            await self._begin(source, following)
+            self._begun = True
+
+    async def _begin(self, source: Endpoint, following: int | None) -> None:
+        counting = self._counting
+        if not (self._options.until_length or counting.is_stream):
+            return
+        depth = await counting.begin(source)
+        if not self._options.until_length:
+            return
+        if counting.end is not None:
+            self._until = counting.end
+            ready = depth.ready if following is None else max(counting.end - following, 0)
+        else:
+            ready = depth.ready
+            if ready is None:
+                text = f"until-length: {depth.why}; until-empty needs no number"
+                raise LinkError(text, said=True, permanent=True)
+            self.most = ready if self.most is None else min(ready, self.most)
+        self._log("source-counted", at=str(self._source), messages=ready)
+        if ready == 0:
+            self._finish("length")
+
+    def open(self) -> None:
+        """Note that the source is open anew."""
+        self._idle = 0.0
+
+    def lose(self) -> None:
+        """Note that the source was lost: what was settled may come again, and be counted twice."""
+        if self._options.until_length and self.most != self._options.max_messages:
+            self.most = self._options.max_messages  # so all is to be taken
+            self._log("length-unknown", at=str(self._source), until="empty")
+
+    def restart(self) -> tuple[float, float, int]:
+        """Note that a message came; return the silence that it ended."""
+        silence = self._idle, self._stalled, self._asked
+        self._idle, self._stalled, self._asked = 0.0, 0.0, 0
+        self._counting.restart()
+        return silence
+
+    def resume(self, silence: tuple[float, float, int]) -> None:
+        """Take a silence for one that was not ended."""
+        self._idle, self._stalled, self._asked = silence
+
+    def wait(self, passed: float, *, settled: bool) -> bool:
+        """Note that so many seconds passed; return whether the source is to be asked.
+
+        Args:
+            passed: seconds.
+            settled: whether the source is there, and nothing of it is unsettled.
+        """
+        options = self._options
+        self._idle += passed
+        if not settled:
+            return False
+        self._stalled += passed
+        # More seldom where it was asked in vain.
+        idle = options.idle or _IDLE
+        quiet = idle * 2 ** min(self._asked, 30)
+        return options.asks and self._idle >= min(quiet, max(idle, _SELDOM))
+
+    def end_if_late(self) -> None:
+        """End where the time is over, or nothing came for too long."""
+        options = self._options
+        if options.deadline is not None and self._statistics.seconds >= options.deadline:
+            self._finish("deadline")
+        if options.asks and self._stalled >= options.stall:
+            self._finish("stalled")
+
+    def end_if_done(self, following: int | None) -> None:
+        """End where as much is settled as was wanted."""
+        most = self.most
+        if most is not None and self._statistics.settled >= most:
+            wanted = self._options.max_messages
+            self._finish("count" if wanted is not None and wanted <= most else "length")
+        if self._until is not None and following is not None and following >= self._until:
+            self._finish("length")
+
+    async def ask(self, source: SourceLink, following: int | None, held: int) -> Depth:
+        """Ask the source what it has."""
+        depth = await self._counting.ask(source, following, held)
+        self._idle = 0.0
+        self._asked += 1
+        return depth
+
+    def end_if_empty(self, depth: Depth, held: int) -> None:
+        """End where the source has nothing, by its answer."""
+        counts = self.note(depth, held)
+        if depth.ready == 0 and not counts.is_shared:
+            self._finish("empty")
+            return
+        known = {name: getattr(counts, name) for name in ("remaining", "unacknowledged", "others")}
+        known = {name: count for name, count in known.items() if count is not None}
+        if counts.uncounted:
+            known["why"] = counts.uncounted
+        self._log("source-silent", logging.WARNING, at=str(self._source), **known)
+
+    def note(self, depth: Depth, held: int) -> Statistics:
+        """Note what the source has, with what is held here and goes back to it."""
+        counts = self._statistics
+        counts.asked = True
+        counts.remaining = None if depth.ready is None else depth.ready + held
+        counts.unacknowledged, counts.others = depth.unacknowledged, depth.others
+        counts.uncounted = depth.why
+        return counts
+
+    async def rest(self, source: SourceLink | None, following: int | None) -> Depth | None:
+        """Count what is left, where the route was to empty the source and ended before that.
+
+        None where nothing is to be noted of it.
+        """
+        counts = self._statistics
+        if not self._options.asks or counts.ending in {"empty", "length", "count"}:
+            return None
+        try:
+            async with asyncio.timeout(_LAST):
+                depth = await self._counting.ask(source, following, 0)
+        except TimeoutError:
+            depth = Depth(why=f"no answer within {_LAST:g} s")
+        # What it said before it stalled says more than that it is silent.
+        new = depth.ready is not None or counts.ending != "stalled" or not counts.asked
+        return depth if new else None

@@ -1,0 +1,172 @@
+"""Several places of one end, such as the nodes of a cluster: tried in order, named in errors."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pika")
+
+from amqp10msg import Message
+from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, counting, route
+from amqp10msg.net.bridge.counting import over_basic
+from amqp10msg.net.bridge.links import at_first
+from amqp10msg.net.bridge.routes import read_routes
+from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.serve import Server
+from tests.basic_broker import BasicBroker
+from tests.bridging import bodies, numbered, options
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def closed() -> int:
+    """A port where nobody listens."""
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        port: int = made.getsockname()[1]
+    return port
+
+
+@given(
+    st.lists(st.sampled_from(["", "away", "refused"]), min_size=1, max_size=4),
+)
+def test_the_first_place_that_answers_is_used(answers: list[str]) -> None:
+    end = parse_urls([f"amqp://u:p{n}word@h{n}/q" for n in range(len(answers))])
+    tried: list[str] = []
+
+    async def ask(place: Endpoint) -> str:
+        tried.append(place.host)
+        assert () == place.others
+        answer = answers[int(place.host[1:])]
+        if answer:
+            raise LinkError(f"{answer} {place.password}", permanent=answer == "refused")
+        return place.host
+
+    if "" in answers:
+        first = answers.index("")
+        assert f"h{first}" == asyncio.run(at_first(end, ask))
+        assert [f"h{n}" for n in range(first + 1)] == tried
+        return
+    with pytest.raises(LinkError) as caught:
+        asyncio.run(at_first(end, ask))
+    assert [f"h{n}" for n in range(len(answers))] == tried
+    assert (set(answers) == {"refused"}) == caught.value.permanent
+    assert "word" not in str(caught.value)
+    assert len(answers) == 1 or all(f"h{n}:5672" in str(caught.value) for n in range(len(answers)))
+
+
+def test_places_of_one_end_name_one_thing() -> None:
+    made = parse_urls(["amqp091://a/?queue=q", "amqp091s://b:1/?queue=q&verify=verify_none"])
+
+    assert [("a", 5672), ("b", 1)] == [(one.host, one.port) for one in made.places]
+    assert "amqp091://a:5672/?queue=q" == str(made)
+    for other in ("amqp091://b/?queue=r", "amqp://b/q", "amqp091://b/v?queue=q"):
+        with pytest.raises(ValueError, match="is not another place of amqp091://a"):
+            parse_urls(["amqp091://a/?queue=q", other])
+    with pytest.raises(ValueError, match="an end has a URL"):
+        parse_urls([])
+    with pytest.raises(ValueError, match="a file is in one place"):
+        parse_urls(["file:x.jsonl"] * 2)
+
+
+def test_a_queue_over_0_9_1_and_an_offset_are_those_of_each_place() -> None:
+    made = parse_urls(["amqp://a//queues/q", "amqp://b//queues/q"])
+
+    basic = over_basic(made)
+    assert basic is not None
+    assert [("a", "q"), ("b", "q")] == [(one.host, one.queue) for one in basic.places]
+    assert {"0-9-1"} == {one.protocol for one in basic.places}
+    assert ["7", "7"] == [one.offset for one in made.read_from("7").places]
+
+
+def test_a_file_of_routes_may_have_lists() -> None:
+    Path("r.toml").write_text(
+        "[[route]]\nfrom = ['amqp://a/q', 'amqp://b/q']\nto = 'amqp091://c/?queue=q'\n"
+    )
+    (spec,) = read_routes(Path("r.toml"))
+
+    assert (2, 1) == (len(spec.source.places), len(spec.target.places))
+    assert "q -> q" == spec.name
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(15):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_a_bridge_goes_on_at_another_node(caplog: pytest.LogCaptureFixture) -> None:
+    """Of either end; where the first one is back, the next connection is to that."""
+    caplog.set_level("INFO", "amqp10msg.bridge")
+
+    async def made() -> tuple[list[bytes], list[bytes]]:
+        async with BasicBroker("a", "b") as first, BasicBroker("a", "b") as second:
+            first.queues["a"].extend(numbered(5))
+            nodes = (first, second)
+            source = [one.url("queue=a") for one in nodes]
+            target = [one.url("queue=b") for one in nodes]
+            spec = RouteSpec(source, target, options(idle=None), "r")
+            with mock.patch.object(route, "_TICK", 0.05):
+                async with Bridge([spec]):
+                    await until(lambda: len(first.queues["b"]) == 5)
+                    second.queues["a"].extend(numbered(9)[5:])
+                    await first.down()
+                    await until(lambda: len(second.queues["b"]) == 4)
+                    await first.listen()
+                    first.queues["a"].extend(numbered(12)[9:])
+                    second.cut()
+                    await until(lambda: len(first.queues["b"]) == 8)
+            return bodies(first.queues["b"]), bodies(second.queues["b"])
+
+    one, other = asyncio.run(made())
+
+    assert [b"%d" % n for n in (0, 1, 2, 3, 4, 9, 10, 11)] == one
+    assert [b"5", b"6", b"7", b"8"] == other
+    opened = [line for line in caplog.messages if line.startswith("source-open")]
+    assert 3 == len(opened)
+    assert opened[0].split("at=")[1].split()[0] == opened[2].split("at=")[1].split()[0]
+    assert opened[0] != opened[1]
+
+
+def test_a_source_is_counted_where_it_can_be_reached(closed: int) -> None:
+    async def made() -> list[int | None]:
+        async with BasicBroker("a", "b") as broker:
+            broker.queues["a"].extend(numbered(3))
+            broker.streams["s"] = numbered(4)
+            away = f"amqp091://guest:guest@127.0.0.1:{closed}/?queue="
+            queue = parse_urls([f"{away}a", broker.url("queue=a")])
+            stream = parse_urls([f"{away}s&offset=first", broker.url("queue=s&offset=first")])
+            counts = [counting.Counting(end, None) for end in (queue, stream)]
+            found = [(await one.begin(one._source)).ready for one in counts]
+            found.append((await counts[1].ask(None, 1, 0)).ready)
+            return found
+
+    assert [3, 4, 3] == asyncio.run(made())
+
+
+def test_1_0_has_places_too(closed: int) -> None:
+    with Server(accept_durable=True) as server:
+        server.publish("a", Message(b"1"))
+        source = [f"amqp://127.0.0.1:{closed}/a", f"{server.url}/a"]
+        target = [f"amqp://127.0.0.1:{closed}/b", f"{server.url}/b"]
+        spec = RouteSpec(source, target, options(max_messages=1), "r")
+
+        async def made() -> int:
+            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+                return (await bridge.run())["r"].accepted
+
+        assert 1 == asyncio.run(made())
