@@ -445,6 +445,7 @@ def _case(case: Case) -> dict[str, Any]:
         "kind": case.kind,
         "clause": case.clause,
         "note": case.note,
+        "preference": case.preference,
         "origin": case.origin,
         "hex": case.data[:_MAX_OCTETS].hex(),
         "size": len(case.data),

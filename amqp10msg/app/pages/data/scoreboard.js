@@ -218,6 +218,7 @@
       say("Origin", one.origin),
       say("Must be refused", one.error && !one.expected ? `${one.error[0]}, at byte ${one.error[1]}` : null),
       say("A strict reader refuses it", one.error && one.expected ? `${one.error[0]}, at byte ${one.error[1]}` : null),
+      say("No clause requires it", one.preference),
       say("Breaks", one.violations && one.violations.join(", ")),
       say("Limits", one.limits),
       say("Given", one.given),
