@@ -5,16 +5,20 @@ and ranges that `Record` says, or raise ValueError where the whole is not what i
 whole beside the damage is read: the other connection of a capture, the lines around one of JSON,
 the messages before it elsewhere.
 
+With ``--memory`` they do so in processes that get so much memory, of which none may end.
+
 What breaks that is printed, and kept in fuzz/findings with the form as its suffix.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gzip
 import hashlib
 import io
 import json
+import multiprocessing
 import random
 import sys
 import time
@@ -23,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from amqp10msg.files import MAX_SIZE as DEFAULT_SIZE
 from amqp10msg.files import Record, streams
 from amqp10msg.files.reading import read_stream
 from fuzz.mutate import mutate
@@ -87,15 +92,20 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def records(octets: bytes, form: str) -> list[Record]:
+def records(octets: bytes, form: str, max_size: int = MAX_SIZE) -> list[Record]:
     """Read a file, unpacked where it is gzip.
+
+    Args:
+        octets: the file.
+        form: of `FORMS`; that of the content where it is gzip.
+        max_size: bytes that one message may take.
 
     Raises:
         AssertionError: a record is not as `Record` says.
         Exception: whatever a reader raises.
     """
     stream = streams.unpacked(io.BufferedReader(io.BytesIO(octets)))
-    found = list(read_stream(stream, form, max_size=MAX_SIZE))
+    found = list(read_stream(stream, form, max_size=max_size))
     for record in found:
         for name, fits in _FITS.items():
             value = getattr(record, name)
@@ -190,11 +200,32 @@ def _gzip(draw: random.Random) -> tuple[bytes, str, list[bytes]]:
 
 
 def _parquet(draw: random.Random) -> tuple[bytes, str, list[bytes]]:
-    return mutate([draw.choice(_TABLES)], draw), "parquet", []
+    if draw.random() < 0.5:
+        return mutate([draw.choice(_TABLES)], draw), "parquet", []
+    # Damage in the row group between two others.
+    whole, (begin, end) = _groups()
+    octets = bytearray(whole)
+    for _ in range(draw.randint(1, 4)):
+        octets[draw.randrange(begin, end)] = draw.getrandbits(8)
+    return bytes(octets), "parquet", GOOD[:2]
 
 
 def _avro(draw: random.Random) -> tuple[bytes, str, list[bytes]]:
     return mutate([draw.choice(_AVROS)], draw), "avro", []
+
+
+@functools.cache
+def _groups() -> tuple[bytes, tuple[int, int]]:
+    """Return a table of three row groups, and where the second of them stands."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    out = io.BytesIO()
+    wires = [GOOD[0]] * 5 + [GOOD[2]] * 5 + [GOOD[1]] * 5
+    pq.write_table(pa.table({"wire": wires, "address": ["q"] * 15}), out, row_group_size=5)
+    metadata = pq.ParquetFile(out).metadata
+    begins = [metadata.row_group(group).column(0).dictionary_page_offset for group in (1, 2)]
+    return out.getvalue(), (begins[0], begins[1])
 
 
 def _tables() -> list[bytes]:
@@ -230,10 +261,10 @@ FORMS: dict[str, Callable[[random.Random], tuple[bytes, str, list[bytes]]]] = {
 }
 
 
-def fault_of(octets: bytes, form: str, beside: list[bytes]) -> str:
+def fault_of(octets: bytes, form: str, beside: list[bytes], max_size: int = MAX_SIZE) -> str:
     """Read a file; return what broke the contract, empty if nothing did."""
     try:
-        found = records(octets, form)
+        found = records(octets, form, max_size)
     except ValueError as error:
         if form in {"parquet", "avro"} and type(error) is ValueError:
             return ""
@@ -245,8 +276,24 @@ def fault_of(octets: bytes, form: str, beside: list[bytes]) -> str:
     return f"of what is whole {len(lost)} messages are lost" if lost else ""
 
 
-def run(count: int, seed: int, forms: list[str], kept: Path | None = FINDINGS) -> list[str]:
-    """Read so many damaged files, of the forms by turns; return the faults."""
+def run(
+    count: int,
+    seed: int | str,
+    forms: list[str],
+    kept: Path | None = FINDINGS,
+    begun: Callable[[bytes], object] = lambda _: None,
+    max_size: int = MAX_SIZE,
+) -> list[str]:
+    """Read so many damaged files, of the forms by turns; return the faults.
+
+    Args:
+        count: how many.
+        seed: of what is drawn.
+        forms: of `FORMS`.
+        kept: the folder for files with a fault; None for none.
+        begun: called with each file before it is read.
+        max_size: bytes that one message may take.
+    """
     draw = random.Random(seed)
     if "parquet" in forms:
         _TABLES[:] = _TABLES or _tables()
@@ -255,15 +302,66 @@ def run(count: int, seed: int, forms: list[str], kept: Path | None = FINDINGS) -
     faults = []
     for number in range(count):
         octets, form, beside = FORMS[forms[number % len(forms)]](draw)
-        fault = fault_of(octets, form, beside)
+        begun(octets)
+        fault = fault_of(octets, form, beside, max_size)
         if fault:
             faults.append(fault)
             if kept is not None:
-                kept.mkdir(exist_ok=True)
-                name = f"files-{hashlib.sha256(octets).hexdigest()[:16]}.{form}"
-                (kept / name).write_bytes(octets)
-                print(f"FINDING {name}: {fault.strip()}", file=sys.stderr, flush=True)
+                _keep(kept, octets, form, fault)
     return faults
+
+
+def _keep(folder: Path, octets: bytes, form: str, fault: str) -> None:
+    folder.mkdir(exist_ok=True)
+    name = f"files-{hashlib.sha256(octets).hexdigest()[:16]}.{form}"
+    (folder / name).write_bytes(octets)
+    print(f"FINDING {name}: {fault.strip()}", file=sys.stderr, flush=True)
+
+
+# Files that one process reads.
+_AT_ONCE = 2_000
+
+
+def run_bounded(count: int, seed: int, form: str, memory: int, kept: Path) -> int:
+    """Read damaged files in processes that get little memory; return how many have a fault.
+
+    A process that ends is a fault of the file that it was reading.
+
+    Args:
+        count: how many.
+        seed: of what is drawn.
+        form: of `FORMS`.
+        memory: bytes that a process may take beside what it has at first.
+        kept: the folder for files with a fault.
+    """
+    context = multiprocessing.get_context("fork")
+    faults = context.Value("q", 0)
+    kept.mkdir(exist_ok=True)
+    current = kept / f"current.{form}"
+    for number, first in enumerate(range(0, count, _AT_ONCE)):
+        todo = min(_AT_ONCE, count - first)
+        task = (todo, f"{seed}-{number}", form, memory, kept, current, faults)
+        process = context.Process(target=_bounded, args=task)
+        process.start()
+        process.join()
+        if process.exitcode:
+            said = f"the process ended with status {process.exitcode}"
+            _keep(kept, current.read_bytes(), form, said)
+            faults.value += 1
+    current.unlink(missing_ok=True)
+    return int(faults.value)
+
+
+def _bounded(
+    count: int, seed: str, form: str, memory: int, kept: Path, current: Path, faults: Any
+) -> None:
+    import resource  # noqa: PLC0415  (of POSIX)
+
+    run(1, seed, [form], None)  # imports what the form needs
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most = pages * resource.getpagesize() + memory
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    faults.value += len(run(count, seed, [form], kept, current.write_bytes, DEFAULT_SIZE))
 
 
 def main() -> int:
@@ -272,11 +370,21 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--form", action="append", choices=FORMS, help="default: all")
+    parser.add_argument(
+        "--memory", type=int, metavar="MIB", help="read in processes that get no more memory"
+    )
     chosen = parser.parse_args()
     begin = time.perf_counter()
-    faults = run(chosen.inputs, chosen.seed, chosen.form or [*FORMS])
+    forms = chosen.form or [*FORMS]
+    if chosen.memory is None:
+        faults = len(run(chosen.inputs, chosen.seed, forms))
+    else:
+        each = chosen.inputs // len(forms)
+        faults = sum(
+            run_bounded(each, chosen.seed, form, chosen.memory << 20, FINDINGS) for form in forms
+        )
     seconds = time.perf_counter() - begin
-    print(f"{chosen.inputs:,} inputs, {len(faults)} faults, {seconds:.0f} s")
+    print(f"{chosen.inputs:,} inputs, {faults} faults, {seconds:.0f} s")
     return 1 if faults else 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from amqp10msg.files._record import MAX_SIZE, Record
+from amqp10msg.files.streams import read_up_to
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import printable
@@ -121,7 +122,7 @@ def _read_sized(
             fault = _too_many_empty(limits)
         else:
             empty -= not size
-            octets = stream.read(size)
+            octets = read_up_to(stream, size)
             if len(octets) < size:
                 fault = f"cut off, {len(octets):,} of {size:,} bytes"
         yield Record(offset, head if octets is None else octets, fault, ends=bool(fault))
@@ -170,7 +171,7 @@ def read_lines(
 def _raw(
     stream: IO[bytes], start: int, _stop: int | None, max_size: int, _limits: Limits
 ) -> Iterator[Record]:
-    octets = stream.read(max_size + 1)
+    octets = read_up_to(stream, max_size + 1)
     is_large = len(octets) > max_size
     yield Record(start, octets[:1024] if is_large else octets, too_large(max_size) * is_large)
 

@@ -19,6 +19,25 @@ _WITH_HEADER = 31
 _ROOM = 64 << 20
 
 
+# Bytes that are read at first where many are wanted.
+_FIRST = 1 << 20
+
+
+def read_up_to(stream: Any, size: int) -> bytes:
+    """Read this many bytes, or those that there are, which take no room before.
+
+    A buffered reader makes room for all that it is asked for, and a size may be damaged.
+    """
+    found: bytes = stream.read(min(size, _FIRST))
+    if size <= _FIRST or len(found) < _FIRST:
+        return found
+    pieces, read = [found], len(found)
+    while read < size and (found := stream.read(min(size - read, read))):
+        pieces.append(found)
+        read += len(found)
+    return b"".join(pieces)
+
+
 class DamagedGzipError(Exception):
     """A gzip file is cut off, its content is not what was compressed, or it has too much of it.
 

@@ -26,7 +26,7 @@ _OTHERS = (
 _FAULTS = ("fault", "error_code", "error_text", "source", "offset")
 _TEXTS = (
     *("protocol", "connection", "address", "exchange", "routing_key"),
-    *("fault", "error_code", "error_text"),
+    *("fault", "error_code", "error_text", "source"),
 )
 _PROTOCOLS = ("1.0", "0-9-1")
 # The code under which a quarantine has what could not be read (`amqp10msg.jobs`).
@@ -84,25 +84,33 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
             if fault := bounded.refused(()):
                 raise ValueError(fault)
             for group in range(file.metadata.num_row_groups):
-                if fault := bounded.refused([group]):
-                    yield Record(number, fault=f"{fault}; its rows are not read")
-                    number += file.metadata.row_group(group).num_rows
-                    continue
-                for batch in bounded.batches([group], _BATCH_ROWS, _BATCH_OCTETS, wanted):
-                    for row in batch.to_pylist():
-                        record = _record(number, row, column, max_size)
-                        number += 1
-                        if record is not None:
-                            yield record
+                behind = number + file.metadata.row_group(group).num_rows
+                fault = bounded.refused([group])
+                try:
+                    for batch in (
+                        ()
+                        if fault
+                        else bounded.batches([group], _BATCH_ROWS, _BATCH_OCTETS, wanted)
+                    ):
+                        for row in _octets(batch).to_pylist():
+                            record = _record(number, row, column, max_size)
+                            number += 1
+                            if record is not None:
+                                yield record
+                except (pa.ArrowException, OSError) as error:
+                    if getattr(error, "errno", None) is not None:  # the system's own
+                        raise
+                    fault = f"row group {group} cannot be read: {str(error).strip()}"
+                if fault:
+                    rest = f"its rows from {number:,} to {behind - 1:,} are left out"
+                    yield Record(number, fault=f"{fault}; {rest}")
+                number = behind
     except ExpansionError as error:
         yield Record(number, fault=f"{error}; what follows is not read", ends=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None) is not None:  # the system's own
             raise
-        fault = f"this is not Parquet, or damaged: {str(error).strip()}"
-        if not number:
-            raise ValueError(fault) from None
-        yield Record(number, fault=fault, ends=True)
+        raise ValueError(f"this is not Parquet, or damaged: {str(error).strip()}") from None
 
 
 @attrs.define
@@ -203,6 +211,20 @@ def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def _octets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with texts as bytes: one that is not UTF-8 would cost all of its rows."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    for place, field in enumerate(batch.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if field.name in _TEXTS and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            column = batch.column(place)
+            column = column.dictionary_decode() if kind != field.type else column
+            wanted = pa.binary() if pa.types.is_string(kind) else pa.large_binary()
+            batch = batch.set_column(place, field.with_type(wanted), column.cast(wanted))
+    return batch
+
+
 def rows_of_batch(
     source: Any,
     file: Any,
@@ -274,7 +296,7 @@ def _longest(column: Any) -> int:
 def _record(number: int, row: dict[str, Any], column: str | None, max_size: int) -> Record | None:
     wire = row.get(column) if column else None
     for name in _TEXTS:
-        if isinstance(row.get(name), bytes):  # some writers do not say that a column is of text
+        if isinstance(row.get(name), bytes):
             row[name] = row[name].decode("utf-8", "backslashreplace")
     fault = row.get("fault") or (
         row.get("error_text") if row.get("error_code") in _UNREADABLE else None

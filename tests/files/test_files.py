@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import re
 import struct
@@ -21,7 +22,7 @@ from amqp10msg.app.cli._input import Inputs
 from amqp10msg.files import Range, Record, streams, tables
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs.inputs import Reading
-from fuzz.files import FORMS, run
+from fuzz.files import FORMS, run, run_bounded
 from tests.effort import cost
 
 pytestmark = pytest.mark.once
@@ -534,6 +535,73 @@ class TestParquet:
 
         with pytest.raises(columns.TooMuchError, match="have 1,000,000,000 bytes"):
             columns.decode(few, ["body"])
+
+    def test_what_is_damaged_costs_its_row_group_alone(self, tmp_path: Path) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        path = tmp_path / "m.parquet"
+        values = [b"a", b"b", b"c" * 100, b"d" * 100, b"e"]
+        pq.write_table(pa.table({"wire": values}), path, compression="none", row_group_size=2)
+        chunk = pq.ParquetFile(path).metadata.row_group(1).column(0)
+        octets = bytearray(path.read_bytes())
+        begin = chunk.dictionary_page_offset
+        octets[begin : begin + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+        path.write_bytes(octets)
+
+        found = list(files.read(path))
+
+        assert [(0, b"a"), (1, b"b"), (4, b"e")] == [
+            (record.offset, record.wire) for record in found if not record.fault
+        ]
+        (fault,) = [record.fault for record in found if record.fault]
+        assert fault.startswith("row group 1 cannot be read: ")
+        assert fault.endswith("; its rows from 2 to 3 are left out")
+
+    @pytest.mark.parametrize("is_dictionary", [False, True])
+    def test_text_that_is_not_utf8_costs_no_row(self, tmp_path: Path, is_dictionary: bool) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        ends = pa.py_buffer(struct.pack("=3i", 0, 1, 3))
+        text = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"q\xffr")])
+        path = tmp_path / "m.parquet"
+        address = text.dictionary_encode() if is_dictionary else text
+        pq.write_table(pa.table({"wire": [b"a", b"b"], "address": address}), path)
+
+        assert [(b"a", "q"), (b"b", "\\xffr")] == [
+            (record.wire, record.address) for record in files.read(path)
+        ]
+
+
+@pytest.mark.parametrize(
+    "form, octets",
+    [("prefixed", b"\x0f\xff\xff\xffab"), ("cborseq", b"\x5a\x0f\xff\xff\xffab"), ("raw", b"ab")],
+)
+def test_a_size_that_is_damaged_takes_no_memory(tmp_path: Path, form: str, octets: bytes) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(octets)
+
+    tracemalloc.start()
+    try:
+        (record,) = files.read(path, form)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert b"ab" == record.wire
+    assert peak < 10 << 20
+
+
+@given(st.integers(0, 5_000_000), st.integers(0, 5_000_000))
+def test_reading_up_to_a_size(there: int, size: int) -> None:
+    assert min(there, size) == len(streams.read_up_to(io.BytesIO(bytes(there)), size))
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+def test_damaged_files_take_little_memory(tmp_path: Path, form: str) -> None:
+    """In a process that may take 128 MiB and must not end; `python -m fuzz.files` reads more."""
+    pytest.importorskip("resource")
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("what a process has in memory is read in /proc, of Linux")
+
+    assert 0 == run_bounded(300, 5, form, 128 << 20, tmp_path)
 
 
 def test_many_damaged_files() -> None:

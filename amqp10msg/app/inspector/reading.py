@@ -23,7 +23,7 @@ from amqp10msg import files, notation
 from amqp10msg.files.containers import RECORD_KEYS, STARTS, octets_of_record, read_lines, too_large
 from amqp10msg.files.loose import loose
 from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
-from amqp10msg.files.streams import unpacked
+from amqp10msg.files.streams import read_up_to, unpacked
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import AmqpError
@@ -165,7 +165,7 @@ class Reader:
         return Item(name, b"" if fault else data, fault, number, record.offset, record)
 
     def _all(self, stream: IO[bytes]) -> bytes:
-        octets = stream.read(self.max_size + 1)
+        octets = read_up_to(stream, self.max_size + 1)
         if len(octets) > self.max_size:
             raise ValueError(too_large(self.max_size))
         return octets
