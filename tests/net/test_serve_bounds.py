@@ -10,15 +10,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from amqp10msg import Message
-from amqp10msg.delivery import DistributionNode
-from amqp10msg.delivery.filters import EvaluationError, FilterSet, Selector, parse
+from amqp10msg import Message, Properties
+from amqp10msg.delivery import DistributionNode, Rejected
+from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, attaching, connection
-from amqp10msg.net.serve.attaching import PassingFilter
+from amqp10msg.net.serve.attaching import PassingFilter, Publishing
 from amqp10msg.net.serve.broker import Guesses, TurnOverError
+from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
 
 pytestmark = pytest.mark.once
@@ -107,8 +109,7 @@ _COSTLY = " OR ".join(["a LIKE '%a_b%'"] * 100)
 
 
 def _passing(server: Server, text: str) -> PassingFilter:
-    filters = parse({"f": Selector(text).to_described()}, limits=attaching._FILTER_LIMITS)
-    assert isinstance(filters, FilterSet)
+    filters = attaching.filters_of({"f": Selector(text).to_described()})
     return PassingFilter(filters, server.broker)
 
 
@@ -126,6 +127,44 @@ def test_the_filters_of_a_link_take_a_bounded_number_of_steps(size: int) -> None
     assert passing.filters.steps <= 250_000_000 + 100_000 * seen + 20_000_000
     # A filter that costs less than what each message brings with it goes on for ever.
     assert (seen == most) is (size < 250)
+
+
+@pytest.mark.parametrize("kind", ["selector", "topic"])
+def test_filters_of_a_link_share_what_a_message_may_cost(kind: str) -> None:
+    """Hundreds of filters fit into an attach."""
+    one = {"selector": Selector("a NOT LIKE '%a_b%'"), "topic": TopicBinding("#.a.*.a.#")}[kind]
+    filters = attaching.filters_of({f"f{n}": one.to_described() for n in range(200)})
+    text = ".".join(["a"] * (600 if kind == "topic" else 10_000))
+    message = Message(properties=Properties(subject=text), application_properties={"a": text})
+    assert filters.matches(message)
+    assert 10_000_000 < filters.steps <= 20_000_000
+    longer = text * 3
+    costly = Message(properties=Properties(subject=longer), application_properties={"a": longer})
+    with pytest.raises(EvaluationError, match=r"too long .* raise FilterLimits\.steps"):
+        filters.matches(costly)
+    assert filters.steps <= 20_000_000, "nothing was added"
+
+
+def test_a_message_that_costs_an_exchange_too_much_is_rejected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def costly(*_: Any, **__: Any) -> None:
+        raise EvaluationError("too long")
+
+    with Server() as server:
+        monkeypatch.setattr(server.broker.exchanges, "publish", costly)
+        joined = Publishing(server.broker.exchanges.publish, None, rejects=True)  # type: ignore[arg-type]
+        link = Incoming(_Unconnected(), _Unconnected(), joined, 1)  # type: ignore[arg-type]
+        state, error = link._publish(b"", _Unconnected(), None)  # type: ignore[arg-type]
+
+    assert isinstance(state, Rejected)
+    assert error is not None
+    assert ("amqp:resource-limit-exceeded", "too long") == (error.condition, error.description)
+
+
+class _Unconnected:
+    transactions = state = link = None
+    message_format = 0
 
 
 def test_a_common_filter_never_ends() -> None:

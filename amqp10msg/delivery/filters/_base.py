@@ -52,9 +52,9 @@ class FilterLimits:
             RabbitMQ takes, nests less than 140 deep.
         fields: most entries of a filter that is a map.
         min_fields: fewest entries of such a filter.
-        steps: most steps that the ``LIKE`` and the functions of an expression may take on a
-            message; one takes about 1 ns where the kernel is compiled. A text that may take more
-            raises `EvaluationError`.
+        steps: most steps that the ``LIKE`` and the functions of an expression, or a topic pattern,
+            may take on a message; one takes about 1 ns where the kernel is compiled. A text that
+            may take more raises `EvaluationError`.
     """
 
     length: int = attrs.field(default=8_192, validator=attrs.validators.ge(1))

@@ -61,6 +61,11 @@ def _weight_of_segment(segment: list[Element]) -> int:
     return 2 + 2 * (-(-len(segment) // 64)) + (0 if is_ascii else 30)
 
 
+def weight_of_words(pattern: Sequence[Element]) -> int:
+    """Return the steps that a pattern costs per word of a text, at most."""
+    return 100 + max(map(len, _split(pattern))) // 8
+
+
 def compile_words(pattern: Sequence[Element]) -> Callable[[Sequence[str]], bool]:
     """Return a function that tests whether words match a pattern of words."""
     return _general(_split(pattern), _word_search, _words_stand)

@@ -26,8 +26,8 @@ from amqp10msg.delivery.filters._base import (
     register,
     wrong_type,
 )
-from amqp10msg.delivery.filters._evaluators import same, same_as
-from amqp10msg.delivery.filters._glob import MANY, ONE, compile_words
+from amqp10msg.delivery.filters._evaluators import Work, same, same_as
+from amqp10msg.delivery.filters._glob import MANY, ONE, compile_words, weight_of_words
 from amqp10msg.delivery.filters._names import rabbitmq_43_test
 from amqp10msg.message import Message
 from amqp10msg.sections import Properties
@@ -416,6 +416,8 @@ class TopicBinding(_Text):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0001
     CAPABILITY: ClassVar[str] = _EXCHANGES
     _match: Any = attrs.field(init=False, eq=False, repr=False, default=None)
+    _weight: int = attrs.field(init=False, eq=False, repr=False, default=1)
+    _work: Work = attrs.field(init=False, eq=False, repr=False, factory=Work)
 
     def _settle(self) -> None:
         super()._settle()
@@ -423,12 +425,26 @@ class TopicBinding(_Text):
             MANY if word == "#" else ONE if word == "*" else word for word in _words(self.text)
         ]
         object.__setattr__(self, "_match", compile_words(words))
+        object.__setattr__(self, "_weight", weight_of_words(words))
+
+    @property
+    def steps(self) -> int:
+        """The steps that it has taken so far, a hundred or more for each word."""
+        return self._work.steps
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         subject = _subject_of(message)
         if subject is None:
             return self.text == "#"
-        return bool(self._match(_words(subject)))
+        words = _words(subject)
+        steps = len(words) * self._weight
+        if steps > self.limits.steps:
+            raise EvaluationError(
+                f"a subject of {len(words):,} words is too long for this pattern, which may take "
+                f"at most {self.limits.steps // self._weight:,}: raise FilterLimits.steps"
+            )
+        self._work.steps += steps
+        return bool(self._match(words))
 
 
 def _words(text: str) -> list[str]:

@@ -51,7 +51,6 @@ _TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_
 #: Steps of about 1 ns that the filters of a link may take, see `FilterLimits.steps`: on a message,
 #: in all, and in addition to that for each message.
 _MOST_STEPS, _STEPS, _STEPS_A_MESSAGE = 20_000_000, 250_000_000, 100_000
-_FILTER_LIMITS = FilterLimits(steps=_MOST_STEPS)
 # Responses of a service that a peer has not taken yet.
 _MAX_RESPONSES = 1_000
 
@@ -96,6 +95,17 @@ def _decoded(value: Any) -> Any:
     if isinstance(value, AmqpMap) or not isinstance(value, Described):
         return None
     return from_described(value)
+
+
+def filters_of(asked: Any) -> FilterSet:
+    """The filters of a source that can be evaluated; they share the steps on a message.
+
+    Raises:
+        DecodeError: a filter is malformed.
+    """
+    steps = _MOST_STEPS // max(len(asked) if asked is not None else 0, 1)
+    filters: FilterSet = parse(asked, limits=FilterLimits(steps=max(steps, 1))).supported
+    return filters
 
 
 @attrs.define(eq=False)
@@ -329,7 +339,7 @@ class Attacher:
         in_session, session, others = False, None, asked.filter
         if bus is not None:
             in_session, session, others = chosen_session(asked.filter)
-        filters = parse(others, limits=_FILTER_LIMITS).supported
+        filters = filters_of(others)
         out = termini.resume(key, source)
         if out is None:
             topic = self._topic_of(asked)

@@ -24,6 +24,7 @@ from amqp10msg.delivery import (
     TransactionalState,
     bytes_from,
 )
+from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import (
     Delivery,
     DistributionNode,
@@ -382,6 +383,9 @@ class Incoming:
             return Released(), error.error
         except NodeError as error:
             return Rejected(error.error), error.error
+        except EvaluationError as error:  # of the bindings of an exchange
+            costly = Error(RESOURCE_LIMIT_EXCEEDED, str(error))
+            return Rejected(costly), costly
         except DecodeError as error:
             fault = Error(error.condition, str(error))
             return Rejected(fault), fault
