@@ -352,11 +352,14 @@ class Peer:
         self._wait(is_here, timeout)
         return found[0], here[0]
 
-    def settle(self, link: Any, delivery: Any, outcome: Any = Outcome.ACCEPTED) -> None:
-        """Settle a received message, and grant the credit for another."""
+    def settle(
+        self, link: Any, delivery: Any, outcome: Any = Outcome.ACCEPTED, *, credit: int = 1
+    ) -> None:
+        """Settle a received message, and grant the credit for another, or for none."""
         delivery.update(outcome)
         delivery.settle()
-        link.flow(1)
+        if credit:
+            link.flow(credit)
         self._write()
 
     def give_back(self, delivery: Any, outcome: Any, *, failed: bool, up: bool) -> None:

@@ -2,6 +2,7 @@
 
     python tools/compare_broker.py --to amqp10 --examples 3000
     python tools/compare_broker.py --to basic --queue stream --broker localhost:5672
+    python tools/compare_broker.py --queue quorum --given-back released --given-back closed
     python tools/compare_broker.py --examples 200 --record odd.jsonl
 
 Messages are published over one protocol and consumed over the other, one at a time, from a queue
@@ -10,7 +11,8 @@ receives, or refuses it where the broker does, or where the consumer's connectio
 is that of the broker's version and the queue.
 
 Messages that are known to be odd come first. With ``--record``, what the broker made of each is
-appended to a file, in the form of tests/vectors/translations.jsonl.gz.
+appended to a file, in the form of tests/vectors/translations.jsonl.gz. With ``--given-back``, each
+message is given back to its queue before.
 
 What differs is cut down to the smallest message that still differs, and printed; the exit status
 is 1. Messages that the library cannot read are counted, and not compared.
@@ -23,6 +25,7 @@ import json
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -32,7 +35,9 @@ import attrs
 from broker_clients import Basic, Broker, Ended, Peer, profile_of, queue
 from known_messages import KNOWN_BASICS, KNOWN_SECTIONS
 from odd_messages import Sections, basic_message, sections, written
+from pika.exceptions import AMQPError
 from smaller_messages import least
+from take_circumstances import WAYS, give_back, take
 
 from amqp10msg import DecodeError, Message, decode_value
 from amqp10msg.basic import BasicMessage, decode_properties, encode_properties
@@ -60,6 +65,7 @@ class Lane:
     kind: str
     to_amqp10: bool
     wait: float
+    given_back: Sequence[Any] = ()
     _open: ExitStack | None = None
     _name: str = ""
     _publish: Any = None
@@ -89,7 +95,23 @@ class Lane:
         basic = stack.enter_context(Basic(self.broker))
         peer = stack.enter_context(Peer(self.broker))
         address = self.broker.address(name)
-        if self.to_amqp10:
+        if self.given_back:
+            # No consumer waits here, which would take the message before it is given back.
+            to = "amqp10" if self.to_amqp10 else "basic"
+            if self.to_amqp10:
+                self._publish = partial(basic.publish, name)
+            else:
+                self._publish = partial(peer.send, peer.sender(address))
+
+            def received() -> bytes | BasicMessage:
+                try:
+                    for way in self.given_back:
+                        give_back(self.broker, name, way)
+                    came: bytes | BasicMessage = take(self.broker, name, to)
+                except AMQPError as error:
+                    raise Ended(repr(error)) from None
+                return came
+        elif self.to_amqp10:
             link = peer.receiver(address)
             self._publish = partial(basic.publish, name)
 
@@ -134,10 +156,9 @@ def offset_of(seen: bytes | BasicMessage) -> int | None:
 
 
 def predicted(
-    given: Any, profile: TranslationProfile, offset: int | None, name: str
+    given: Any, profile: TranslationProfile, circumstances: Circumstances, name: str
 ) -> tuple[Seen, str]:
     """Return what the profile gives, or None and why."""
-    circumstances = Circumstances(stream_offset=offset)
     try:
         if isinstance(given, BasicMessage):
             sent = attrs.evolve(given, routing_key=name)
@@ -187,7 +208,11 @@ class Comparison:
             self.entry |= {"message": sent.hex(), "gives": gives, "offset": offset}
         else:
             self.entry |= {"gives": gives, "exchange": "", "key": name, "offset": offset}
-        wanted, reason = predicted(sent, self.profile, offset, name)
+        kind: Any = "quorum" if self.lane.kind == "quorum" else "classic"
+        given_ = Circumstances(
+            stream_offset=offset, queue_type=kind, given_back=self.lane.given_back
+        )
+        wanted, reason = predicted(sent, self.profile, given_, name)
         self.counts["delivered" if seen is not None else "not delivered"] += 1
         if seen == wanted:
             return ""
@@ -220,10 +245,21 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=300, help="to cut one message down")
     parser.add_argument("--most", type=int, default=20, help="differences to cut down")
     parser.add_argument("--record", type=Path, help="append what the broker did to this file")
+    parser.add_argument(
+        "--given-back",
+        action="append",
+        choices=WAYS,
+        default=[],
+        help="give each message back so before it is taken; may be repeated",
+    )
     given = parser.parse_args()
+    if given.given_back and given.queue == "stream":
+        parser.error("nothing is given back to a stream")
     broker = Broker.at(given.broker)
     profile = profile_of(broker, given.queue)
-    compared = Comparison(Lane(broker, given.queue, given.to == "amqp10", given.wait), profile)
+    compared = Comparison(
+        Lane(broker, given.queue, given.to == "amqp10", given.wait, given.given_back), profile
+    )
     to_amqp10 = given.to == "amqp10"
     chosen = random.Random(given.seed)
     draw = basic_message if to_amqp10 else sections
