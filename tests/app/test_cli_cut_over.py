@@ -121,6 +121,15 @@ def test_a_dry_run_changes_nothing_and_says_what_would_be() -> None:
     assert not Path("r.json").exists()
 
 
+def test_a_dry_run_that_cannot_read_a_queue_has_status_1() -> None:
+    with cut() as found:
+        del found.old.queues["b"]
+        done = found.run("--dry-run", status=1)
+
+    assert "a: 10 messages read and given back, 10 lose nothing" in done.output.splitlines()
+    assert any(line.startswith("b: not read: ") for line in done.output.splitlines())
+
+
 def _loses(new: BasicBroker, stored: Stored) -> str:
     """Drop what came before the eighth message, though it was confirmed."""
     if stored.body == b"7":

@@ -231,7 +231,7 @@ def migrate(
         made.check()
         if dry_run:
             _show_check(made)
-            return 0
+            return int(any(one.fault for one in made.moved))
         made.declare()
         logger = events_logger(log_format, live=line is not None, alone=False)
         made.move(logger, line.show if line is not None else None)
