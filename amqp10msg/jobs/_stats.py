@@ -27,9 +27,9 @@ def _counted(array: Any) -> Iterator[tuple[Any, int]]:
     return zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
 
 
-@attrs.define
+@attrs.define(repr=False)
 class Stats:
-    """Counts of a job.
+    """Counts of a job; as text, a table of them.
 
     Attributes:
         rows: messages, good and bad.
@@ -59,6 +59,31 @@ class Stats:
     def good(self) -> int:
         """Messages without an error."""
         return self.rows - self.errors
+
+    def __repr__(self) -> str:
+        names = ("rows", "octets", "errors", "skipped")
+        return f"Stats({', '.join(f'{name}={getattr(self, name)}' for name in names)}, ...)"
+
+    def __str__(self) -> str:
+        rows = [
+            ("messages", self.rows, f"{self.octets:,} bytes"),
+            ("good", self.good, ""),
+            ("quarantined", self.errors, ""),
+            ("skipped", self.skipped, "rows without a message"),
+        ]
+        rules = sorted(self.rules.items(), key=lambda pair: -pair[1].messages)
+        rows += [(f"  {code}", row.messages, row.text) for code, row in rules]
+        rows += [
+            (
+                f"  {path or 'message'} {action}",
+                count,
+                self.reasons.get((path, action), ("", ""))[1],
+            )
+            for (path, action), count in self.losses.most_common()
+        ]
+        width = max(len(name) for name, _, _ in rows)
+        lines = [f"{name:{width}} {count:>12,}  {told}".rstrip() for name, count, told in rows]
+        return "\n".join(lines)
 
     def add_sizes(self, array: Any) -> None:
         """Count the sizes of an array of messages."""

@@ -34,6 +34,7 @@ from amqp10msg.jobs.running import Progress, Work, carry_out
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.sink import output_at, reasoned, write
 
+_DESCRIPTION = "spark.job.description"
 # How often Spark is asked how far it is.
 _POLL_SECONDS = 0.25
 
@@ -103,7 +104,7 @@ def run(
             df = session.read.format("amqp10").options(**chosen).load(source)
         job.check(df.columns)
         how = {"compression": compression}
-        with _watched(session, progress):
+        with _described(session, job, source, path), _watched(session, progress):
             write(df, path, job, overwrite=overwrite, options=how)
         return _stats_of(session, path)
     job.check(found.names)
@@ -113,7 +114,8 @@ def run(
         for part in found.parts
     ]
     work = Work(output_at(path, given), job, given)
-    with _watched(session, progress), reasoned():
+    told = _described(session, job, source, path)
+    with told, _watched(session, progress), reasoned():
         carry_out(work, parts, partial(_do, session, work), overwrite=overwrite)
     return read_stats(path)
 
@@ -130,6 +132,20 @@ def _stats_of(session: Any, path: str | Path) -> Stats:
 
     (row,) = session.range(1).mapInArrow(read, "counts string").collect()
     return Stats.from_json(json.loads(row["counts"]))
+
+
+@contextmanager
+def _described(session: Any, job: Job, source: str, path: str | Path) -> Iterator[None]:
+    """Have Spark's pages say what its stages are for, where the caller has not said it."""
+    context = session.sparkContext if isinstance(session, SparkSession) else None
+    if context is None or context.getLocalProperty(_DESCRIPTION):
+        yield
+        return
+    context.setJobDescription(f"amqp10msg {job.kind}: {source} -> {path}")
+    try:
+        yield
+    finally:
+        context.setJobDescription(cast("str", None))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas import functions as pandas_functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import validation
@@ -152,7 +152,8 @@ def register(
 
     `amqp10msg.spark.session` does this. The function takes a column of encoded messages and gives a
     struct, for SQL and for ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m
-    from raw)``. Unlike `decode`, it is an expression: filters on other columns reach the scan.
+    from raw)``. Unlike `decode`, it is an expression: filters on other columns reach the scan. It
+    needs PySpark 4.1 or later; before, the data source alone is made known.
 
     Args:
         session: where; with Spark Connect, too.
@@ -170,7 +171,10 @@ def register(
     schema = schema_for_spark(
         decoded(pa.array([], pa.binary()), wanted, validate, maps=maps).schema
     )
-    function: Any = arrow_udf  # its overloads know no types of structs
+    # Its overloads know no types of structs.
+    function: Any = getattr(pandas_functions, "arrow_udf", None)
+    if function is None:  # before PySpark 4.1
+        return
     decode = _decoding(wanted, maps, validate, schema)
     # Without comments: Spark compares the type that is declared with that of each batch.
     session.udf.register(name, function(decode, from_arrow_schema(schema)))

@@ -15,12 +15,8 @@ import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql import DataFrame, SparkSession, datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.jobs import Job
@@ -37,6 +33,9 @@ from amqp10msg.jobs.output import (
 )
 from amqp10msg.spark._workers import pure_place, settle, tell
 
+# Sinks of streams take Arrow from PySpark 4.1 on.
+_StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", object)
+CAN_SINK_STREAMS = _StreamWriter is not object
 #: What Spark raises where a job fails.
 SparkError = PySparkException
 # Which query the batches of a stream are of.
@@ -199,7 +198,7 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
         self._output.abort()
 
 
-class StreamJobWriter(_JobSink, DataSourceStreamArrowWriter):
+class StreamJobWriter(_JobSink, _StreamWriter):  # type: ignore[misc]
     """Does a job on each batch of a stream, and writes a folder a batch.
 
     They are ``messages/batch=N`` and ``quarantine/batch=N``, and each appears whole. A batch that

@@ -9,6 +9,8 @@ df.write.format("amqp10").mode("append").option("job", "decode").save("typed/")
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,6 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from amqp10msg import files
@@ -42,7 +38,12 @@ from amqp10msg.jobs.inputs import (
     refuse_unknown,
 )
 from amqp10msg.spark._workers import plainly, settle
-from amqp10msg.spark.sink import JobWriter, StreamJobWriter
+from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter
+
+# Readers of streams are told how much to read from PySpark 4.2 on.
+_limits: Any = None
+with suppress(ImportError):
+    _limits = import_module("pyspark.sql.streaming.datasource")
 
 _MAX_FILES = "maxFilesPerTrigger"
 # Bytes of small files that one task reads.
@@ -86,7 +87,13 @@ class Amqp10(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
         """Return the reader of files as they come."""
-        return _StreamReader(_Options.of(self.options))
+        options = _Options.of(self.options)
+        if _limits is not None:
+            return _LimitedStreamReader(options)
+        if options.max_files is not None:
+            with plainly():
+                raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
+        return _StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
         """Return the sink that does a job."""
@@ -98,6 +105,8 @@ class Amqp10(DataSource):
         with plainly():
             if overwrite:
                 raise ValueError("amqp10 as a sink of streams appends: use outputMode('append')")
+            if not CAN_SINK_STREAMS:
+                raise ValueError("amqp10 as a sink of streams needs PySpark 4.1 or later")
             return StreamJobWriter(self.options, schema.fieldNames())
 
 
@@ -157,27 +166,26 @@ class _Reader(_Files, DataSourceReader):
         return self._options.parts(paths)
 
 
-class _StreamReader(_Files, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _StreamReader(_Files, DataSourceStreamReader):
     """Reads files in the order of their names; an offset is the last name and how many there were.
 
     A file whose name sorts before one that was read would never be read: that is an error.
     """
 
-    _end: str | None = None
-
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {"last": "", "count": 0}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        limit = self._options.max_files
-        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
         paths = self._options.paths()
-        self._end = paths[-1] if paths else ""
+        return {"last": paths[-1], "count": len(paths)} if paths else self.initialOffset()
 
     @plainly()
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        _, new = self._after(start)
+        return self._options.parts([path for path in new if path <= end["last"]])
+
+    def _after(self, start: dict[str, Any]) -> tuple[int, list[str]]:
+        """Return how many files are there up to an offset, and those that came after it."""
         paths = self._options.paths()
         seen = [path for path in paths if path <= start["last"]]
         if len(seen) > start["count"]:
@@ -185,15 +193,34 @@ class _StreamReader(_Files, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 f"{self._options.path}: {len(seen) - start['count']} files came whose names sort "
                 f"before {start['last']}, which is read already: names must rise"
             )
-        new = paths[len(seen) :]
-        if self._end is not None:
-            new = [path for path in new if path <= self._end]
-        if isinstance(limit, ReadMaxFiles):
-            new = new[: limit.max_files]
-        if not new:
-            return start
-        return {"last": new[-1], "count": len(seen) + len(new)}
+        return len(seen), paths[len(seen) :]
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        paths = self._options.paths()
-        return self._options.parts([p for p in paths if start["last"] < p <= end["last"]])
+
+if _limits is not None:
+    _Triggered: Any = _limits.SupportsTriggerAvailableNow
+
+    class _LimitedStreamReader(_StreamReader, _Triggered):  # type: ignore[misc]
+        """Reads no more files at a time than it is told."""
+
+        _end: str | None = None
+
+        def getDefaultReadLimit(self) -> Any:  # noqa: N802
+            limit = self._options.max_files
+            return _limits.ReadAllAvailable() if limit is None else _limits.ReadMaxFiles(limit)
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+            paths = self._options.paths()
+            self._end = paths[-1] if paths else ""
+
+        @plainly()
+        def latestOffset(  # type: ignore[override]  # noqa: N802
+            self, start: dict[str, Any], limit: Any
+        ) -> dict[str, Any]:
+            seen, new = self._after(start)
+            if self._end is not None:
+                new = [path for path in new if path <= self._end]
+            if isinstance(limit, _limits.ReadMaxFiles):
+                new = new[: limit.max_files]
+            if not new:
+                return start
+            return {"last": new[-1], "count": seen + len(new)}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message
+from amqp10msg import Header, Message, Properties, ULong
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import to_amqp10, to_basic
@@ -114,3 +114,25 @@ def test_a_job_carries_that_a_message_was_delivered_before(tmp_path: Path, count
     (back,) = pq.read_table(tmp_path / "out" / "messages").to_pylist()
     assert (count > 0, wire) == (there["redelivered"], back["wire"])
     assert "redelivered" not in back
+
+
+def test_the_counts_of_a_job_are_a_table(tmp_path: Path) -> None:
+    message = Message(
+        b"x", properties=Properties(to="a"), application_properties={"u": ULong(2**63)}
+    )
+    rows = [message.encode()] * 3 + [b"\xff", None]
+    pq.write_table(pa.table({"wire": rows}), tmp_path / "in.parquet")
+    job = Job("translate", to="0-9-1", profile="rabbitmq-4.0")
+
+    stats = jobs.run(tmp_path / "in.parquet", tmp_path / "out", job, workers=1)
+
+    expected = """\
+messages                                       4  106 bytes
+good                                           3
+quarantined                                    1
+skipped                                        1  rows without a message
+  unknown-constructor                          1  at byte 0: 0xFF is not a format code of Part 1
+  application-properties[u] wrapped            3  no unsigned 64-bit number
+  properties.to dropped                        3  0-9-1 has no such property"""
+    assert expected == str(stats) == str(jobs.read_stats(tmp_path / "out"))
+    assert "Stats(rows=4, octets=106, errors=1, skipped=1, ...)" == repr(stats)

@@ -13,13 +13,16 @@ import pytest
 from amqp10msg import Message
 
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.jobs.output import Output  # noqa: E402
-from amqp10msg.spark import _workers  # noqa: E402
+from amqp10msg.spark import _workers, running  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+DESCRIPTION = "spark.job.description"
 
 
 def test_two_jobs_do_not_write_to_one_folder(spark_session: Any, tmp_path: Path) -> None:
@@ -111,3 +114,28 @@ def test_a_worker_settles_once_and_keeps_no_garbage(monkeypatch: pytest.MonkeyPa
     _workers.settle()
     _workers.settle()
     assert ["collect", "freeze"] == done
+
+
+@pytest.mark.parametrize("own", [None, "nightly"])
+def test_pages_of_spark_say_what_a_job_does(
+    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None
+) -> None:
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"wire": [Message(b"x").encode()]}), source)
+    context = spark_session.sparkContext
+    said: list[str] = []
+    do = running._do
+
+    def heard(*given: Any) -> None:
+        said.append(context.getLocalProperty(DESCRIPTION))
+        do(*given)
+
+    monkeypatch.setattr(running, "_do", heard)
+    context.setJobDescription(own)
+    try:
+        spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
+
+        assert [own or f"amqp10msg decode: {source} -> {tmp_path / 'out'}"] == said
+        assert own == context.getLocalProperty(DESCRIPTION)
+    finally:
+        context.setJobDescription(None)
