@@ -120,7 +120,7 @@ def test_a_socket_may_be_abstract() -> None:
         assert b"WATCHDOG=1\nSTATUS=two lines" == made.recv(4_096)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP")
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
 def test_a_bridge_tells_systemd_how_it_is(manager: tuple[socket.socket, str]) -> None:
     said, path = manager
     broker = BasicBroker("a", "b")

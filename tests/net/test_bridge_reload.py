@@ -201,7 +201,7 @@ def test_sums_of_latencies_are_of_all() -> None:
     assert [1, 1, 2] == [(one + two).cumulated()[at] for at in (1, -2, -1)]
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP")
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
 def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
     broker = BasicBroker("a", "b", "to-a", "to-b")
     broker.queues["a"].extend(numbered(4))
