@@ -81,6 +81,7 @@ _CAUSES = (
     (r"make release-check", "the tools of a release", "make release-check"),
     (r"openssl", "openssl", "apt install openssl && make test"),
     (r"xxd", "xxd", "apt install xxd && make test"),
+    (r"systemd-analyze", "systemd", "apt install systemd && make test"),
     (r"hexdump", "hexdump", "apt install bsdextrautils && make test"),
     (
         r"is not installed|could not import|\bneeds [\w-]+: pip|needs Sphinx|xdist|amqp10msg\[",

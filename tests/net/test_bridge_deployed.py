@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
 def manager(tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
     """A socket as systemd has one for a service."""
     if not hasattr(socket, "AF_UNIX"):
-        pytest.skip("there are no sockets of Unix")
+        pytest.skip("there are no such sockets")
     path = f"{tmp_path}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
         made.bind(path)
@@ -109,7 +109,7 @@ def test_signs_of_life_are_twice_as_frequent_as_is_wanted(
     assert every == Service({"NOTIFY_SOCKET": "/s", **given}).every
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="such sockets are of Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there are no such sockets")
 def test_a_socket_may_be_abstract() -> None:
     name = f"amqp10msg-{os.getpid()}-{time.monotonic_ns()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
