@@ -106,7 +106,7 @@ class Lane:
             def received() -> bytes | BasicMessage:
                 try:
                     for way in self.given_back:
-                        give_back(self.broker, name, way)
+                        give_back(self.broker, name, way, over=to)
                     came: bytes | BasicMessage = take(self.broker, name, to)
                 except AMQPError as error:
                     raise Ended(repr(error)) from None

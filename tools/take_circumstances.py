@@ -98,13 +98,21 @@ def take(broker: Broker, name: str, to: str, offset: str = "next") -> Any:
 
 
 def give_back(
-    broker: Broker, name: str, way: str, *, up: bool = False, offset: str = "next"
+    broker: Broker,
+    name: str,
+    way: str,
+    *,
+    up: bool = False,
+    offset: str = "next",
+    over: str = "amqp10",
 ) -> None:
-    """Receive a message, and give it back in a way, or up."""
-    if way in ("nack", "reject"):
+    """Receive a message, and give it back in a way, or up; closed ends a connection `over`."""
+    if way in ("nack", "reject") or (way == "closed" and over == "basic"):
         with Basic(broker) as basic:
             basic.consume(name, offset)
             _, tag = basic.receive(5)
+            if way == "closed":
+                return
             # Or it comes back to this consumer, which then ends.
             basic.channel.basic_cancel(basic.channel.consumer_tags[0])
             getattr(basic.channel, f"basic_{way}")(tag, requeue=not up)
