@@ -151,6 +151,7 @@ def offset_of(seen: bytes | BasicMessage) -> int | None:
             _, name, rest = seen[place:end].rpartition(b"\x0f" + OFFSET.encode())
             if name and seen.startswith(b"\0\x53\x72", place):
                 found = decode_value(rest[: skip_value(rest, 0)])
+                break  # a section behind it is the sender's
             place = end
     return int(found) if isinstance(found, int) else None
 
