@@ -10,6 +10,7 @@
 #   RELEASE_ARGS=               passed on to the release check, such as RELEASE_ARGS='--tag v1.2.3'
 #   INSPECTOR=build/inspector   where make inspector writes its page
 #   CORPUS=build/corpus         where make corpus writes what is released
+#   LOWEST_SPARK=4.0            the PySpark that make sparks tries
 #   FRESH_ARGS=                 passed on to make fresh, such as FRESH_ARGS='--suite trixie --short'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
@@ -23,6 +24,7 @@ CORPUS ?= build/corpus
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 FUZZ_ARGS ?=
 FRESH_ARGS ?=
+LOWEST_SPARK ?= 4.0
 BRIDGE_ARGS ?=
 RELEASE_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
@@ -58,7 +60,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate soak pythons fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -122,6 +124,13 @@ soak: setup  ## the tests that take long: Spark's deployments, the pipeline's fi
 
 pythons:  ## the tests without Spark, on the compiled kernel, with each Python of PYTHONS that is here
 	@bash .ci/pythons $(PYTHONS)
+
+# Earlier ones leave sockets to the garbage collector, which pytest would call errors.
+sparks: setup  ## the tests of Spark with the lowest PySpark that is supported
+	[ -d build/pyspark-$(LOWEST_SPARK) ] || \
+	  $(PIP) --no-deps --no-build-isolation --target build/pyspark-$(LOWEST_SPARK) 'pyspark==$(LOWEST_SPARK).*'
+	PYTHONPATH=build/pyspark-$(LOWEST_SPARK) $(PY) -m pytest -q -W ignore::ResourceWarning \
+	  -m 'not kills and not soak' tests/spark --ignore tests/spark/test_jvm.py $(PYTEST_ARGS)
 
 fresh:  ## README's commands on bare Debian 12, 13 and testing, as root, FRESH_ARGS such as --short
 	@python3 tools/fresh.py $(FRESH_ARGS)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
 from types import MappingProxyType
 from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
 from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
@@ -19,6 +21,22 @@ from amqp10msg.spark._workers import pure_place, settle, tell
 
 #: What makes the new columns of a batch, in the order of their schema.
 Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
+
+
+#: The key of what Spark keeps with a column, JSON, among an Arrow field's metadata.
+OF_SPARK = b"SPARK::metadata::json"
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow types of a DataFrame's columns; timestamps are in UTC."""
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    # Before PySpark 4.2 that is so without being asked for, and what Spark keeps is left out.
+    kept = [json.dumps(field.metadata) for field in schema.fields]
+    return pa.schema(
+        field.with_metadata({OF_SPARK: said})
+        for field, said in zip(to_arrow_schema(schema), kept, strict=True)
+    )
 
 
 def quoted(name: str) -> str:

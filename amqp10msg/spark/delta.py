@@ -16,15 +16,13 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from amqp10msg.columns import VARIANT
 from amqp10msg.files.atomic import synced
 from amqp10msg.jobs.output import ParquetFile
+from amqp10msg.spark._frames import OF_SPARK, arrow_schema
 from amqp10msg.spark._workers import settle
 
-# Where Spark keeps the metadata of a column in Arrow's.
-_OF_SPARK = b"SPARK::metadata::json"
 # Types whose values are the same text in the log of a table and everywhere else.
 _OF_PARTITIONS = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
@@ -101,7 +99,7 @@ def to_delta(
         return made
 
     def write(df: DataFrame, batch: int) -> None:
-        arrow = to_arrow_schema(df.schema, timezone="UTC")
+        arrow = arrow_schema(df.schema)
         _check(arrow, partition_by, is_divided=quarantine is not None)
         schema = _schema(deltalake.Schema, arrow)
         found = [opened(place, columns, schema) for place, columns in tables]
@@ -155,7 +153,7 @@ def _schema(kind: Any, rows: pa.Schema) -> Any:
     """
     fields = []
     for field in rows:
-        said = json.loads((field.metadata or {}).get(_OF_SPARK, b"{}"))
+        said = json.loads((field.metadata or {}).get(OF_SPARK, b"{}"))
         comment = {"comment": said["comment"]} if "comment" in said else None
         fields.append(field.with_nullable(True).with_metadata(comment))
     made = kind.from_arrow(pa.schema(fields))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -28,6 +28,7 @@ from amqp10msg.jobs.judging import VALIDATED, decoded, judged
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator
 from amqp10msg.spark._frames import (
     BINARY,
+    arrow_schema,
     kept_names,
     mapped,
     quoted,
@@ -127,7 +128,7 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
     if not read:
         raise ValueError(f"no column belongs to a message: use {', '.join(known)}")
     types = pa.schema([(name, known[name]) for name in read])
-    given = to_arrow_schema(df.select(*map(quoted, read)).schema, timezone="UTC")
+    given = arrow_schema(df.select(*map(quoted, read)).schema)
     ways = [_converter(field, known[field.name]) for field in given]
 
     def encoded(batch: pa.RecordBatch) -> pa.Array:

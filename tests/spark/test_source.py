@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from amqp10msg.jobs.output import STATS, output_of  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+IS_LIMITED = find_spec("pyspark.sql.streaming.datasource") is not None
+LIMITED = pytest.mark.skipif(not IS_LIMITED, reason="maxFilesPerTrigger needs PySpark 4.2")
 
 WIRES = [case.data for case in corpus_cases() if case.kind == "message" and not case.limits]
 SOUND = [
@@ -316,12 +320,17 @@ def test_a_wrong_job_is_told(
     assert [] == list(tmp_path.iterdir())
 
 
-def test_a_stream_takes_up_where_it_stopped(spark_session: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [None, pytest.param(2, marks=LIMITED)])
+def test_a_stream_takes_up_where_it_stopped(
+    spark_session: Any, tmp_path: Path, limit: int | None
+) -> None:
     landing, out, state = tmp_path / "landing", tmp_path / "out", tmp_path / "state"
     landing.mkdir()
 
     def run() -> None:
-        df = spark_session.readStream.format("amqp10").option("maxFilesPerTrigger", 2)
+        df = spark_session.readStream.format("amqp10")
+        if limit is not None:
+            df = df.option("maxFilesPerTrigger", limit)
         query = (
             df.load(str(landing))
             .select("source", "wire")
@@ -352,11 +361,15 @@ def test_a_file_that_comes_too_late_is_an_error(spark_session: Any, tmp_path: Pa
 
     write(tmp_path / "b.bin", SOUND)
     reader = Amqp10({"path": str(tmp_path)}).streamReader(spark_session.range(1).schema)
-    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    limits = (reader.getDefaultReadLimit(),) if IS_LIMITED else ()
+    end = reader.latestOffset(*((reader.initialOffset(), *limits) if IS_LIMITED else ()))
     write(tmp_path / "a.bin", SOUND)
 
     with pytest.raises(ValueError, match="1 files came whose names sort before"):
-        reader.latestOffset(end, reader.getDefaultReadLimit())
+        reader.partitions(end, end)
+    if IS_LIMITED:
+        with pytest.raises(ValueError, match="1 files came whose names sort before"):
+            reader.latestOffset(end, *limits)
 
 
 def test_the_forms_of_files_are_those_of_the_module() -> None:

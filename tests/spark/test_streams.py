@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,13 @@ import pyarrow.parquet as pq  # noqa: E402
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
+from amqp10msg.spark.sink import CAN_SINK_STREAMS  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+SINKS = pytest.mark.skipif(
+    not CAN_SINK_STREAMS, reason="amqp10 as a sink of streams needs PySpark 4.1"
+)
 
 COLUMNS = ("message_id", "application_properties")
 
@@ -104,6 +110,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+@SINKS
 def test_a_query_goes_on_where_it_stopped(stream: Stream) -> None:
     land(stream.landing, *range(20))
     land(stream.landing, *range(20, 40))
@@ -125,6 +132,7 @@ def test_a_query_goes_on_where_it_stopped(stream: Stream) -> None:
     assert ["landing", "out", "state"] == sorted(path.name for path in stream.folder.iterdir())
 
 
+@SINKS
 def test_a_batch_that_is_repeated_takes_its_own_place(stream: Stream) -> None:
     land(stream.landing, *range(20))
     land(stream.landing, *range(20, 30))
@@ -142,6 +150,7 @@ def test_a_batch_that_is_repeated_takes_its_own_place(stream: Stream) -> None:
     assert 30 == spark.read_stats(stream.out).rows
 
 
+@SINKS
 def test_another_query_does_not_overwrite_it(stream: Stream) -> None:
     land(stream.landing, *range(20))
     stream.to_sink()
@@ -152,13 +161,16 @@ def test_another_query_does_not_overwrite_it(stream: Stream) -> None:
     assert sound(*range(20)) == numbers_of(read(output_of(stream.out)[0]))
 
 
+@SINKS
 def test_a_stream_of_files_into_the_sink(stream: Stream) -> None:
     stream.landing.mkdir()
     for number in range(3):
         wire = Message(b"x", properties=Properties(message_id=f"m-{number}")).encode()
         (stream.landing / f"{number}.bin").write_bytes(len(wire).to_bytes(4, "big") + wire)
     (stream.landing / "9.bin").write_bytes(b"\x00\x00\x00\x09cut off")
-    rows = stream.session.readStream.format("amqp10").option("maxFilesPerTrigger", 1)
+    rows = stream.session.readStream.format("amqp10")
+    if find_spec("pyspark.sql.streaming.datasource") is not None:  # from PySpark 4.2 on
+        rows = rows.option("maxFilesPerTrigger", 1)
 
     writer = rows.load(str(stream.landing)).writeStream.format("amqp10")
     stream.run(writer.option("columns", "message_id"), out=stream.out)
