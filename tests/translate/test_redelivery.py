@@ -20,7 +20,7 @@ from amqp10msg.basic import BasicMessage, BasicProperties
 from amqp10msg.translate import PROFILES, Circumstances, Death, to_amqp10, to_basic
 from amqp10msg.translate.circumstances import GivenBack, QueueType
 
-QUEUES = ("rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.3")
+QUEUES = ("rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.2", "rabbitmq-4.3")
 COUNTS = ("x-delivery-count", "x-acquired-count")
 WAYS = [way for way in get_args(GivenBack) if way != "rejected"]
 ways = st.lists(st.sampled_from(WAYS), max_size=5)
