@@ -120,10 +120,10 @@ def test_a_quorum_queue_of_4_3_counts_both() -> None:
     assert (True, expected) == headers("rabbitmq-4.3", given_)
 
 
-def test_giving_up_with_nack_counts_on_4_0_alone() -> None:
+def test_giving_up_with_nack_counts_before_4_3_alone() -> None:
     death = Death("q", "rejected", 0, queue_type="quorum", given_back=["nack"])
     found = [told(profile, Circumstances(deaths=[death]))[0] for profile in QUEUES[1:]]
-    assert [1, 0] == [header and header.delivery_count for header in found]
+    assert [1, 1, 0] == [header and header.delivery_count for header in found]
 
 
 @pytest.mark.parametrize(
