@@ -25,7 +25,7 @@ from amqp10msg.translate._headers import (
     header_value,
     is_name,
 )
-from amqp10msg.translate.rabbitmq.writing import rewritten
+from amqp10msg.translate.rabbitmq.terms import rewritten
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
     BODY,

@@ -21,7 +21,7 @@ from amqp10msg.translate._headers import (
     property_name,
 )
 from amqp10msg.translate._to_amqp10 import is_delivered
-from amqp10msg.translate.rabbitmq.writing import rewritten
+from amqp10msg.translate.rabbitmq.terms import rewritten
 from amqp10msg.translate.report import Action, Notes, path_of_key
 from amqp10msg.translate.residual import (
     FORM,

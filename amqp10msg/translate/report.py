@@ -131,7 +131,7 @@ class Notes:
     """Losses, collected while a message is translated."""
 
     def __init__(self, heeded: bool = True) -> None:
-        """Take losses; none where nobody is to hear of them."""
+        """Collect losses, or discard them."""
         self.losses: list[Loss] = []
         self.heeded = heeded
 

@@ -19,7 +19,7 @@ from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
 from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
 from amqp10msg.translate._to_basic import annotation_header
 from amqp10msg.translate.rabbitmq import to_basic, v3
-from amqp10msg.translate.rabbitmq.places import (
+from amqp10msg.translate.rabbitmq.fields import (
     ABSOLUTE_EXPIRY_TIME,
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -34,10 +34,8 @@ from amqp10msg.translate.rabbitmq.places import (
     TO,
     USER_ID,
 )
-from amqp10msg.translate.rabbitmq.reading import TermReader
-from amqp10msg.translate.rabbitmq.terms import BrokerError
+from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, rewritten
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
-from amqp10msg.translate.rabbitmq.writing import generate, rewritten
 from amqp10msg.translate.report import Loss, Notes, as_json
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, shortstr

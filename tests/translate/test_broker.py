@@ -25,7 +25,7 @@ from amqp10msg.basic.tables import OddTrue, ScaledDecimal
 from amqp10msg.sections.parts import scan
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import Translation, residual, to_amqp10, to_basic
-from amqp10msg.translate.rabbitmq.writing import rewritten
+from amqp10msg.translate.rabbitmq.terms import rewritten
 
 pytest.importorskip("pika")
 pytest.importorskip("proton")

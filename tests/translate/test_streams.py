@@ -12,7 +12,7 @@ from amqp10msg import AmqpValue, Array, Message
 from amqp10msg.basic import BasicMessage, FieldArray, FieldTable
 from amqp10msg.testing import bodies, encodings, messages
 from amqp10msg.translate import to_amqp10, to_basic
-from amqp10msg.translate.rabbitmq.writing import rewritten
+from amqp10msg.translate.rabbitmq.terms import rewritten
 from tests.lossless import sent
 
 

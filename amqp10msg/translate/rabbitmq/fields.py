@@ -1,15 +1,40 @@
-"""0-9-1 values as RabbitMQ's parser holds them, and what it refuses to read."""
+"""Properties and headers of 0-9-1 as RabbitMQ holds them, and what it refuses to read."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import attrs
+
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import FieldTable, as_array, as_table
-from amqp10msg.translate.rabbitmq.places import DURABLE, HEADER_NAMES, PRIORITY, TTL
+from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, Term, check_level
 from amqp10msg.translate.report import Notes
+
+#: The specification's names of the fields, in the order of their declarations.
+HEADER_NAMES, PROPERTY_NAMES = (
+    tuple(field.name.replace("_", "-") for field in attrs.fields(cls))
+    for cls in (Header, Properties)
+)
+DURABLE, PRIORITY, TTL, FIRST_ACQUIRER, DELIVERY_COUNT = range(len(HEADER_NAMES))
+(
+    MESSAGE_ID,
+    USER_ID,
+    TO,
+    SUBJECT,
+    REPLY_TO,
+    CORRELATION_ID,
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    ABSOLUTE_EXPIRY_TIME,
+    CREATION_TIME,
+    GROUP_ID,
+    GROUP_SEQUENCE,
+    REPLY_TO_GROUP_ID,
+) = range(len(PROPERTY_NAMES))
+
 
 _MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
 

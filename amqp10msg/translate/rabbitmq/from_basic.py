@@ -15,17 +15,15 @@ from amqp10msg.basic.tables import as_array, as_table
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
-    checked_headers,
-    header_fields,
-    octets,
-    utf8_without_nul,
-)
-from amqp10msg.translate.rabbitmq.places import (
     CREATION_TIME,
     DELIVERY_COUNT,
     FIRST_ACQUIRER,
     PROPERTY_NAMES,
     TTL,
+    checked_headers,
+    header_fields,
+    octets,
+    utf8_without_nul,
 )
 from amqp10msg.translate.rabbitmq.redelivery import redelivery
 from amqp10msg.translate.rabbitmq.sections import (
@@ -37,9 +35,8 @@ from amqp10msg.translate.rabbitmq.sections import (
     received,
     with_metadata,
 )
-from amqp10msg.translate.rabbitmq.terms import BODY_CODES, CrashedError, Term, check_level
+from amqp10msg.translate.rabbitmq.terms import BODY_CODES, CrashedError, Term, check_level, section
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
-from amqp10msg.translate.rabbitmq.writing import section
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.to_amqp10_rules import Form, PropertyRule, rules_of
@@ -359,7 +356,7 @@ def _simple(letter: str, value: Any) -> Term:
 
 
 def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) -> Term:
-    """Return the 1.0 value of a 0-9-1 field in so many others."""
+    """Return the 1.0 value of a 0-9-1 field at a level of nesting."""
     if letter == "S":
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):

@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.sections import BODY_KINDS
-from amqp10msg.translate.rabbitmq.fields import checked_expiration, octets, utf8_without_nul
-from amqp10msg.translate.rabbitmq.places import HEADER_NAMES, PROPERTY_NAMES, TTL
-from amqp10msg.translate.rabbitmq.reading import TermReader
+from amqp10msg.translate.rabbitmq.fields import (
+    HEADER_NAMES,
+    PROPERTY_NAMES,
+    TTL,
+    checked_expiration,
+    octets,
+    utf8_without_nul,
+)
 from amqp10msg.translate.rabbitmq.terms import (
     UNDEFINED,
     CrashedError,
     RefusedError,
     Term,
+    TermReader,
     section_name,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion

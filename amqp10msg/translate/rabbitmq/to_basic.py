@@ -7,20 +7,10 @@ import uuid
 from operator import itemgetter
 from typing import Any
 
-from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
-from amqp10msg.translate.rabbitmq.checking import check
-from amqp10msg.translate.rabbitmq.fields import text, utf8_without_nul, written
-from amqp10msg.translate.rabbitmq.header_values import (
-    field_of,
-    is_kind,
-    plain,
-    seconds_of,
-    short_string,
-    usual_field,
-)
-from amqp10msg.translate.rabbitmq.places import (
+from amqp10msg.translate.rabbitmq.fields import (
     ABSOLUTE_EXPIRY_TIME,
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -37,6 +27,11 @@ from amqp10msg.translate.rabbitmq.places import (
     SUBJECT,
     TO,
     USER_ID,
+    cut,
+    signed,
+    text,
+    utf8_without_nul,
+    written,
 )
 from amqp10msg.translate.rabbitmq.redelivery import redelivery
 from amqp10msg.translate.rabbitmq.sections import (
@@ -53,14 +48,20 @@ from amqp10msg.translate.rabbitmq.sections import (
 )
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
+    UNDEFINED,
     CrashedError,
     RefusedError,
     Term,
+    check,
+    check_level,
+    generate,
+    kind_of,
+    section,
     untyped,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
-from amqp10msg.translate.rabbitmq.writing import generate, section
 from amqp10msg.translate.report import Notes
+from amqp10msg.wire.primitives import Float
 
 #: The fields that become no property.
 LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)
@@ -400,3 +401,150 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
             entries.append((text(name), letter, value))
         last = name
     return FieldTable.of(entries)
+
+
+# Values of headers.
+
+_LETTERS = {
+    "long": "l",
+    "byte": "b",
+    "ubyte": "B",
+    "short": "s",
+    "ushort": "u",
+    "uint": "i",
+    "int": "I",
+}
+
+
+def seconds_of(value: Term, notes: Notes) -> int | None:
+    """Return the timestamp of class basic that the creation-time becomes."""
+    plain(value)
+    if not is_kind(value, "timestamp"):
+        return None
+    seconds = cut(value[1])
+    if seconds * 1000 != value[1] or seconds < 0:
+        notes.add(
+            "properties.creation-time",
+            "wrapped" if seconds < 0 else "truncated",
+            value[1],
+            seconds % 2**64,
+            "0-9-1 has whole seconds since 1970",
+        )
+    return seconds % 2**64
+
+
+def usual_field(value: Term) -> tuple[str, Any] | None:
+    """Return letter and value of a header of a usual type, None for any other."""
+    if not isinstance(value, tuple):
+        return ("t", value) if isinstance(value, bool) else None
+    kind = value[0]
+    if kind == "utf8":
+        return "S", text(value[1])
+    letter = _LETTERS.get(kind)
+    if letter is not None:
+        return letter, value[1]
+    if kind == "double":
+        return "d", untyped(value)
+    return ("f", Float(untyped(value))) if kind == "float" else None
+
+
+def field_of(
+    broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int = 0
+) -> tuple[str, Any]:
+    """Return letter and value of a header, or of a field at a level of nesting."""
+    if is_kind(value, "map"):
+        return "F", _table(broker, value[1], path, notes, True, level)
+    if is_kind(value, "list") or is_kind(value, "array"):
+        items = [item for item in value[-1] if not (broker.drops_unread and is_kind(item, "as_is"))]
+        if len(items) != len(value[-1]):
+            notes.add(path, "dropped", len(value[-1]), len(items), "elements left out")
+        return "A", _array(broker, items, path, notes, level)
+    if is_kind(value, "ulong"):
+        if value[1] >= 2**63:
+            notes.add(path, "wrapped", value[1], value[1] - 2**64, "no unsigned 64-bit number")
+        return "l", signed(value[1])
+    return _scalar(value, path, notes)
+
+
+def _table(
+    broker: BrokerVersion, pairs: list[Any], path: str, notes: Notes, top: bool, level: int
+) -> FieldTable:
+    check_level(level)
+    entries = []
+    for key, value in pairs:
+        if top and broker.drops_unread and (is_kind(key, "as_is") or is_kind(value, "as_is")):
+            notes.dropped(path, shown(value), "the broker cannot read the value")
+            continue
+        # An empty list or map is no text, but it has no characters either.
+        name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
+        if not isinstance(name, bytes) or len(name) > 255:
+            raise CrashedError("the consumer's connection dies (541): no name of a field", path)
+        inner = f"{path}[{shown(key)}]"
+        letter, made = field_of(broker, value, inner, notes, level + 1)
+        entries.append((text(name), letter, made))
+    return FieldTable.of(entries)
+
+
+def _array(
+    broker: BrokerVersion, items: list[Any], path: str, notes: Notes, level: int
+) -> FieldArray:
+    check_level(level)
+    return FieldArray.of([_element(broker, item, path, notes, level + 1) for item in items])
+
+
+def _element(
+    broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int
+) -> tuple[str, Any]:
+    if is_kind(value, "list"):
+        return "A", _array(broker, value[1], path, notes, level)
+    if is_kind(value, "map"):
+        return "F", _table(broker, value[1], path, notes, False, level)
+    return _scalar(value, path, notes)
+
+
+def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
+    if value is None or value is UNDEFINED:
+        return "V", None
+    if isinstance(value, bool):
+        return "t", value
+    kind = value[0]
+    if kind in {"utf8", "symbol", "binary"}:
+        if kind != "utf8":
+            notes.add(path, "retyped", kind, "S", f"a {kind} becomes a long string")
+        return "S", text(value[1])
+    if kind in _LETTERS:
+        return _LETTERS[kind], value[1]
+    if kind == "float":
+        return "f", Float(untyped(value))
+    if kind == "double":
+        return "d", untyped(value)
+    if kind == "timestamp":
+        seconds = cut(value[1])
+        if seconds * 1000 != value[1] or seconds < 0:
+            notes.add(path, "truncated", value[1], seconds, "0-9-1 has whole seconds")
+        return "T", seconds % 2**64
+    raise CrashedError(f"the consumer's connection dies (541): no header holds {kind}", path)
+
+
+def is_kind(value: Term, kind: str) -> bool:
+    """Whether a value is of a type."""
+    return kind_of(value) == kind
+
+
+def plain(value: Term) -> Any:
+    """Return a value without its type, as the broker does without looking at the type."""
+    if value is None:
+        return None
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise CrashedError("the broker cannot take the value out of its type")
+    return cut(value[1]) if value[0] == "timestamp" else untyped(value)
+
+
+def short_string(value: Term, name: str, notes: Notes) -> bytes | None:
+    """Return a property of class basic from a string of 255 bytes at most, None from any other."""
+    if value is None:
+        return None
+    if is_kind(value, "utf8") and len(value[1]) < 256:
+        return bytes(value[1])
+    notes.dropped(f"properties.{name}", shown(value), "no short string")
+    return None

@@ -13,13 +13,6 @@ from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
-    checked_headers,
-    header_fields,
-    octets,
-    written,
-)
-from amqp10msg.translate.rabbitmq.from_basic import property_fields
-from amqp10msg.translate.rabbitmq.places import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
     CORRELATION_ID,
@@ -32,19 +25,25 @@ from amqp10msg.translate.rabbitmq.places import (
     SUBJECT,
     TTL,
     USER_ID,
+    checked_headers,
+    header_fields,
+    octets,
+    written,
 )
-from amqp10msg.translate.rabbitmq.reading import CODEC_3, TermReader
+from amqp10msg.translate.rabbitmq.from_basic import property_fields
 from amqp10msg.translate.rabbitmq.redelivery import redelivery
 from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
+    CODEC_3,
     CrashedError,
     RefusedError,
     Term,
+    TermReader,
+    generate,
     section_name,
     untyped,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
-from amqp10msg.translate.rabbitmq.writing import generate
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 

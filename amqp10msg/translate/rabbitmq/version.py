@@ -8,7 +8,7 @@ import attrs
 
 from amqp10msg.brokers import ByName, translations
 from amqp10msg.translate.circumstances import GivenBack
-from amqp10msg.translate.rabbitmq.reading import CODEC_3, CODEC_40, CODEC_43, Codec
+from amqp10msg.translate.rabbitmq.terms import CODEC_3, CODEC_40, CODEC_43, Codec
 
 
 @attrs.frozen
