@@ -1,4 +1,4 @@
-"""AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out, no sockets."""
+"""AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out."""
 
 import importlib as _importlib
 from typing import TYPE_CHECKING

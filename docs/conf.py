@@ -65,5 +65,6 @@ nitpick_ignore_regex = [
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)|Action"),
     # Another name of an error of pyspark's.
     ("py:exc", "SparkError"),
-    ("py:class", r"amqp10msg\.net\.bridge\.(route\.Route|terms\.Oversized)"),
+    ("py:class", r"amqp10msg\.net\.bridge\.(bridge\.Changes|route\.Route|terms\.Oversized)"),
+    ("py:class", r"amqp10msg\.(brokers\.ByName|net\.bridge\.statistics\.Latency)"),
 ]

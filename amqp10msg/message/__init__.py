@@ -345,7 +345,7 @@ class Message(kernel.Record):
 
     @property
     def value(self) -> Any:
-        """The body as a value of Python: bytes of data, a list of a sequence, or the value itself.
+        """The body as a Python value, which is the bytes of data, a list of a sequence, or a value.
 
         None where there is no body, as where it is the value null. Numbers and texts have the
         classes of their AMQP types, as in `AmqpValue`; `decoded` gives types of the application.

@@ -161,7 +161,7 @@ class MemoryStore:
 
     @property
     def pending(self) -> int:
-        """How many changes wait for a commit: none."""
+        """How many changes wait for a commit, which is none."""
         return 0
 
     @contextmanager

@@ -115,7 +115,7 @@ class PeerResults:
 
     @property
     def ok(self) -> bool:
-        """Whether no case failed: each passed, with or without a note, or was skipped."""
+        """Whether no case failed; each passed, with or without a note, or was skipped."""
         return all(result.outcome in SOUND for result in self.results)
 
     @property

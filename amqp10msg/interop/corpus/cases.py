@@ -161,7 +161,7 @@ class Case:
 
     @property
     def is_open(self) -> bool:
-        """Whether no clause says what becomes of the bytes: they break one, or it is a preference.
+        """Whether no clause says what becomes of the bytes, as they break one or by preference.
 
         What must be refused is not open, and neither is what a message breaks.
         """
