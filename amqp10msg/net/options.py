@@ -338,7 +338,7 @@ class RouteOptions:
         validator=_optional(0, 1e9),
         metadata=_given(
             float,
-            "Give a message up after so long, also at a full target; by default wait for it.",
+            "Give up on a message after this long, also at a full target; by default wait for it.",
             "SECONDS",
             low=0,
         ),

@@ -55,7 +55,7 @@ COMMANDS = {
         "translate:translate",
         "Translate between AMQP 0-9-1 and 1.0, and say what is lost.",
     ),
-    "validate": ("validate:validate", "Judge messages by the rules of the specification."),
+    "validate": ("validate:validate", "Validate messages by the rules of the specification."),
 }
 
 
@@ -174,7 +174,7 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""
 \b
-Completion by the shell, for ~/.bashrc, ~/.zshrc and config.fish:
+Shell completion, for ~/.bashrc, ~/.zshrc and config.fish:
   eval "$(_AMQP10MSG_COMPLETE=bash_source amqp10msg)"
   eval "$(_AMQP10MSG_COMPLETE=zsh_source amqp10msg)"
   _AMQP10MSG_COMPLETE=fish_source amqp10msg | source

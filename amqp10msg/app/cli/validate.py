@@ -71,7 +71,7 @@ def validate(
     report: Path | None,
     color: bool | None,
 ) -> int:
-    """Judge messages by the rules of the specification.
+    """Validate messages by the rules of the specification.
 
     SOURCES are files, directories with everything below them, hex, base64, or - for standard
     input, which is also read where none are given. Files hold the bytes of one message, hex or

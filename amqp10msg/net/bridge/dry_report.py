@@ -174,7 +174,7 @@ def _losses(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Part]:
     ]
     names = ("queue", "property", "rule", "because")
     columns = {**dict.fromkeys(names, ""), "messages": "n", "example": ""}
-    note = "Values that do not arrive, or arrive as other ones."
+    note = "Values that do not arrive, or arrive changed."
     return _if_any("What would be lost", note, columns, rows)
 
 

@@ -271,7 +271,8 @@ def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
         return prefix + urllib.parse.quote(queue.decode("utf-8"), safe="-._~").encode()
     except UnicodeDecodeError:
         raise CrashedError(
-            "the 1.0 consumer's session dies: the queue's name is no UTF-8", "properties.reply-to"
+            "the 1.0 consumer's session dies: the queue's name is not valid UTF-8",
+            "properties.reply-to",
         ) from None
 
 
