@@ -11,7 +11,8 @@
 from amqp10msg.notation._common import NotationError
 from amqp10msg.notation.cbor import from_cbor, to_cbor
 from amqp10msg.notation.html import render_html
-from amqp10msg.notation.plain import from_plain, to_plain, value_from_plain
+from amqp10msg.notation.plain import to_plain
+from amqp10msg.notation.plain_reading import from_plain, value_from_plain
 from amqp10msg.notation.svg import render_svg
 from amqp10msg.notation.text import render_text
 from amqp10msg.notation.tree import Node, Tree, parse_tree

@@ -11,7 +11,7 @@ from amqp10msg.sections.parts import parts_of
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import AmqpMap, Array, Described
+from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described
 
 
 class NotationError(AmqpError, ValueError):
@@ -73,30 +73,44 @@ def shown(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-def misfit(element: bytes, code: int) -> str:
+def misfit(element: bytes, code: int, *, named: bool = False) -> str:
     """Say that an element, by its own encoding, does not fit the constructor of its array."""
     return (
-        f"{shown_value(element)} does not fit an array of constructor 0x{code:02X}: "
+        f"{shown_value(element, named=named)} does not fit an array of constructor 0x{code:02X}: "
         "build the array from the type's name"
     )
 
 
-def shown_value(octets: bytes) -> str:
-    """Show an encoded value briefly, each map as its pairs."""
-    return f"{_with_pairs(kernel.decode_value(octets, limits=UNLIMITED))!r:.80}"
+def shown_value(octets: bytes, *, named: bool = False) -> str:
+    """Show an encoded value briefly, each map as its pairs.
+
+    With `named`, arrays have the name of their type in place of the constructor that this takes.
+    """
+    return f"{_with_pairs(kernel.decode_value(octets, limits=UNLIMITED), named)!r:.80}"
 
 
-def _with_pairs(value: Any) -> Any:
+def _with_pairs(value: Any, named: bool) -> Any:
+    def within(inner: Any) -> Any:
+        return _with_pairs(inner, named)
+
     if isinstance(value, (dict, AmqpMap)):
-        return AmqpMap((_with_pairs(key), _with_pairs(item)) for key, item in value.items())
+        return AmqpMap((within(key), within(item)) for key, item in value.items())
     if isinstance(value, list):
-        return list(map(_with_pairs, value))
+        return list(map(within, value))
     if isinstance(value, Described):
-        return Described(_with_pairs(value.descriptor), _with_pairs(value.value))
+        return Described(within(value.descriptor), within(value.value))
     if isinstance(value, Array) and value.code is not None:
-        inner = map(_with_pairs, value.values)
-        return Array(value.code, inner, descriptors=map(_with_pairs, value.descriptors))
+        shown_as = value.type if named and default_code(value) == value.code else value.code
+        inner = map(within, value.values)
+        return Array(shown_as, inner, descriptors=map(within, value.descriptors))
     return value
+
+
+def default_code(value: Array) -> int:
+    """Return the constructor that an array would be encoded with if it had none of its own."""
+    octets = kernel.encode_value(Array(value.type, value.values))
+    code: int = octets[HEAD_SIZES[octets[0]]]
+    return code
 
 
 class Section(NamedTuple):

@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
 """Plain JSON: a message as people read it and write it by hand.
 
     {
@@ -48,29 +49,120 @@ Reading returns an equal message.
 
 from __future__ import annotations
 
+import base64
+import datetime
+import math
 import re
+import struct
 from typing import Any
 
-from amqp10msg.composite import COMPOSITES
+from amqp10msg.composite import (
+    COMPOSITES,
+    Composite,
+    decode_composite,
+    find_composite,
+)
 from amqp10msg.message import Message
-from amqp10msg.notation._common import TOO_DEEP, NotationError
-from amqp10msg.notation._plain_items import octets_of_message, octets_of_value
-from amqp10msg.notation._plain_octets import plain_message, plain_octets
-from amqp10msg.notation._plain_reader import PlainReader, is_marker
-from amqp10msg.notation._plain_tables import SHOWN
-from amqp10msg.notation._plain_writer import entries, fields_of, generic, marked, natural
-from amqp10msg.notation._sections import message_of, sections_of, written
-from amqp10msg.sections import BODY_KINDS, KINDS, SectionKind
-from amqp10msg.sections.parts import Malformed
+from amqp10msg.notation._common import (
+    TOO_DEEP,
+    default_code,
+    sections_of,
+)
+from amqp10msg.sections import KINDS, SectionKind
 from amqp10msg.wire.errors import DecodeError, EncodeError
-from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.kernel.codes import (
+    KIND_ADDRESS,
+    KIND_ANY,
+    KIND_ARRAY,
+    KIND_BINARY,
+    KIND_BOOLEAN,
+    KIND_CHAR,
+    KIND_DOUBLE,
+    KIND_FIELDS,
+    KIND_FLOAT,
+    KIND_LIST,
+    KIND_LONG,
+    KIND_MAP,
+    KIND_MESSAGE_ID,
+    KIND_NULL,
+    KIND_OF,
+    KIND_STRING,
+    KIND_SYMBOL,
+    KIND_TIMESTAMP,
+    KIND_UBYTE,
+    KIND_ULONG,
+    KIND_UUID,
+    TYPE_IDS,
+    TYPE_NAMES,
+)
+from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-_SHOWN = {kind.name: shown for kind, shown in zip(KINDS, SHOWN, strict=True)}
-_NAMES = dict(zip(SHOWN, KINDS, strict=True))
-_DATA = BODY_KINDS[0]
-_VALUE = BODY_KINDS[2]
+
+class Rows:
+    """The fields of a composite, as the wire orders them.
+
+    Attributes:
+        marker: the composite's name behind ``$``.
+        names: of the fields.
+        kinds: of the fields, as the kernel numbers them.
+        multiple: whether a field may hold several values, by field.
+        places: of the fields by their names, in both spellings.
+    """
+
+    def __init__(self, entry: Composite) -> None:
+        self.marker = "$" + entry.name.replace("-", "_")
+        self.names = [row.name for row in entry.fields]
+        self.kinds = entry.spec.kinds
+        self.multiple = bytes(row.multiple for row in entry.fields)
+        self.places = {
+            name: place
+            for place, row in enumerate(entry.fields)
+            for name in (row.name, row.wire_name)
+        }
+
+
+#: By the descriptors of composites that were met.
+_ROWS: dict[int, Any] = {}
+
+
+class SectionForm:
+    """How a section stands in plain JSON.
+
+    Attributes:
+        name: of the section.
+        place: where it stands in a message.
+        head: the bytes of its descriptor.
+        source: the kind of what it holds, 0 for any.
+        keys: the kind of its keys, where it is a map.
+        rows: its fields, where it is a composite, else None.
+    """
+
+    def __init__(self, kind: SectionKind) -> None:
+        self.name = kind.name.replace("-", "_")
+        self.place = kind.order
+        self.head = b"\x00\x53" + bytes((kind.code,))
+        self.source = 0 if kind.source == "*" else TYPE_IDS[kind.source]
+        self.keys = KIND_STRING if kind.name == "application-properties" else KIND_SYMBOL
+        self.rows = Rows(COMPOSITES[kind.code]) if kind.code in COMPOSITES else None
+
+
+#: By the descriptor's number, less that of the first one.
+SECTIONS = [SectionForm(kind) for kind in KINDS]
+_FIRST = KINDS[0].code
+#: The marker of what each format code constructs.
+_MARKERS = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
+_DOLLAR = ord("$")
+_INFINITE = math.inf
+
+
+def rows_of(entry: Composite) -> Any:
+    """Return the fields of a composite."""
+    rows = _ROWS.get(entry.code)
+    if rows is None:
+        rows = _ROWS[entry.code] = Rows(entry)
+    return rows
 
 
 def to_plain(value: Any) -> Any:
@@ -86,30 +178,31 @@ def to_plain(value: Any) -> Any:
         EncodeError: the value has no AMQP type, or is out of its range.
     """
     try:
-        return _message(value) if isinstance(value, Message) else plain_octets(encode_value(value))
+        if isinstance(value, Message):
+            return plain_of(value.encode(), value)
+        return plain_of(encode_value(value), None)
     except RecursionError:
         raise EncodeError(TOO_DEEP) from None
 
 
-def _message(message: Message) -> dict[str, Any]:
-    octets = message.encode()
-    quick: dict[str, Any] | None = plain_message(octets, int(message.message_format))
-    if quick is not None:
-        return quick
-    sections = sections_of(octets)
-    made: dict[str, Any] = {}
-    if message.message_format:
-        made["message_format"] = int(message.message_format)
-    kinds = [kind for kind, _ in sections]
-    if len({id(kind) for kind in kinds}) == len(kinds) and _is_strict(octets):
-        made |= {_name(kind): _content(kind, value) for kind, value in sections}
+def plain_of(octets: bytes, message: Any) -> Any:
+    """Write the bytes of this message; of a value, where that is None."""
+    reader = PlainReader.__new__(PlainReader)
+    reader.begin(octets, 0, UNLIMITED)
+    if message is None:
+        return reader.item()
+    message_format = int(message.message_format)
+    made = {"message_format": message_format} if message_format else {}
+    # What was decoded leniently may have values that are none to the letter.
+    if (not message._lenient or _is_strict(octets)) and reader.sections(made):
+        return made
+    made = {"message_format": message_format} if message_format else {}
+    sections = reader.odd_sections()
+    names = {name for name, _ in sections}
+    if len(names) == len(sections) and _is_strict(octets):
+        made.update(sections)
     else:
-        made["sections"] = [
-            ["raw", natural("binary", value.data)]
-            if type(value) is Malformed
-            else [_name(kind), _content(kind, value)]
-            for kind, value in sections
-        ]
+        made["sections"] = sections
     return made
 
 
@@ -121,147 +214,344 @@ def _is_strict(octets: bytes) -> bool:
     return True
 
 
-def _name(kind: SectionKind | None) -> str:
-    return "unknown" if kind is None else _SHOWN[kind.name]
+class PlainReader(ValueReader):
+    """Reads encoded values, which were accepted before, as what they are in plain JSON."""
+
+    def item(self) -> Any:
+        """Read one value of any type."""
+        return self.generic(self.buf[self.take(1)])
+
+    def generic(self, code: int) -> Any:
+        """Read a value behind its format code: plainly, or with the marker of its type."""
+        kind = KIND_OF[code]
+        if kind in {KIND_STRING, KIND_LONG, KIND_BOOLEAN, KIND_NULL}:
+            return self.read(code)
+        if kind == KIND_LIST:
+            return self.values(code)
+        if kind == KIND_MAP:
+            return self.entries(code, KIND_STRING)
+        if kind == KIND_DOUBLE:
+            number = self.f64(self.pos)
+            if -_INFINITE < number < _INFINITE:
+                self.take(8)
+                return number
+        if code == 0:
+            return self.described_value(True)
+        return self.marked(code)
+
+    def marked(self, code: int) -> Any:
+        """Read a value behind its format code with the marker of its type."""
+        kind = KIND_OF[code]
+        if kind == KIND_LIST:
+            return {"$list": self.values(code)}
+        if kind == KIND_MAP:
+            outer = self.descend(code)
+            return self.pairs([], self.count >> 1, outer)
+        if kind == KIND_ARRAY:
+            return self.array(code)
+        if code == 0:
+            return self.described_value(False)
+        content = self.natural(kind, code)
+        return content if type(content) is dict else {_MARKERS[code]: content}
+
+    def natural(self, kind: int, code: int) -> Any:
+        """Read a value whose type is known behind its format code."""
+        if kind in {KIND_STRING, KIND_BOOLEAN, KIND_NULL}:
+            return self.read(code)
+        if KIND_UBYTE <= kind <= KIND_LONG:
+            return self.number(code)
+        if kind == KIND_SYMBOL:
+            pos = self.span(code)
+            return self.buf[pos : self.pos].decode("ascii")
+        if kind == KIND_TIMESTAMP:
+            return _shown_time(self.number(code))
+        if kind == KIND_BINARY:
+            pos = self.span(code)
+            return _shown_binary(self.octets(pos, self.pos))
+        if kind == KIND_UUID:
+            pos = self.take(16)
+            digits = self.octets(pos, self.pos).hex()
+            return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        if kind == KIND_FLOAT:
+            pos = self.take(4)
+            return _shown_float(self.octets(pos, self.pos))
+        if kind == KIND_DOUBLE:
+            pos = self.take(8)
+            number = self.f64(pos)
+            if -_INFINITE < number < _INFINITE:
+                return number
+            return _not_finite(number, self.octets(pos, self.pos))
+        if KIND_LIST <= kind <= KIND_ARRAY:
+            return self.generic(code)
+        value = self.read(code)
+        return str(value) if kind == KIND_CHAR else _shown_decimal(value)
+
+    def values(self, code: int) -> Any:
+        """Read the values of a list."""
+        made: Any = []
+        if code == 0x45:
+            return made
+        outer = self.descend(code)
+        for _ in range(self.count):
+            made.append(self.generic(self.buf[self.take(1)]))
+        self.ascend(outer)
+        return made
+
+    def entries(self, code: int, wanted: int) -> Any:
+        """Read a map: as an object if all keys are of one kind, and none would be a marker."""
+        outer = self.descend(code)
+        count = self.count >> 1
+        made: Any = {}
+        for i in range(count):
+            start = self.take(1)
+            code = self.buf[start]
+            pos = self.span(code) if KIND_OF[code] == wanted else -1
+            if pos < 0 or (self.pos > pos and self.buf[pos] == _DOLLAR):
+                self.pos = start
+                is_text = wanted == KIND_STRING
+                pairs = [[k if is_text else {"$symbol": k}, made[k]] for k in made]
+                return self.pairs(pairs, count - i, outer)
+            if wanted == KIND_STRING:
+                key = self.buf[pos : self.pos].decode("utf-8")
+            else:
+                key = self.buf[pos : self.pos].decode("ascii")
+            made[key] = self.generic(self.buf[self.take(1)])
+        self.ascend(outer)
+        return made
+
+    def pairs(self, made: Any, left: int, outer: int) -> Any:
+        """Read the pairs that are left of a map, which was entered, after those that were read."""
+        for _ in range(left):
+            key = self.generic(self.buf[self.take(1)])
+            made.append([key, self.generic(self.buf[self.take(1)])])
+        self.ascend(outer)
+        return {"$map": made}
+
+    def array(self, code: int) -> Any:
+        """Read an array."""
+        start = self.pos
+        self.enter(start)
+        pos = self.span(code)
+        stop = self.pos
+        head = b"\xe0" if code == 0xE0 else b"\xf0"
+        count = self.buf[pos] if code == 0xE0 else self.u32(pos)
+        self.pos = pos + (1 if code == 0xE0 else 4)
+        descriptors = []
+        code = self.buf[self.take(1)]
+        while code == 0:
+            descriptors.append(self.item())
+            code = self.buf[self.take(1)]
+        # Short elements keep the short constructor. No value is nine times as long as it must be,
+        # so an element of this size needs the long one; that is seen without encoding it, once
+        # for each array around it.
+        is_default = code in _SHORT
+        is_long = code > _SHORT[0] and code & 0x10
+        kind = KIND_OF[code]
+        values = []
+        for _ in range(count):
+            if is_long and self.u32(self.pos) > _SURELY_LONG:
+                is_default = True
+            values.append(self.natural(kind, code))
+        self.pos = stop
+        self.depth += 1
+        made: Any = {"$array": TYPE_NAMES[kind]}
+        if not is_default:
+            octets = head + self.buf[start:stop]
+            if default_code(decode_value(octets, limits=UNLIMITED)) != code:
+                made["code"] = f"0x{code:02x}"
+        if descriptors:
+            made["descriptors"] = descriptors
+        made["values"] = values
+        return made
+
+    def described_value(self, is_generic: bool) -> Any:
+        """Read a described value, a generic one as a composite where it is one."""
+        start = self.pos - 1
+        self.enter(start)
+        code = self.buf[self.take(1)]
+        if is_generic and KIND_OF[code] == KIND_ULONG:
+            pos = self.pos
+            entry = find_composite(self.number(code))
+            inner = self.buf[self.take(1)]
+            if entry is not None and KIND_OF[inner] == KIND_LIST:
+                at = self.pos
+                self.pos = start
+                self.skip()
+                if _is_composite(self.buf[start : self.pos]):
+                    rows = rows_of(entry)
+                    self.pos = at
+                    made = {rows.marker: self.fields(rows, inner)}
+                    self.depth += 1
+                    return made
+            self.pos = pos
+        pair = [self.generic(code), self.item()]
+        self.depth += 1
+        return {"$described": pair}
+
+    def fields(self, rows: Any, code: int) -> Any:
+        """Read the list of a composite, fields that are null left out; one too long as a list."""
+        made: Any = {}
+        if code == 0x45:
+            return made
+        start = self.pos
+        outer = self.descend(code)
+        names = rows.names
+        kinds = rows.kinds
+        count = self.count
+        if count > len(names):
+            self.pos = start
+            self.end = outer
+            self.depth += 1
+            return self.marked(code)
+        for i in range(count):
+            code = self.buf[self.take(1)]
+            if code == 0x40:
+                continue
+            have = KIND_OF[code]
+            kind = kinds[i]
+            if have == kind or (kind == KIND_MESSAGE_ID and have in {KIND_STRING, KIND_ULONG}):
+                made[names[i]] = self.natural(have, code)
+            elif kind in {KIND_ADDRESS, KIND_ANY}:
+                made[names[i]] = self.generic(code)
+            elif kind == KIND_FIELDS and have == KIND_MAP:
+                made[names[i]] = self.entries(code, KIND_SYMBOL)
+            else:
+                content = self.marked(code)
+                # An array that says no more than what the field declares.
+                is_bare = (
+                    rows.multiple[i] and have == KIND_ARRAY and [*content] == ["$array", "values"]
+                )
+                if is_bare and content["$array"] == TYPE_NAMES[kind]:
+                    content = content["values"]
+                made[names[i]] = content
+        self.ascend(outer)
+        return made
+
+    def section(self, form: Any) -> Any:
+        """Read the value of a section: as its content, or as what it is."""
+        code = self.buf[self.take(1)]
+        kind = KIND_OF[code]
+        if form.source == 0:
+            return self.generic(code)
+        if kind != form.source:
+            return self.marked(code)
+        if kind == KIND_MAP:
+            return self.entries(code, form.keys)
+        if kind == KIND_BINARY:
+            return self.natural(kind, code)
+        return self.values(code) if form.rows is None else self.fields(form.rows, code)
+
+    def sections(self, made: Any) -> bool:
+        """Read the sections of a message into an object of them.
+
+        False where they may be more than that holds: there are several of one kind, a descriptor
+        has another form, or the keys of a map may be more than what a strict decoding takes.
+        """
+        last = -1
+        while self.pos < self.end:
+            number = self.descriptor() - _FIRST
+            if not 0 <= number < len(SECTIONS):
+                return False
+            form = SECTIONS[number]
+            if form.place <= last:
+                return False
+            last = form.place
+            content = self.section(form)
+            if form.source == KIND_MAP and "$map" in content:
+                return False
+            made[form.name] = content
+        return True
+
+    def odd_sections(self) -> Any:
+        """Read the sections of a message that may break rules, as pairs of name and content."""
+        made = []
+        for section in sections_of(self.buf):
+            if section.is_raw:
+                made.append(["raw", _shown_binary(self.buf[section.start : section.end])])
+                continue
+            self.pos = section.value
+            if section.kind is None:
+                made.append(["unknown", self.item()])
+            else:
+                form = SECTIONS[section.kind.code - _FIRST]
+                made.append([form.name, self.section(form)])
+        return made
 
 
-def _content(kind: SectionKind | None, value: Any) -> Any:
-    if kind is None or kind is _VALUE:
-        return generic(value)
-    if kind.source == "map" and isinstance(value, (dict, AmqpMap)):
-        return entries(value, str if kind.name == "application-properties" else Symbol)
-    if kind.source == "binary" and isinstance(value, bytes):
-        return natural("binary", value)
-    if kind.source == "list" and isinstance(value, list):
-        entry = COMPOSITES.get(kind.code)
-        if entry is None:
-            return generic(value)
-        if len(value) <= len(entry.fields):
-            return fields_of(entry.fields, value)
-    return marked(value)
+#: The constructors of elements that have a size, in the short form; the long ones are 0x10 more.
+_SHORT = b"\xa0\xa1\xa3\xc0\xc1\xe0"
+_SURELY_LONG = 9 * 257
 
 
-def from_plain(plain: Any) -> Message:
-    """Read a message from plain JSON.
+def _is_composite(octets: bytes) -> bool:
+    """Return whether a described list is its composite to the letter, so that no part is lost."""
+    values = decode_value(octets, limits=UNLIMITED).value
+    if values and values[len(values) - 1] is None:
+        return False
+    try:
+        decode_composite(octets)
+    except DecodeError:
+        return False
+    return True
 
-    Args:
-        plain: what `to_plain` returns for a message, or the like written by hand and read with
-            `json.loads`.
 
-    Raises:
-        NotationError: it is not plain JSON of a message, or not of one that the specification
-            allows; the error has the path. Only under ``sections`` may a message break the
-            specification.
+def _shown_time(milliseconds: int) -> Any:
+    """Write a timestamp in ISO 8601; as the number that it is, outside of the years 1 to 9999."""
+    try:
+        moment = _EPOCH + datetime.timedelta(0, 0, 0, milliseconds)
+    except OverflowError:
+        return milliseconds
+    return moment.isoformat("T", "milliseconds") + "Z"
+
+
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (in UTC, whose offset is not written)
+
+
+def _shown_binary(octets: bytes) -> Any:
+    """Write bytes as text where they are readable text, else in base64."""
+    try:
+        text = octets.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    else:
+        if text.isprintable() or not _CONTROLS.search(text):
+            return text
+    return {"$base64": base64.b64encode(octets).decode("ascii")}
+
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def _shown_float(octets: bytes) -> Any:
+    """Write a float by its bits: as the shortest number that the nearest float is taken of.
+
+    That is 0.1, not 0.10000000149011612.
     """
-    quick = octets_of_message(plain)
-    if quick is not None:
-        octets, message_format = quick
+    value: float = _SINGLE.unpack(octets)[0]
+    if not math.isfinite(value):
+        return _not_finite(value, octets)
+    for digits in range(6, 10):
+        number = float(f"{value:.{digits}g}")
         try:
-            return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
-        except DecodeError:
-            pass  # what is wrong is said below, with its place in the notation
-    reader = PlainReader()
-    try:
-        return _read_message(reader, plain)
-    except RecursionError:
-        raise reader.fault(TOO_DEEP) from None
-
-
-def _read_message(reader: PlainReader, plain: Any) -> Message:
-    if not isinstance(plain, dict):
-        raise reader.wrong('an object such as {"amqp_value": "hello"}', plain)
-    given = {str(key).replace("-", "_"): item for key, item in plain.items()}
-    # Only an amqp-value can be null; any other section that is null is none.
-    given = {key: item for key, item in given.items() if item is not None or key == _name(_VALUE)}
-    message_format = reader.natural("uint", given.pop("message_format", 0))
-    if "sections" in given:
-        if len(given) > 1:
-            raise reader.fault("sections must be the only key: it lists all sections")
-        return message_of(_listed(reader, given["sections"]), message_format=message_format)
-    parts: list[tuple[SectionKind, bytes]] = []
-    for key, item in given.items():
-        reader.path = [f".{key}" if key.isidentifier() else f"[{key!r:.40}]"]
-        kind = _NAMES.get(key)
-        if key == "body":
-            value = reader.generic(item)
-            kind = _DATA if type(value) is bytes else _VALUE
-        elif kind is None:
-            raise reader.fault(
-                f"there is no such section: use one of {', '.join(_NAMES)}, body, message_format, "
-                "sections"
-            )
-        else:
-            value = _section(reader, kind, item)
-        parts.append((kind, _written(reader, kind, value)))
-    reader.path = []
-    if sum(kind in BODY_KINDS for kind, _ in parts) > 1:
-        raise reader.fault("a body has sections of one kind: write several of them under sections")
-    parts.sort(key=lambda part: part[0].order)
-    octets = b"".join(octets for _, octets in parts)
-    try:
-        return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
-    except DecodeError as error:
-        head, rest = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]
-        raise NotationError(error.reason, f"$.{head.replace('-', '_')}{rest}") from None
-
-
-_SPLIT = re.compile(r"([^\[]*)(.*)", re.DOTALL)
-
-
-def value_from_plain(plain: Any) -> Any:
-    """Read a value from plain JSON, as `decode_value` returns it.
-
-    Raises:
-        NotationError: it is not plain JSON; the error has the path.
-    """
-    reader = PlainReader()
-    try:
-        octets = octets_of_value(plain)
-        if octets is None:
-            octets = _written(reader, None, reader.generic(plain))
-        return decode_value(octets, limits=UNLIMITED)
-    except RecursionError:
-        raise reader.fault(TOO_DEEP) from None
-
-
-def _listed(reader: PlainReader, sections: Any) -> bytes:
-    reader.path = [".sections", ""]
-    if not isinstance(sections, list):
-        raise reader.wrong("a list of [name, content] pairs", sections)
-    octets = []
-    for index, section in enumerate(sections):
-        reader.path[1:] = [index]
-        if not isinstance(section, list) or len(section) != 2 or not isinstance(section[0], str):
-            raise reader.wrong("a [name, content] pair", section)
-        kind = _NAMES.get(section[0].replace("-", "_"))
-        if kind is None and section[0] not in ("unknown", "raw"):
-            raise reader.wrong(f"a section, one of {', '.join(_NAMES)}, unknown, raw", section[0])
-        reader.path.append(1)
-        if section[0] == "raw":
-            octets.append(reader.natural("binary", section[1]))
+            if _SINGLE.pack(number) == octets:
+                return number
+        except OverflowError:
             continue
-        octets.append(_written(reader, kind, _section(reader, kind, section[1])))
-    return b"".join(octets)
+    return value
 
 
-def _section(reader: PlainReader, kind: SectionKind | None, plain: Any) -> Any:
-    """Read a section's content to its value."""
-    if kind is None or kind is _VALUE or is_marker(plain):
-        return reader.generic(plain)
-    if kind.source == "binary":
-        return reader.natural("binary", plain)
-    if kind.source == "map":
-        if not isinstance(plain, dict):
-            raise reader.wrong("an object", plain)
-        return reader.entries(
-            plain, "string" if kind.name == "application-properties" else "symbol"
-        )
-    entry = COMPOSITES.get(kind.code)
-    return reader.items(plain) if entry is None else reader.fields(entry.fields, plain)
+_SINGLE = struct.Struct(">f")
 
 
-def _written(reader: PlainReader, kind: SectionKind | None, value: Any) -> bytes:
-    try:
-        return written(kind, value)
-    except EncodeError as error:
-        raise reader.fault(error.reason) from None
+def _not_finite(value: float, octets: bytes) -> str:
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    quiet = b"\x7f\xc0" if len(octets) == _SINGLE.size else b"\x7f\xf8"
+    return "NaN" if octets.rstrip(b"\x00") == quiet else f"0x{octets.hex()}"
+
+
+def _shown_decimal(value: Any) -> str:
+    """Write a decimal as the number that it is, by its bits where others mean the same number."""
+    number = str(value)
+    same: bool = type(value).from_decimal(number).bits == value.bits
+    return number if same else f"0x{value.bits:0{2 * value.width}x}"

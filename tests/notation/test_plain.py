@@ -23,6 +23,7 @@ from amqp10msg import (
     Decimal32,
     Decimal64,
     Decimal128,
+    DecodeError,
     Described,
     Float,
     Header,
@@ -39,7 +40,7 @@ from amqp10msg import (
 )
 from amqp10msg.delivery import Accepted, Error, Received, Rejected, Source
 from amqp10msg.notation import from_plain, from_typed, to_plain, value_from_plain
-from amqp10msg.testing import encodings, messages, values
+from amqp10msg.testing import encodings, messages, mutated, values
 from amqp10msg.wire.primitives import identical
 
 
@@ -333,3 +334,145 @@ def test_the_form_of_a_message_with_several_body_sections() -> None:
     assert {
         "sections": [["header", {"ttl": 5}], ["data", {"$base64": "AA=="}], ["data", "ab"]]
     } == to_plain(message)
+
+
+# As they come from other clients: encodings that are rare, and messages that break rules.
+ODD: list[tuple[str, Any]] = [
+    (
+        "005377c10704540040540140",
+        {"amqp_value": {"$map": [[{"$int": 0}, None], [{"$int": 1}, None]]}},
+    ),
+    ("005377c10502a3016141", {"amqp_value": {"$map": [[{"$symbol": "a"}, True]]}}),
+    ("005377c10a04a102246141a1016241", {"amqp_value": {"$map": [["$a", True], ["b", True]]}}),
+    ("005377c10902b100000002246141", {"amqp_value": {"$map": [["$a", True]]}}),
+    ("005377c10a04a1016241a102246141", {"amqp_value": {"$map": [["b", True], ["$a", True]]}}),
+    (
+        "005377c10904a1016241a3016241",
+        {"amqp_value": {"$map": [["b", True], [{"$symbol": "b"}, True]]}},
+    ),
+    ("005377c10502a100a100", {"amqp_value": {"": ""}}),
+    ("005377c10904a1016141a1016142", {"sections": [["raw", {"$base64": "AFN3wQkEoQFhQaEBYUI="}]]}),
+    (
+        "005377c00a01c10704a10161414442",
+        {"amqp_value": [{"$map": [["a", True], [{"$ulong": 0}, False]]}]},
+    ),
+    ("005377e00401a10161", {"amqp_value": {"$array": "string", "values": ["a"]}}),
+    ("005377727fc00001", {"amqp_value": {"$float": "0x7fc00001"}}),
+    ("005377827ff0000000000000", {"amqp_value": {"$double": "Infinity"}}),
+    ("005377827ff8000000000001", {"amqp_value": {"$double": "0x7ff8000000000001"}}),
+    ("005377837fffffffffffffff", {"amqp_value": {"$timestamp": 9223372036854775807}}),
+    ("005377838000000000000000", {"amqp_value": {"$timestamp": -9223372036854775808}}),
+    ("00537700532445", {"amqp_value": {"$accepted": {}}}),
+    ("00537700a3016145", {"amqp_value": {"$described": [{"$symbol": "a"}, []]}}),
+    (
+        "005374c10904a1016141a3016141",
+        {
+            "sections": [
+                ["application_properties", {"$map": [["a", True], [{"$symbol": "a"}, True]]}]
+            ]
+        },
+    ),
+    ("005374c10904a1016141a1016141", {"sections": [["raw", {"$base64": "AFN0wQkEoQFhQaEBYUE="}]]}),
+    ("005374c10502a1016145", {"sections": [["application_properties", {"a": []}]]}),
+    ("005374c10802a10161c0020141", {"sections": [["application_properties", {"a": [True]}]]}),
+    (
+        "005374c10902a1016100a3016141",
+        {"application_properties": {"a": {"$described": [{"$symbol": "a"}, True]}}},
+    ),
+    ("005374c10602a102246141", {"application_properties": {"$map": [["$a", True]]}}),
+    (
+        "005372c106044441530541",
+        {"message_annotations": {"$map": [[{"$ulong": 0}, True], [{"$ulong": 5}, True]]}},
+    ),
+    (
+        "005372c10804a3016141530541",
+        {"message_annotations": {"$map": [[{"$symbol": "a"}, True], [{"$ulong": 5}, True]]}},
+    ),
+    ("005372c10502a1016141", {"sections": [["message_annotations", {"$map": [["a", True]]}]]}),
+    ("005370c003015501", {"sections": [["header", {"durable": {"$long": 1}}]]}),
+    (
+        "005370c00706414040404040",
+        {"sections": [["header", {"$list": [True, None, None, None, None, None]}]]},
+    ),
+    ("005370c003024040", {"header": {}}),
+    ("005373c00403404045", {"sections": [["properties", {"to": []}]]}),
+    (
+        "005373c01502980f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0fa00100",
+        {
+            "properties": {
+                "message_id": {"$uuid": "0f0f0f0f-0f0f-0f0f-0f0f-0f0f0f0f0f0f"},
+                "user_id": {"$base64": "AA=="},
+            }
+        },
+    ),
+    (
+        "005373c01106a0016140404040800000000100000000",
+        {"properties": {"message_id": {"$binary": "a"}, "correlation_id": 4294967296}},
+    ),
+    ("005375a30161", {"sections": [["data", {"$symbol": "a"}]]}),
+    ("005375a0014100537045", {"sections": [["data", "A"], ["header", {}]]}),
+    ("005375a00141005375a00141", {"sections": [["data", "A"], ["data", "A"]]}),
+    ("005375a0014100537740", {"sections": [["data", "A"], ["amqp_value", None]]}),
+    ("00537645005378c10100", {"amqp_sequence": [], "footer": {}}),
+    (
+        "00a311616d71703a6865616465723a6c6973740045",
+        {"sections": [["unknown", {"$described": [{"$symbol": "amqp:header:list\x00"}, []]}]]},
+    ),
+    ("00a310616d71703a6865616465723a6c69737445", {"header": {}}),
+    ("00537945", {"sections": [["unknown", {"$described": [{"$ulong": 121}, []]}]]}),
+    ("41", {"sections": [["unknown", True]]}),
+]
+
+
+@pytest.mark.parametrize("octets, plain", ODD)
+def test_the_form_of_an_odd_message(octets: str, plain: Any) -> None:
+    message = Message.decode(bytes.fromhex(octets), strict=False)
+    written = to_plain(message)
+    assert plain == written
+    assert json.dumps(plain) == json.dumps(written)
+    assert message == from_plain(through_json(written))
+
+
+@given(messages().flatmap(encodings).flatmap(mutated))
+def test_messages_that_break_rules_come_back(octets: bytes) -> None:
+    try:
+        message = Message.decode(octets, strict=False)
+    except DecodeError:
+        return
+    plain = to_plain(message)
+    back = from_plain(through_json(plain))
+    assert message == back
+    assert plain == to_plain(back)
+
+
+@given(st.data())
+def test_the_order_of_keys_does_not_matter(data: st.DataObject) -> None:
+    message = data.draw(messages())
+    plain = to_plain(message)
+    for name in ("header", "properties"):
+        if name in plain:
+            plain[name] = dict(data.draw(st.permutations([*plain[name].items()])))
+    assert message == from_plain(dict(data.draw(st.permutations([*plain.items()]))))
+
+
+@pytest.mark.parametrize("size", [251, 252, 253, 255, 256, 257, 2310, 2400, 70000])
+@pytest.mark.parametrize("name", ["string", "list", "map"])
+def test_an_element_that_needs_its_long_constructor_shows_none(size: int, name: str) -> None:
+    text = "x" * size
+    element: Any = {"string": text, "list": [text], "map": {"k": text}}[name]
+    for value in (Array(name, [element]), Array(name, [element, element]), Array(name, [])):
+        plain = to_plain(value)
+        assert {"$array", "values"} == plain.keys()
+        assert encode_value(value) == encode_value(value_from_plain(through_json(plain)))
+
+
+def test_a_short_element_behind_a_long_constructor_shows_it() -> None:
+    octets = bytes.fromhex("f0 00000011 00000001 d0 00000008 00000001 a1026f6b")
+    assert {"$array": "list", "code": "0xd0", "values": [["ok"]]} == to_plain(decode_value(octets))
+
+
+def test_a_field_in_both_spellings_is_the_last_one() -> None:
+    plain: Any = {"header": {"delivery-count": 1, "delivery_count": 2, "ttl": 3}}
+    assert Message(header=Header(ttl=3, delivery_count=2)) == from_plain(plain)
+    plain = {"header": {"ttl": 3, "delivery_count": 2, "delivery-count": None}}
+    assert Message(header=Header(ttl=3)) == from_plain(plain)

@@ -189,3 +189,166 @@ def test_any_json_is_a_message_or_refused(plain: Any) -> None:
     except ValueError:
         return
     assert read == from_plain(to_plain(read))
+
+
+DUPLICATE: Any = {"$map": [[1, 2], [1, 3]]}
+
+
+@pytest.mark.parametrize(
+    "plain, said",
+    [
+        # What cannot be encoded is told where there is nothing else, of the whole section, array
+        # or composite; the first of that.
+        (
+            {"body": [DUPLICATE, {"$uint": -1}]},
+            "$.body[1].$uint: expected 0 to 4294967295, for uint, not -1",
+        ),
+        (
+            {"body": [DUPLICATE, {"$map": [["a", 1], ["a", 2]]}]},
+            "$.body: duplicate map key 1",
+        ),
+        (
+            {"body": [{"$array": "map", "values": [DUPLICATE]}]},
+            "$.body[0]: duplicate map key 1",
+        ),
+        (
+            {"body": [{"$array": "map", "values": [DUPLICATE, {"a": {"$uint": -1}}]}]},
+            "$.body[0].values[1]['a'].$uint: expected 0 to 4294967295, for uint, not -1",
+        ),
+        (
+            {
+                "body": {
+                    "$array": "int",
+                    "code": "0x54",
+                    "values": [300],
+                    "descriptors": [DUPLICATE],
+                }
+            },
+            (
+                "$.body: Int(300) does not fit an array of constructor 0x54: build the array from "
+                "the type's name"
+            ),
+        ),
+        (
+            {"body": [{"$error": {"condition": "a", "info": {"k": DUPLICATE}}}]},
+            "$.body[0].$error: duplicate map key 1",
+        ),
+        (
+            {"body": {"$map": [[{"$array": "int", "values": [1]}, 1]] * 2}},
+            "$.body: duplicate map key Array('int', [Int(1)])",
+        ),
+        (
+            {"body": {"$map": [[{"$array": "int", "code": "0x71", "values": [1]}, 1]] * 2}},
+            "$.body: duplicate map key Array(0x71, [Int(1)])",
+        ),
+        ({"body": {"$map": [[{"a": 1}, 1]] * 2}}, "$.body: duplicate map key AmqpMap([('a', 1)])"),
+        (
+            {"sections": [["amqp-value", DUPLICATE], ["header", {"x": 1}]]},
+            "$.sections[0][1]: duplicate map key 1",
+        ),
+        # Of several faults, the one that was given first.
+        (
+            {"header": {"ttl": "x", "durable": 1}},
+            "$.header.ttl: expected an integer, for uint, not 'x'",
+        ),
+        ({"header": {"durable": 1, "ttl": "x"}}, "$.header.durable: expected true or false, not 1"),
+        (
+            {"header": {"ttl": "x", "other": 1}},
+            "$.header.ttl: expected an integer, for uint, not 'x'",
+        ),
+        (
+            {"header": {"delivery-count": "x", "delivery_count": 1}},
+            "$.header['delivery-count']: expected an integer, for uint, not 'x'",
+        ),
+        ({"footer": [], "header": {"ttl": "x"}}, "$.footer: expected an object, not a list of 0"),
+        (
+            {"data": "", "header": {"ttl": "x"}, "amqp_value": 1},
+            "$.header.ttl: expected an integer, for uint, not 'x'",
+        ),
+        ({"message_format": "x", "sections": 5}, "$: expected an integer, for uint, not 'x'"),
+        (
+            {"sections": [], "amqp_value": None},
+            "$: sections must be the only key: it lists all sections",
+        ),
+        # What is of another type than the one that is named.
+        (
+            {"data": {"$binary": {"$uint": 5}}},
+            "$.data.$binary: expected text, $base64 or $hex, not an object with '$uint'",
+        ),
+        (
+            {"data": {"$binary": {"$uint": "x"}}},
+            "$.data.$binary.$uint: expected an integer, for uint, not 'x'",
+        ),
+        (
+            {"body": {"$array": "list", "values": [[], 5]}},
+            "$.body.values[1]: expected a list, not 5",
+        ),
+        (
+            {"body": {"$array": "list", "values": [2**70]}},
+            f"$.body.values[0]: expected {-(2**63)} to {2**63 - 1}, for long, not {2**70}",
+        ),
+        (
+            {"body": {"$array": "uint", "values": [{"$uint": 5}]}},
+            "$.body.values[0]: expected an integer, for uint, not an object with '$uint'",
+        ),
+        (
+            {"properties": {"message_id": -1}},
+            f"$.properties.message_id: expected 0 to {2**64 - 1}, for ulong, not -1",
+        ),
+        (
+            {"properties": {"to": {"a": 2**70}}},
+            f"$.properties.to['a']: expected {-(2**63)} to {2**63 - 1}, for long, not {2**70}",
+        ),
+        (
+            {"sections": [["raw", {"$uint": 5}]]},
+            "$.sections[0][1]: expected text, $base64 or $hex, not an object with '$uint'",
+        ),
+        (
+            {"body": {"$source": {"capabilities": ["a", 5]}}},
+            "$.body.$source.capabilities[1]: expected text, for a symbol, not 5",
+        ),
+        (
+            {"body": {"$source": {"filter": [1]}}},
+            "$.body.$source.filter: expected a map, not a list of 1",
+        ),
+    ],
+)
+def test_which_fault_is_told(plain: Any, said: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        from_plain(plain)
+    assert said == str(caught.value)
+
+
+def test_how_deep_values_may_be() -> None:
+    deep = "$" + "[0]" * 256
+    for inner in (1, None, "x"):
+        assert value_from_plain(listed(256, inner)) == listed(256, inner)
+    compounds: list[Any] = [[], {}, {"$uint": 1}, {"$null": None}, {"$accepted": {}}]
+    for compound in compounds:
+        with pytest.raises(NotationError) as caught:
+            value_from_plain(listed(256, compound))
+        assert f"{deep}: values are nested more than 256 deep" == str(caught.value)
+    # A composite is a list within a described value.
+    with pytest.raises(NotationError) as caught:
+        value_from_plain(listed(255, {"$error": {"condition": "a"}}))
+    assert "$: values are nested more than 256 deep, or contain themselves" == str(caught.value)
+
+
+def listed(levels: int, inner: Any) -> Any:
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+def test_faults_in_nested_composites_take_no_longer_than_these() -> None:
+    """Each value is looked at once, however deep the fault is: not twice for each level."""
+    plain: Any = {"$uint": -1}
+    for _ in range(40):
+        info = {"other": {"k": 1}, "k": plain}
+        plain = {"$error": {"info": info, "condition": "a"}}
+    with pytest.raises(NotationError, match="0 to 4294967295"):
+        value_from_plain(plain)
+    for _ in range(40):
+        plain = {"$modified": {"message-annotations": {"k": plain}, "message_annotations": {}}}
+    with pytest.raises(NotationError, match="0 to 4294967295"):
+        value_from_plain(plain)

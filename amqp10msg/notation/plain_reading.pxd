@@ -1,0 +1,42 @@
+# C types for plain_reading.py. Changes in the same commit as it, or the two builds part ways.
+
+cimport cython
+
+from amqp10msg.notation.plain cimport Rows, SectionForm
+from amqp10msg.wire.kernel.value_writer cimport ValueWriter
+
+cdef dict _FORMS, _MARKED, _SPELLED
+cdef int PLACE_BODY, _FLOOR, _DEEPEST, _MOST_LEVELS, KIND_ADDRESS, KIND_ANY, KIND_ARRAY, KIND_BINARY
+cdef int KIND_BOOLEAN, KIND_DECIMAL32, KIND_DECIMAL128, KIND_DESCRIBED, KIND_DOUBLE, KIND_FIELDS
+cdef int KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, KIND_MESSAGE_ID, KIND_NULL, KIND_STRING
+cdef int KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
+
+@cython.final
+cdef class PlainWriter(ValueWriter):
+    cdef readonly int level, deepest
+    cdef readonly object late
+
+    cdef int reach(self, int depth) except -1
+    cdef Py_ssize_t begin(self) except -1
+    cdef item(self, plain)
+    @cython.locals(mark=Py_ssize_t, is_key=bint)
+    cdef entries(self, plain, int keys)
+    @cython.locals(kind=int)
+    cdef marker(self, dict plain, str name)
+    @cython.locals(places=dict, i=int, count=int, last=int, mark=Py_ssize_t)
+    cdef list_of_fields(self, Rows rows, content)
+    @cython.locals(kind=int)
+    cdef field(self, Rows rows, int i, plain)
+    cdef natural(self, int kind, plain)
+    cdef written(self, int kind, text)
+    cdef real(self, int kind, plain)
+    cdef section(self, SectionForm form, plain)
+    @cython.locals(form=SectionForm, last=int, bodies=int)
+    cdef message(self, dict given, bint in_order)
+
+@cython.locals(writer=PlainWriter)
+cdef PlainWriter _writer(int level, int depth)
+@cython.locals(text=str)
+cdef _marker_of(plain)
+cdef int _declared(int kind, plain)
+cdef bytes _octets_of(str name, plain)

@@ -1,0 +1,860 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""Plain JSON read: the bytes of messages and values from what `plain` describes."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import math
+import re
+import uuid
+from typing import Any
+
+from amqp10msg.composite import (
+    decode_composite,
+    named_composite,
+)
+from amqp10msg.message import Message
+from amqp10msg.notation._common import (
+    DEEPER,
+    MAX_DEPTH,
+    TOO_DEEP,
+    NotationError,
+    message_of,
+    misfit,
+    shown,
+    shown_value,
+    wrong,
+)
+from amqp10msg.notation.plain import SECTIONS, rows_of
+from amqp10msg.notation.type_names import DECIMALS, TYPES, WIDTHS, integer_range
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel.codes import (
+    KIND_ADDRESS,
+    KIND_ANY,
+    KIND_ARRAY,
+    KIND_BINARY,
+    KIND_BOOLEAN,
+    KIND_CHAR,
+    KIND_DECIMAL32,
+    KIND_DECIMAL128,
+    KIND_DESCRIBED,
+    KIND_DOUBLE,
+    KIND_FIELDS,
+    KIND_FLOAT,
+    KIND_LIST,
+    KIND_LONG,
+    KIND_MAP,
+    KIND_MESSAGE_ID,
+    KIND_NULL,
+    KIND_STRING,
+    KIND_SYMBOL,
+    KIND_TIMESTAMP,
+    KIND_UBYTE,
+    KIND_UINT,
+    KIND_ULONG,
+    KIND_UUID,
+    PLACE_BODY,
+    TYPE_IDS,
+    TYPE_NAMES,
+)
+from amqp10msg.wire.kernel.value_reader import decode_value
+from amqp10msg.wire.kernel.value_writer import ValueWriter, shared_code, timestamp_of
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import FORMAT_CODES, Char, Float, Symbol, UInt
+
+_FORMS = {form.name: form for form in SECTIONS}
+_DATA, _VALUE = _FORMS["data"], _FORMS["amqp_value"]
+#: The keys of a message by both spellings.
+_SPELLED = {
+    name: key for key in (*_FORMS, "message_format") for name in (key, key.replace("_", "-"))
+}
+#: The kinds by marker.
+_MARKED = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
+#: The markers of binaries.
+_BINARIES = ("$base64", "$hex", "$binary")
+_BINARY = "text, $base64 or $hex"
+#: What a list or an object is, by its marker; an object without one is a map.
+_COMPOUNDS = {"$list": KIND_LIST, "$map": KIND_MAP, "$array": KIND_ARRAY}
+
+
+def from_plain(plain: Any) -> Message:
+    """Read a message from plain JSON.
+
+    Args:
+        plain: what `to_plain` returns for a message, or the like written by hand and read with
+            `json.loads`.
+
+    Raises:
+        NotationError: it is not plain JSON of a message, or not of one that the specification
+            allows; the error has the path. Only under ``sections`` may a message break the
+            specification.
+    """
+    try:
+        octets, message_format, is_listed = bytes_of_message(plain)
+    except RecursionError:
+        raise NotationError(TOO_DEEP) from None
+    if is_listed:
+        return message_of(octets, message_format=message_format)
+    try:
+        return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
+    except DecodeError as error:
+        head, rest = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]
+        raise NotationError(error.reason, f"$.{head.replace('-', '_')}{rest}") from None
+
+
+_SPLIT = re.compile(r"([^\[]*)(.*)", re.DOTALL)
+
+
+def value_from_plain(plain: Any) -> Any:
+    """Read a value from plain JSON, as `decode_value` returns it.
+
+    Raises:
+        NotationError: it is not plain JSON; the error has the path.
+    """
+    try:
+        return decode_value(bytes_of_value(plain), limits=UNLIMITED)
+    except RecursionError:
+        raise NotationError(TOO_DEEP) from None
+
+
+def bytes_of_value(plain: Any) -> bytes:
+    """Return the bytes of a value."""
+    writer = _writer(0, _FLOOR)
+    try:
+        writer.item(plain)
+    except ValueError as error:
+        raise _fault(error, "", 0, plain) from None
+    if writer.late is not None:
+        raise NotationError(writer.late)
+    return writer.finish()  # type: ignore[no-any-return]
+
+
+def bytes_of_message(plain: Any) -> Any:
+    """Return the bytes of a message, its message-format, and whether its sections are listed."""
+    if not isinstance(plain, dict):
+        raise wrong('an object such as {"amqp_value": "hello"}', plain)
+    given: Any = {}
+    for key, item in plain.items():
+        given[_SPELLED.get(key) or str(key).replace("-", "_")] = item
+    message_format = given.pop("message_format", None)
+    number = 0 if message_format is None else _whole(message_format)
+    if type(number) is not int or not 0 <= number <= UInt.max:
+        raise _unfit(KIND_UINT, message_format)
+    writer = _writer(0, _FLOOR)
+    if given.get("sections") is None:
+        octets = writer.message(given, True)
+        if octets is None:
+            ordered = {name: given[name] for name in sorted(given, key=_place_of)}
+            try:
+                octets = _writer(0, _FLOOR).message(ordered, True)
+            except NotationError:
+                # Of several faults, that of the section that was given first.
+                _writer(0, _FLOOR).message(given, False)
+                raise
+        return octets, UInt(number), False
+    for key in given:
+        # Only an amqp-value can be null; any other section that is null is none.
+        if key != "sections" and (given[key] is not None or key == _VALUE.name):
+            raise NotationError("sections must be the only key: it lists all sections")
+    writer.listed(given["sections"])
+    return writer.finish(), UInt(number), True
+
+
+def _writer(level: int, depth: int) -> Any:
+    writer = PlainWriter.__new__(PlainWriter)
+    writer.level = level
+    writer.depth = writer.deepest = depth
+    writer.late = None
+    return writer
+
+
+#: Where the depth of a writer begins, so that the kernel's bound is never met: what is nested too
+#: deeply to be encoded is noted. Every level of JSON takes three of AMQP at most.
+_FLOOR = -4 * MAX_DEPTH
+_DEEPEST = _FLOOR + MAX_DEPTH
+_MOST_LEVELS = MAX_DEPTH
+_NESTED = "values are nested more than 256 deep, or contain themselves"
+
+
+class PlainWriter(ValueWriter):
+    """Writes the bytes of plain JSON.
+
+    A fault in what is written leaves as any ValueError, for `_fault` to say what it is. What cannot
+    be encoded, such as a key that stands twice, is a fault only where there is no other: it is kept
+    until all of a section, an array or a composite is written.
+    """
+
+    level: int
+    """How many lists and objects there are around what is written."""
+    deepest: int
+    """The greatest depth that there was."""
+    late: Any
+    """What cannot be encoded, or None."""
+
+    def reach(self, depth: int) -> None:
+        """Note how deep a value is nested."""
+        if depth > self.deepest:
+            self.deepest = depth
+            if depth > _DEEPEST and self.late is None:
+                self.late = _NESTED
+
+    def begin(self) -> int:
+        """Begin a compound; return the mark to close it with."""
+        mark = self.open()
+        self.reach(self.depth)
+        return mark
+
+    def part(self, writer: Any) -> bytes:
+        """Return what was written apart at this depth, and note what was noted there."""
+        if self.late is None:
+            self.late = writer.late
+        self.reach(writer.deepest)
+        return writer.finish()  # type: ignore[no-any-return]
+
+    def whole(self, writer: Any) -> bytes:
+        """Return what was written as if it stood alone, and raise what cannot be encoded."""
+        if writer.late is not None:
+            raise NotationError(writer.late)
+        self.reach(self.depth + writer.deepest - _FLOOR)
+        return writer.finish()  # type: ignore[no-any-return]
+
+    def item(self, plain: Any) -> None:
+        """Write a value of any type."""
+        kind = type(plain)
+        if kind is str:
+            self.string(plain)
+        elif kind is int:
+            self.integer(KIND_LONG, plain)
+        elif kind is dict or kind is list:
+            self.level += 1
+            if self.level > _MOST_LEVELS:
+                raise NotationError(DEEPER)
+            if kind is list:
+                self.items(plain)
+            else:
+                name = _marker_of(plain)
+                if name is None:
+                    self.entries(plain, KIND_STRING)
+                else:
+                    self.marker(plain, name)
+            self.level -= 1
+        elif kind is float:
+            self.double(plain)
+        elif plain is None:
+            self.octet(0x40)
+        elif kind is bool:
+            self.octet(0x41 if plain else 0x42)
+        else:
+            raise ValueError
+
+    def items(self, plain: Any) -> None:
+        """Write a list."""
+        if not isinstance(plain, list):
+            raise wrong("a list", plain)
+        if not plain:
+            self.octet(0x45)
+            return
+        mark = self.begin()
+        self.each(plain, "", False)
+        self.close(mark, 0xC0, len(plain))
+
+    def each(self, plain: Any, step: str, described: bool) -> None:
+        """Write values one after another, as descriptors each after the mark of a described value.
+
+        The step is that to the list of them.
+        """
+        if not isinstance(plain, list):
+            raise wrong("a list", plain, step)
+        index = 0
+        try:
+            for index in range(len(plain)):
+                if described:
+                    self.octet(0)
+                self.item(plain[index])
+        except ValueError as error:
+            raise _fault(error, f"{step}[{index}]", 0, plain[index]) from None
+
+    def entries(self, plain: Any, keys: int) -> None:
+        """Write a map from an object, with keys of this kind."""
+        mark = self.begin()
+        key = item = None
+        is_key = True
+        try:
+            for key, item in plain.items():
+                is_key = True
+                self.natural(keys, key)
+                is_key = False
+                self.item(item)
+        except ValueError as error:
+            kind = keys if is_key else 0
+            raise _fault(error, f"[{shown(key)}]", kind, key if is_key else item) from None
+        self.close(mark, 0xC1, 2 * len(plain))
+
+    def marker(self, plain: Any, name: str) -> None:
+        """Write an object that names its type."""
+        kind = _MARKED.get(name, 0)
+        if kind == KIND_ARRAY:
+            self.array(plain)
+            return
+        if len(plain) > 1:
+            raise NotationError(f"{shown(name)} must be the only key: write such a map as $map")
+        content = plain[name]
+        if 0 < kind < KIND_LIST and type(content) is not dict:
+            self.natural(kind, content)
+            return
+        if kind == 0 and name in _BINARIES:
+            self.text(_octets_of(name, content), 0xA0)
+            return
+        try:
+            if kind == KIND_LIST:
+                self.items(content)
+            elif kind == KIND_MAP:
+                self.map_of_pairs(content)
+            elif kind == KIND_DESCRIBED:
+                self.described(content)
+            elif kind:
+                self.natural(kind, content)
+            else:
+                self.composite(name, content)
+        except ValueError as error:
+            raise _fault(error, f".{name}", kind, content) from None
+
+    def described(self, content: Any) -> None:
+        """Write a described value."""
+        if not isinstance(content, list) or len(content) != 2:
+            raise wrong("a list of the descriptor and the value", content)
+        self.enter()
+        self.reach(self.depth)
+        self.octet(0)
+        self.each(content, "", False)
+        self.depth -= 1
+
+    def map_of_pairs(self, content: Any) -> None:
+        """Write a map from a list of its pairs, or from an object with any keys."""
+        if isinstance(content, dict):
+            self.entries(content, KIND_STRING)
+            return
+        if not isinstance(content, list):
+            raise wrong("a list of [key, value] pairs", content)
+        mark = self.begin()
+        seen: Any = set()
+        index = side = 0
+        try:
+            for index in range(len(content)):
+                pair = content[index]
+                side = -1
+                if not isinstance(pair, list) or len(pair) != 2:
+                    raise wrong("a [key, value] pair", pair)
+                side = 0
+                # A key that holds keys is not copied once for each map around it.
+                if len(content) > 1:
+                    self.key(pair[0], seen)
+                else:
+                    self.item(pair[0])
+                side = 1
+                self.item(pair[1])
+        except ValueError as error:
+            if side < 0:
+                raise _fault(error, f"[{index}]", 0, None) from None
+            raise _fault(error, f"[{index}][{side}]", 0, content[index][side]) from None
+        self.close(mark, 0xC1, 2 * len(content))
+
+    def key(self, plain: Any, seen: Any) -> None:
+        """Write a key of a map, which is compared with those before by its bytes."""
+        writer = _writer(self.level, self.depth)
+        writer.item(plain)
+        octets = self.part(writer)
+        if octets in seen and self.late is None:
+            self.late = f"duplicate map key {shown_value(octets, named=True)}"
+        seen.add(octets)
+        self.add(octets)
+
+    def array(self, plain: Any) -> None:
+        """Write an array."""
+        strange = plain.keys() - {"$array", "values", "code", "descriptors"}
+        if strange:
+            raise NotationError(
+                f"an array has no {shown(min(strange))}: it has values, code, descriptors"
+            )
+        name = plain["$array"]
+        kind = _MARKED.get(f"${name}", 0) if isinstance(name, str) else 0
+        if kind in {0, KIND_DESCRIBED}:
+            raise wrong("the name of the elements' type", name)
+        code = _code_of(name, plain["code"]) if "code" in plain else 0
+        whole = _writer(self.level, _FLOOR)
+        mark = whole.begin()
+        descriptors = _writer(self.level, whole.depth)
+        descriptors.each(plain.get("descriptors", []), ".descriptors", True)
+        elements = whole.elements(kind, plain.get("values", []), ".values")
+        if code == 0:
+            code = shared_code(kind, elements)
+        body = _writer(self.level, whole.depth)
+        for index in range(len(elements)):
+            if not body.element(code, elements[index]):
+                if whole.late is None:
+                    whole.late = misfit(elements[index], code, named=True)
+                break
+        whole.add(whole.part(descriptors))
+        whole.octet(code)
+        whole.add(body.finish())
+        whole.close(mark, 0xE0, len(elements))
+        self.add(self.whole(whole))
+
+    def elements(self, kind: int, plain: Any, step: str) -> Any:
+        """Return the elements of an array, each encoded with a constructor of its own."""
+        if not isinstance(plain, list):
+            raise wrong("a list", plain, step)
+        made = []
+        index = 0
+        try:
+            for index in range(len(plain)):
+                writer = _writer(self.level, self.depth)
+                writer.natural(kind, plain[index])
+                made.append(self.part(writer))
+        except ValueError as error:
+            raise _fault(error, f"{step}[{index}]", kind, plain[index]) from None
+        return made
+
+    def composite(self, name: str, content: Any) -> None:
+        """Write a composite by its marker, if it is what its declaration wants."""
+        entry = named_composite(name[1:].replace("_", "-"))
+        if entry is None:
+            raise NotationError(
+                f"there is no marker {name}: use $ and the name of a type or composite, or "
+                "write a map with such keys as $map"
+            )
+        if isinstance(content, dict) and _marker_of(content) is not None:
+            raise wrong("an object of fields", content)
+        writer = _writer(self.level, _FLOOR)
+        writer.enter()
+        writer.reach(writer.depth)
+        writer.octet(0)
+        writer.integer(KIND_ULONG, entry.code)
+        writer.list_of_fields(rows_of(entry), content)
+        octets = self.whole(writer)
+        try:
+            decode_composite(octets)
+        except DecodeError as error:
+            raise NotationError(error.reason) from None
+        self.add(octets)
+
+    def list_of_fields(self, rows: Any, content: Any) -> None:
+        """Write the list of a composite from an object of its fields."""
+        if not isinstance(content, dict):
+            raise wrong("an object of fields", content)
+        places = rows.places
+        count = 0
+        last = -1
+        for key, item in content.items():
+            i = places.get(key, -1)
+            if i <= last:
+                self.odd_fields(rows, content)
+                return
+            last = i
+            if item is not None and (
+                type(item) is not dict or item != _NULL or self.level >= _MOST_LEVELS
+            ):
+                count = i + 1
+        if count == 0:
+            self.octet(0x45)
+            return
+        mark = self.begin()
+        last = 0
+        key = item = None
+        try:
+            for key, item in content.items():
+                i = places[key]
+                if i >= count:
+                    break  # null, as all that follow
+                while last < i:
+                    self.octet(0x40)
+                    last += 1
+                last += 1
+                self.field(rows, i, item)
+        except ValueError as error:
+            raise _field_fault(error, rows, key, item) from None
+        self.close(mark, 0xC0, count)
+
+    def odd_fields(self, rows: Any, content: Any) -> None:
+        """Write the list of a composite whose fields are in another order, or unknown.
+
+        Of one that is there in both spellings, the last one counts.
+        """
+        written: Any = [None] * len(rows.names)
+        for key, item in content.items():
+            i = rows.places.get(str(key).replace("-", "_"), -1)
+            if i < 0:
+                raise NotationError(
+                    f"there is no such field: use one of {', '.join(rows.names)}",
+                    f"${_field_step(key)}",
+                )
+            writer = _writer(self.level, self.depth + 1)
+            try:
+                writer.field(rows, i, item)
+            except ValueError as error:
+                raise _field_fault(error, rows, key, item) from None
+            written[i] = writer
+        encoded = [b"\x40" if writer is None else self.part(writer) for writer in written]
+        count = len(encoded)
+        while count and encoded[count - 1] == b"\x40":
+            count -= 1
+        if count == 0:
+            self.octet(0x45)
+            return
+        mark = self.begin()
+        self.add(b"".join(encoded[:count]))
+        self.close(mark, 0xC0, count)
+
+    def field(self, rows: Any, i: int, plain: Any) -> None:
+        """Write the value of a field."""
+        kind = rows.kinds[i]
+        have = type(plain)
+        if have is str or have is int or have is bool:
+            self.natural(kind, plain)
+        elif plain is None or (isinstance(plain, dict) and _marker_of(plain) is not None):
+            self.item(plain)
+        elif isinstance(plain, list) and rows.multiple[i]:
+            mark = self.begin()
+            elements = self.elements(kind, plain, "")
+            code = shared_code(kind, elements)
+            self.octet(code)
+            for octets in elements:
+                self.element(code, octets)
+            self.close(mark, 0xE0, len(elements))
+        elif kind == KIND_FIELDS and isinstance(plain, dict):
+            self.entries(plain, KIND_SYMBOL)
+        else:
+            self.natural(kind, plain)
+
+    def natural(self, kind: int, plain: Any) -> None:
+        """Write a value whose type is known or declared, 0 if it is neither."""
+        have = type(plain)
+        if have is str and kind in {KIND_STRING, KIND_ADDRESS, KIND_MESSAGE_ID}:
+            self.string(plain)
+        elif KIND_UBYTE <= kind <= KIND_LONG:
+            number = plain if have is int else _whole(plain)
+            if type(number) is not int:
+                raise ValueError
+            self.integer(kind, number)
+        elif have is str and kind == KIND_SYMBOL:
+            self.symbol(plain)
+        elif kind == KIND_BOOLEAN and have is bool:
+            self.octet(0x41 if plain else 0x42)
+        elif kind == KIND_TIMESTAMP and have is int:
+            self.integer(kind, plain)
+        elif kind == KIND_NULL and plain is None:
+            self.octet(0x40)
+        elif KIND_FLOAT <= kind <= KIND_DECIMAL128:
+            self.real(kind, plain)
+        elif KIND_LIST <= kind <= KIND_ARRAY:
+            self.item(plain)
+            if _compound_of(plain) != kind:
+                raise wrong(f"a {TYPE_NAMES[kind]}", plain)
+        elif kind == KIND_BINARY and isinstance(plain, dict):
+            name = _marker_of(plain)
+            if name is None:
+                raise ValueError
+            self.item(plain)
+            if name not in _BINARIES:
+                raise wrong(_BINARY, plain)
+        elif _declared(kind, plain) != kind:
+            self.natural(_declared(kind, plain), plain)
+        elif kind == 0:
+            self.item(plain)
+        elif isinstance(plain, str):
+            self.written(kind, plain)
+        else:
+            raise ValueError
+
+    def written(self, kind: int, text: str) -> None:
+        """Write what is a text in JSON."""
+        if kind == KIND_TIMESTAMP:
+            self.integer(kind, timestamp_of(datetime.datetime.fromisoformat(text)))
+        elif kind == KIND_BINARY:
+            self.text(text.encode("utf-8"), 0xA0)
+        elif kind == KIND_SYMBOL:
+            self.symbol(text)
+        elif kind == KIND_UUID:
+            self.plain(kind, uuid.UUID(text))
+        elif kind == KIND_CHAR:
+            self.plain(kind, Char(text))
+        elif kind == KIND_STRING:
+            self.value(text)
+        else:
+            raise ValueError
+
+    def real(self, kind: int, plain: Any) -> None:
+        """Write a float, a double or a decimal, from a number or its bits."""
+        match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
+        if match is not None:
+            if len(match[1]) != 2 * WIDTHS[TYPE_NAMES[kind]]:
+                raise ValueError
+            self.octet(_CODES[kind])
+            self.add(bytes.fromhex(match[1]))
+        elif KIND_DECIMAL32 <= kind <= KIND_DECIMAL128:
+            if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
+                raise ValueError
+            try:
+                self.plain(kind, DECIMALS[TYPE_NAMES[kind]].from_decimal(decimal.Decimal(plain)))
+            except decimal.InvalidOperation:
+                raise ValueError from None
+        else:
+            number = _NOT_FINITE.get(plain, plain) if isinstance(plain, str) else plain
+            if isinstance(number, bool) or not isinstance(number, (int, float)):
+                raise ValueError
+            try:
+                number = float(number)
+                if kind == KIND_DOUBLE:
+                    self.double(number)
+                else:
+                    self.plain(kind, _NAN if math.isnan(number) else number)
+            except OverflowError:
+                raise ValueError from None
+
+    def section(self, form: Any, plain: Any) -> None:
+        """Write a section."""
+        self.add(form.head)
+        if form.source == 0 or (isinstance(plain, dict) and _marker_of(plain) is not None):
+            self.item(plain)
+        elif form.source == KIND_BINARY:
+            self.natural(KIND_BINARY, plain)
+        elif form.source == KIND_MAP:
+            if not isinstance(plain, dict):
+                raise wrong("an object", plain)
+            self.entries(plain, form.keys)
+        elif form.rows is None:
+            self.items(plain)
+        else:
+            self.list_of_fields(form.rows, plain)
+
+    def message(self, given: Any, in_order: bool) -> Any:
+        """Return the bytes of a message from an object of its sections, their names spelled.
+
+        None where they have to be in order, and are not.
+        """
+        last = -1
+        bodies = 0
+        for name in given:
+            item = given[name]
+            form = _FORMS.get(name)
+            # Only an amqp-value can be null; any other section that is null is none.
+            if item is None and form is not _VALUE:
+                continue
+            if form is None:
+                if name != "body":
+                    raise NotationError(
+                        f"there is no such section: use one of {', '.join(_FORMS)}, body, "
+                        "message_format, sections",
+                        f"${_step_of(name)}",
+                    )
+                is_data = isinstance(item, dict) and _marker_of(item) in _BINARIES
+                form = _DATA if is_data else _VALUE
+            if in_order and form.place < last:
+                return None
+            last = form.place
+            if last == PLACE_BODY:
+                bodies += 1
+            try:
+                self.section(form, item)
+            except ValueError as error:
+                raise _fault(error, _step_of(name), form.source, item) from None
+            if self.late is not None:
+                raise NotationError(self.late, f"${_step_of(name)}")
+        if bodies > 1:
+            raise NotationError(
+                "a body has sections of one kind: write several of them under sections"
+            )
+        return self.finish()
+
+    def listed(self, plain: Any) -> None:
+        """Write sections from a list of names and contents."""
+        if not isinstance(plain, list):
+            raise wrong("a list of [name, content] pairs", plain, ".sections")
+        for index, pair in enumerate(plain):
+            step = f".sections[{index}]"
+            if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+                raise wrong("a [name, content] pair", pair, step)
+            name, content = pair
+            form = _FORMS.get(name.replace("-", "_"))
+            kind = 0
+            if form is not None:
+                kind = form.source
+            elif name == "raw":
+                kind = KIND_BINARY
+            elif name != "unknown":
+                raise wrong(f"a section, one of {', '.join(_FORMS)}, unknown, raw", name, step)
+            try:
+                if form is not None:
+                    self.section(form, content)
+                elif kind == 0:
+                    self.item(content)
+                else:
+                    writer = _writer(0, _FLOOR)
+                    writer.natural(kind, content)
+                    octets = writer.finish()
+                    self.add(octets[2:] if octets[0] == 0xA0 else octets[5:])
+            except ValueError as error:
+                raise _fault(error, f"{step}[1]", kind, content) from None
+            if self.late is not None:
+                raise NotationError(self.late, f"${step}[1]")
+
+
+_NULL = {"$null": None}
+_DIGITS = re.compile(r"-?[0-9]{1,20}")
+_HEX = re.compile(r"0[xX]([0-9a-fA-F]+)")
+_NAN = Float.from_bits(0x7FC00000)
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
+#: What texts are made of; others are encoded in UTF-8.
+_TEXTS: dict[int, Any] = {KIND_UUID: uuid.UUID, KIND_CHAR: Char, KIND_SYMBOL: Symbol}
+_SCALARS = {int: KIND_LONG, float: KIND_DOUBLE, str: KIND_STRING}
+
+
+def _marker_of(plain: Any) -> Any:
+    """Return the first key of an object that names a type; None where none does."""
+    for key in plain.keys():  # noqa: SIM118  (compiled, this makes no iterator)
+        text = key if type(key) is str else str(key)
+        if text.startswith("$"):
+            return text
+    return None
+
+
+def _compound_of(plain: Any) -> int:
+    """Return which list, map or array something is that was written; 0 for what is none."""
+    if isinstance(plain, list):
+        return KIND_LIST
+    if not isinstance(plain, dict):
+        return 0
+    name = _marker_of(plain)
+    return KIND_MAP if name is None else _COMPOUNDS.get(name, 0)
+
+
+def _declared(kind: int, plain: Any) -> int:
+    """Return the kind that a field's value is written as, 0 for what it says itself."""
+    if kind == KIND_MESSAGE_ID:
+        return KIND_ULONG if type(plain) is int else 0
+    if kind in {KIND_ADDRESS, KIND_ANY}:
+        return 0
+    return KIND_MAP if kind == KIND_FIELDS else kind
+
+
+def _whole(plain: Any) -> Any:
+    """Return the integer that digits in a string are; else what was given."""
+    return int(plain) if isinstance(plain, str) and _DIGITS.fullmatch(plain) else plain
+
+
+def _is_lengthy(number: Any) -> bool:
+    """Return whether a number has more digits than any decimal."""
+    return len(shown(number)) > _MOST_DIGITS
+
+
+_MOST_DIGITS = 60
+
+
+def _octets_of(name: str, plain: Any) -> bytes:
+    """Return bytes from what is behind their marker."""
+    try:
+        if isinstance(plain, str):
+            if name == "$hex":
+                return bytes.fromhex(plain)
+            return base64.b64decode(plain, validate=True)
+    except ValueError:
+        pass
+    raise wrong(f"{name[1:]} digits", plain, f".{name}")
+
+
+def _code_of(name: str, plain: Any) -> int:
+    """Return the format code that the elements of an array of a type have."""
+    match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
+    row = FORMAT_CODES.get(int(match[1], 16)) if match else None
+    if row is None or row.type != name:
+        raise wrong(f"a format code of {name}, such as 0x71 of int,", plain)
+    return row.code
+
+
+def _place_of(name: str) -> int:
+    """Return the place in a message of a section, or of the body."""
+    form = _FORMS.get(name)
+    return PLACE_BODY if form is None else form.place
+
+
+def _step_of(name: str) -> str:
+    """Return the step to a section."""
+    return f".{name}" if name.isidentifier() else f"[{name!r:.40}]"
+
+
+def _field_step(key: Any) -> str:
+    """Return the step to a field."""
+    return f".{key}" if str(key).isidentifier() else f"[{shown(key)}]"
+
+
+def _field_fault(error: Any, rows: Any, key: Any, plain: Any) -> NotationError:
+    """Return the error of a field that was not written."""
+    is_marker = isinstance(plain, dict) and _marker_of(plain) is not None
+    kind = 0 if is_marker else rows.kinds[rows.places[str(key).replace("-", "_")]]
+    return _fault(error, _field_step(key), kind, plain)
+
+
+def _fault(error: Any, step: str, kind: int, plain: Any) -> NotationError:
+    """Return the error of a value that was not written, on the way out of what holds it.
+
+    The kind is what the value was to be, 0 for any.
+    """
+    if not isinstance(error, NotationError):
+        error = _unfit(kind, plain)
+    return error.within(step)  # type: ignore[no-any-return]
+
+
+def _unfit(kind: int, plain: Any) -> NotationError:
+    """Say what is wrong with a value that is to be of this kind, 0 for any."""
+    kind = _declared(kind, plain)
+    if kind in {0, KIND_BINARY} or KIND_LIST <= kind <= KIND_ARRAY:
+        marker = _marker_of(plain) if type(plain) is dict else None
+        if marker is not None:
+            return _unfit(_MARKED[marker], plain[marker]).within(f".{marker}")
+    if kind == 0 or KIND_LIST <= kind <= KIND_ARRAY:
+        kind = _SCALARS.get(type(plain), 0)
+        if kind == 0:
+            return wrong("a value", plain)
+    name = TYPE_NAMES[kind]
+    if KIND_UBYTE <= kind <= KIND_LONG:
+        if type(_whole(plain)) is not int:
+            return wrong(f"an integer, for {name}", plain)
+        low, high, _ = integer_range(name)
+        return wrong(f"{low} to {high}, for {name}", plain)
+    if kind == KIND_TIMESTAMP:
+        if type(plain) is int:
+            return wrong("milliseconds in 64 bits", plain)
+        return wrong(
+            "milliseconds, or a time with its zone such as 2024-02-29T12:00:00.000Z,", plain
+        )
+    if KIND_FLOAT <= kind <= KIND_DECIMAL128:
+        return _unfit_number(kind, plain)
+    if kind == KIND_BOOLEAN:
+        return wrong("true or false", plain)
+    if kind == KIND_NULL:
+        return wrong("null", plain)
+    if not isinstance(plain, str):
+        return wrong(_BINARY if kind == KIND_BINARY else f"text, for a {name}", plain)
+    reason = "it is too long"
+    try:
+        _TEXTS.get(kind, str.encode)(plain)
+    except ValueError as error:
+        reason = str(error)
+    return NotationError(f"{shown(plain)} is not a valid {name}: {reason}")
+
+
+def _unfit_number(kind: int, plain: Any) -> NotationError:
+    """Say what is wrong with a float, a double or a decimal."""
+    name = TYPE_NAMES[kind]
+    if isinstance(plain, str) and _HEX.fullmatch(plain):
+        return wrong(f"{2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)
+    if kind in {KIND_FLOAT, KIND_DOUBLE}:
+        if isinstance(plain, bool) or not isinstance(plain, (int, float)):
+            return wrong('a number, "NaN", "Infinity" or "-Infinity"', plain)
+        return NotationError(f"{shown(plain)} is too large for a {name}")
+    if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
+        return wrong('a number in quotes, such as "1.50"', plain)
+    return wrong(f'a number that a {name} holds, such as "1.50"', plain)
