@@ -176,7 +176,7 @@ def test_colour_only_on_request() -> None:
 
 def test_what_it_proposes_works() -> None:
     lines = demo().stdout.partition("Next:\n")[2].splitlines()
-    (octets,) = re.findall(r"inspect ([0-9a-f]+) ", lines[0])
+    (octets,) = re.findall(r"inspect ([0-9a-f]+)(?: |$)", lines[0])
 
     assert Message("hello") == Message.decode(bytes.fromhex(octets))
     assert 'encode \'{"body": "hello"}\'' in lines[1]

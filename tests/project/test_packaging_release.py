@@ -25,6 +25,7 @@ MAKES = {
     "corpus": "release_corpus.py",
     "docs": "sphinx",
     "inspector": "build_inspector.py",
+    "sparks": "tests/spark",
 }
 # It says on one line how it was called, word by word, and does nothing.
 RECORDER = '#!/bin/sh\n(basename "$0"; printf "%s\\n" "$@") | paste -s >>"$RECORD"\n'
