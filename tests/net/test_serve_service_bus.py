@@ -357,6 +357,96 @@ def test_what_is_scheduled_and_kept_takes_up_memory() -> None:
         assert before == server.broker.memory.held
 
 
+LATER = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
+
+
+def test_what_is_refused_for_want_of_room_leaves_all_as_it_was() -> None:
+    with Server(service_bus=True, memory=10_000) as server:
+        before = server.broker.memory.held
+        octets = Message(b"x" * 6_000, message_annotations=LATER).encode()
+        twice = {"messages": [{"message": octets}] * 2}
+        state = {"session-id": "s", "session-state": b"x" * 4_000}
+
+        assert 403 == status_of(ask(server, "schedule-message", twice))[0]
+        assert before == server.broker.memory.held
+        bus = server.broker.service_bus
+        assert bus is not None
+        with pytest.raises(NodeError, match="no room"):
+            server.call(
+                lambda _: bus.publish(
+                    "orders", wrap([Message.decode(octets)] * 2).encode(), BATCH_FORMAT
+                )
+            )
+        assert before == server.broker.memory.held
+
+        assert 200 == status_of(ask(server, "set-session-state", state))[0]
+        held = server.broker.memory.held
+        larger = {**state, "session-state": b"y" * 20_000}
+        assert 403 == status_of(ask(server, "set-session-state", larger))[0]
+        assert held == server.broker.memory.held
+        kept = ask(server, "get-session-state", {"session-id": "s"}).value
+        assert b"x" * 4_000 == kept["session-state"]
+
+
+@pytest.mark.parametrize("state", [7, 2**40, "text", [1]])
+def test_a_state_is_a_binary(server: Server, state: Any) -> None:
+    asked = {"session-id": "s", "session-state": state}
+
+    assert 400 == status_of(ask(server, "set-session-state", asked))[0]
+    assert 400 == status_of(ask(server, "schedule-message", {"messages": [{"message": state}]}))[0]
+
+
+def test_a_number_or_a_token_that_comes_twice_counts_once(
+    server: Server, client: ServiceBusClient
+) -> None:
+    send(client, "a", "b")
+    with receiving(client) as receiver:
+        a, b = receiver.receive_messages(2, max_wait_time=5)
+        receiver.defer_message(a)
+        twice = {"lock-tokens": [b.lock_token] * 2, "disposition-status": "suspended"}
+        assert 200 == status_of(ask(server, "update-disposition", twice))[0]
+
+    asked = {"sequence-numbers": [a.sequence_number] * 2, "receiver-settle-mode": 0}
+    found = ask(server, "receive-by-sequence-number", asked)
+    assert 1 == server.counts("orders/$DeadLetterQueue").available
+    assert 200 == status_of(found)[0]
+    assert 1 == len(found.value["messages"])
+
+
+def test_a_subscription_may_be_called_a_queue() -> None:
+    names = ["t/Subscriptions/OrderQueue", "t/Subscriptions/b"]
+    with Server(service_bus=True) as server:
+        server.call(lambda nodes: [nodes.make(name) for name in names])
+        bus = server.broker.service_bus
+        assert bus is not None
+        server.call(lambda _: bus.publish("t", Message("x").encode()))
+
+        assert [1, 1] == [server.counts(name).available for name in names]
+
+
+def test_a_full_server_buries_what_was_delivered_too_often() -> None:
+    now = [1_790_000_000_000]
+    with Server(service_bus=True, memory=1_000, clock=lambda: now[0]) as server:
+        with client_of(server) as client:
+            send(client, "a")
+            with receiving(client) as receiver:
+                for _ in range(10):
+                    assert 1 == len(receiver.receive_messages(1, max_wait_time=5))
+                    now[0] += 60_000
+                    wait_for(lambda: server.counts("orders").acquired == 0)
+
+        assert 1 == server.counts("orders/$DeadLetterQueue").available
+
+
+@pytest.mark.parametrize("session", [5, [1], b"s"])
+def test_a_session_is_a_string(server: Server, session: Any) -> None:
+    bus = server.broker.service_bus
+    assert bus is not None
+
+    with pytest.raises(NodeError, match="the id of a session is a string"):
+        server.call(lambda nodes: bus.session_filter(nodes.make("orders"), session))
+
+
 def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
     message = Message("x", header=Header(durable=True))
     for number in (1, 2):

@@ -29,7 +29,7 @@ from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes, Published
 from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.wire.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import Array, Int, Symbol, Timestamp
 
@@ -185,23 +185,38 @@ class ServiceBus:
             messages = [bytes(part.data) for part in body if isinstance(part, Data)]
         for one in messages:
             Message.decode(one, limits=self._limits)
+        return self._accept_all(
+            [self._entity(one) for one in self._targets(address)], messages, origin
+        )[1]
+
+    def _accept_all(
+        self, entities: Iterable[_Entity], messages: Iterable[bytes], origin: object = None
+    ) -> tuple[list[int], Published]:
+        """Accept messages in all of these entities, or none; return what `_accept` does of each."""
+        made: list[tuple[_Entity, int]] = []
         published: list[tuple[DistributionNode, int]] = []
         try:
-            for target in self._targets(address):
+            for entity in entities:
                 for one in messages:
-                    published += self._accept(self._entity(target), one, origin)[1]
+                    number, more = self._accept(entity, one, origin)
+                    made.append((entity, number))
+                    published += more
         except NodeError as error:
             if not isinstance(error, StoreError):
-                for node, number in published:
-                    node.withdraw(number)
+                for node, place in published:
+                    node.withdraw(place)
+                for entity, number in made:
+                    self._unschedule(entity, number)
             raise
-        return published
+        return [number for _, number in made], published
 
     def _targets(self, address: str) -> list[str]:
         """The entities that get what is sent to an address: the subscriptions of a topic."""
         prefix = f"{address}{_SUBSCRIPTIONS}"
         names = [node.name for node in self.nodes]
-        found = [name for name in names if name.startswith(prefix) and not name.endswith("Queue")]
+        found = [
+            name for name in names if name.startswith(prefix) and not name.endswith(_DEAD_LETTERS)
+        ]
         return found or [address]
 
     def _accept(
@@ -248,10 +263,16 @@ class ServiceBus:
         self._let_go(octets)
 
     def _enqueue(
-        self, node: DistributionNode, number: int, octets: bytes, origin: object = None
+        self,
+        node: DistributionNode,
+        number: int,
+        octets: bytes,
+        origin: object = None,
+        *,
+        always: bool = False,
     ) -> int:
-        now = Timestamp(self._clock())
-        return node.publish(_annotated(octets, {_SEQUENCE: number, _ENQUEUED: now}), origin=origin)
+        told = {_SEQUENCE: number, _ENQUEUED: Timestamp(self._clock())}
+        return node.publish(_annotated(octets, told), origin=origin, always=always)
 
     def _node(self, entity: _Entity) -> DistributionNode:
         node = self.nodes.find(entity.name)
@@ -276,6 +297,8 @@ class ServiceBus:
             for link in node.links
             if isinstance(link, OutgoingLink) and isinstance(link.filter, SessionFilter)
         }
+        if not (wanted is None or isinstance(wanted, str)):
+            raise NodeError(f"the id of a session is a string, not {wanted!r:.80}", INVALID_FIELD)
         if wanted is None:
             waiting = (_session_of(_decoded(one.octets)) for one in node.messages())
             wanted = next((one for one in waiting if one is not None and one not in taken), None)
@@ -286,7 +309,7 @@ class ServiceBus:
                 f"another receiver has the session {wanted!r}",
                 "com.microsoft:session-cannot-be-locked",
             )
-        return SessionFilter(str(wanted))
+        return SessionFilter(wanted)
 
     def locked_until_utc(self) -> int:
         """Return when a session that is locked now is free again, in 100 ns since the year 1."""
@@ -317,8 +340,14 @@ class ServiceBus:
         """
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
-        lock = entity.locks.pop(token, None) if token is not None else None
+        lock = entity.locks.get(token) if token is not None else None
         number = lock.sequence if lock is not None else delivery.sequence
+        made = self._outcome(entity, number, delivery, state)
+        if token is not None:
+            entity.locks.pop(token, None)
+        return made
+
+    def _outcome(self, entity: _Entity, number: int, delivery: Delivery, state: Any) -> Any:
         if isinstance(state, Rejected):
             info: Mapping[Any, Any] = (state.error.info if state.error else None) or {}
             words = (state.error.description if state.error else None) or ""
@@ -355,7 +384,7 @@ class ServiceBus:
             octets = _annotated(octets, {_SOURCE: entity.name})
         node = self.nodes.make(letters.name)
         letters.last += 1
-        self._enqueue(node, letters.last, octets)
+        self._enqueue(node, letters.last, octets, always=True)  # it was there before
 
     def tick(self) -> None:
         """Publish what is due, and end the locks whose time is over."""
@@ -373,7 +402,12 @@ class ServiceBus:
                 if delivery is not None and delivery.settled:
                     del entity.locks[token]
                 elif lock.until <= now:
-                    self._end(token, lock, Modified(delivery_failed=True))
+                    try:
+                        self._end(token, lock, Modified(delivery_failed=True))
+                    except StoreError:
+                        raise
+                    except NodeError:
+                        continue  # it is tried again
 
     def _end(self, token: uuid.UUID, lock: _Lock, outcome: Any) -> None:
         """Settle what is locked by request or because its time is over."""
@@ -498,14 +532,11 @@ class ServiceBus:
         return key, lock
 
     def _schedule(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        messages = [bytes(one["message"]) for one in body["messages"]]
+        messages = [_binary(one["message"]) for one in body["messages"]]
         for octets in messages:
             Message.decode(octets, limits=self._limits)
-        numbers = []
-        targets = self._targets(entity.name)
-        for octets in messages:
-            made = [self._accept(self._entity(target), octets)[0] for target in targets]
-            numbers.append(made[0])
+        targets = [self._entity(target) for target in self._targets(entity.name)]
+        numbers = self._accept_all(targets, messages)[0][: len(messages)]
         return 200, {"sequence-numbers": Array("long", numbers)}
 
     def _cancel(self, entity: _Entity, body: Any) -> tuple[int, Any]:
@@ -518,7 +549,7 @@ class ServiceBus:
         return 200, None
 
     def _receive(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        numbers = [int(number) for number in body["sequence-numbers"]]
+        numbers = list(dict.fromkeys(int(number) for number in body["sequence-numbers"]))
         keeps = int(body["receiver-settle-mode"]) == 1
         session = body.get("session-id")
         held = {lock.sequence for lock in entity.locks.values() if lock.delivery is None}
@@ -559,8 +590,8 @@ class ServiceBus:
                 "amqp:not-implemented",
                 f"this double of Service Bus has no disposition-status {status!r}",
             )
-        locks = [self._lock(entity, token) for token in body["lock-tokens"]]
-        for token, lock in locks:
+        locks = dict(self._lock(entity, token) for token in body["lock-tokens"])
+        for token, lock in locks.items():
             self._end(token, lock, outcomes[status])
         return 200, None
 
@@ -572,10 +603,19 @@ class ServiceBus:
     def _set_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         state = body.get("session-state")
         session = str(body["session-id"])
-        self._let_go(entity.states.pop(session, None))
-        if state is not None:
-            self._hold(bytes(state))
-            entity.states[session] = bytes(state)
+        octets = None if state is None else _binary(state)
+        before = entity.states.get(session)
+        self._let_go(before)
+        if octets is None:
+            entity.states.pop(session, None)
+            return 200, None
+        try:
+            self._hold(octets)
+        except NodeError:
+            if before is not None:
+                self._hold(before, always=True)
+            raise
+        entity.states[session] = octets
         return 200, None
 
     def _renew_session(self, entity: _Entity, body: Any) -> tuple[int, Any]:
@@ -600,6 +640,17 @@ class ServiceBus:
             return 204, None
         told = {"skip": Int(skip + len(chosen)), "sessions-ids": Array("string", chosen)}
         return 200, told
+
+
+def _binary(value: Any) -> bytes:
+    """Return a binary that a client sent.
+
+    Raises:
+        TypeError: it is of another type.
+    """
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{type(value).__name__} stands where a binary must")
+    return bytes(value)
 
 
 def _annotated(octets: bytes, more: Mapping[str, Any]) -> bytes:
