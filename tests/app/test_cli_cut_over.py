@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,15 @@ from amqp10msg.basic import (  # noqa: E402
     FieldTable,
     encode_content_header,
 )
-from amqp10msg.net.bridge import Delivery, RouteSpec, Statistics, counting, ending, route  # noqa: E402
+from amqp10msg.net.bridge import (  # noqa: E402
+    Delivery,
+    RouteSpec,
+    Statistics,
+    counting,
+    ending,
+    migration,
+    route,
+)
 from amqp10msg.net.bridge.management import Queue  # noqa: E402
 from amqp10msg.net.bridge.migration import Moved, digest_of, status_of  # noqa: E402
 from amqp10msg.net.bridge.topology import Step  # noqa: E402
@@ -188,6 +197,60 @@ def test_what_is_set_aside_is_accounted_for_and_said() -> None:
     assert "done: 1 queue" in again.output  # of nothing, as it is there already
 
 
+def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with cut(names=("a",)) as found:
+        settled = migration._settled
+
+        async def later(one: Moved) -> int | None:
+            found.old.queues["a"].extend(numbered(3))
+            return await settled(one)
+
+        monkeypatch.setattr(migration, "_settled", later)
+        done = found.run(status=3)
+
+    assert "a: 3 messages came to the source after its route had ended" in done.output.splitlines()
+    assert 3 == found.queues()[0]["at_source_after"]
+
+
+def test_what_came_twice_as_the_source_was_lost_is_said() -> None:
+    with cut(names=("a",)) as found:
+        loop, lost = found.old._server.get_loop(), threading.Event()
+
+        def loses(stored: Stored) -> str:
+            if stored.body == b"5" and not lost.is_set():
+                loop.call_soon_threadsafe(found.old.cut)
+                loop.call_soon_threadsafe(lost.set)
+                assert lost.wait(10)
+            return ""
+
+        found.new.refuses = loses
+        done = found.run(status=6)
+        taken = len(found.new.queues["a"])
+
+    assert 10 < taken
+    assert (
+        f"a: 10 messages were at the source before, and {taken} came: its connection was lost, and "
+        "some may be at the target twice"
+    ) in done.output.splitlines()
+
+
+def test_an_exclusive_queue_is_not_passed_over_in_silence() -> None:
+    old, new = BasicBroker("a"), BasicBroker("a")
+    usual = {"type": "classic", "durable": True, "arguments": {}, "messages_unacknowledged": 0}
+    rows = [{"name": "a", **usual}, {"name": "mine", **usual, "exclusive": True}]
+    with (
+        running(old),
+        running(new),
+        management(rows, others=OTHERS) as one,
+        management(rows[:1], others=OTHERS) as other,
+    ):
+        done = Cut(old, new, (one, other)).run()
+
+    assert "mine: not moved: exclusive" in done.output
+
+
 def test_a_target_that_refuses_to_make_something_is_not_done() -> None:
     with cut(names=("refused",)) as found:
         done = found.run(status=6)
@@ -211,6 +274,10 @@ def test_a_target_that_cannot_be_used_is_not_done() -> None:
     [
         (["amqp091://h", "amqp091://h"], "give --management"),
         (["amqp://h", "amqp091://h", "--management", "x", "--target-management", "x"], "begins"),
+        (
+            ["amqp091://u@h", "amqp091://h", "--management", "x", "--target-management", "x"],
+            "source and target are the same",
+        ),
     ],
 )
 def test_command_lines_that_make_no_sense(arguments: list[str], said: str) -> None:
@@ -229,7 +296,7 @@ def moved(**given: Any) -> Moved:
     made = Moved(
         Queue("q"),
         RouteSpec("amqp091://h/?queue=q", "amqp091://h/?queue=q", name="q"),
-        *([Step("queue", "q", state="made")], None, 3, 4, 7),
+        *([Step("queue", "q", state="made")], None, 3, 4, 7, 0),
     )
     made.sample.update([b"1", b"2"])
     made.found = 2
@@ -258,6 +325,9 @@ def test_all_is_well() -> None:
         ({"before": None}, 6),
         ({"after": None}, 6),
         ({"after": 8}, 6),
+        ({"since": 1}, 3),
+        ({"since": None}, 6),
+        ({"there": 2, "source_lost": 1}, 6),
         ({"found": None}, 6),
         ({"found": 1}, 6),
         ({"steps": [Step("queue", "q", state="differs")]}, 6),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,7 +212,7 @@ def migrate(
         raise click.UsageError("give --management and --target-management, which list queues")
     try:
         from amqp10msg.net.bridge import parse_url
-        from amqp10msg.net.bridge.management import Management, queues_of
+        from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
         from amqp10msg.net.bridge.migration import Migration, status_of
         from amqp10msg.net.bridge.routes import routes_of_queues
     except ModuleNotFoundError as error:
@@ -222,10 +223,15 @@ def migrate(
         if any(end.protocol != "0-9-1" or end.file for end in ends):
             raise ValueError("a URL begins with amqp091:// or amqp091s://")
         hide_credentials("migrate", ends)
+        if len({(end.host, end.port, end.virtual_host) for end in ends}) == 1:
+            raise ValueError("source and target are the same virtual host of one broker")
         options = RouteOptions(**{"state": Path("migrate.db"), **wanted, "idle": idle})
         specs = routes_of_queues(ends[0], ends[1], options, pattern)
         listed = queues_of(Management(given["management"], ends[0]))
         queues = {queue.name: queue for queue in listed}
+        for queue in listed:
+            if queue.exclusive and fnmatch.fnmatchcase(queue.name, pattern):
+                complain(f"{queue.name}: not moved: {EXCLUSIVE}")
         line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
         made = Migration([queues[spec.name] for spec in specs], specs, sample)
         made.check()

@@ -49,6 +49,8 @@ class Moved:
         there: messages at the source before; None where they could not be counted.
         before: messages at the target before; None likewise.
         after: messages at the target afterwards; None likewise.
+        since: messages at the source when all was compared; of a stream 0, as it keeps what it has;
+            None likewise.
         counts: of its route.
         sample: the messages of the source that were looked at, by a digest of header and body.
         found: how many of them are at the target or in the quarantine; None where it was not
@@ -63,6 +65,7 @@ class Moved:
     there: int | None = None
     before: int | None = None
     after: int | None = None
+    since: int | None = None
     counts: Statistics = attrs.Factory(Statistics)
     sample: Counter[bytes] = attrs.Factory(Counter)
     found: int | None = None
@@ -96,6 +99,15 @@ class Moved:
             said.append("the source could not be counted before")
         elif gone < self.there:
             said.append(f"{self.there:,} messages were at the source before, and {gone:,} came")
+        elif counts.source_lost and counts.accepted + self.aside > self.there:
+            said.append(
+                f"{self.there:,} messages were at the source before, and {gone:,} came: its "
+                "connection was lost, and some may be at the target twice"
+            )
+        if self.since is None:
+            said.append("the source could not be counted afterwards")
+        elif self.since:
+            said.append(f"{self.since:,} messages came to the source after its route had ended")
         if self.arrived is None:
             said.append("the target could not be counted")
         elif self.arrived != counts.accepted:
@@ -198,7 +210,7 @@ class Migration:
                 one.fault = str(fault) if len(going) == 1 else "its route failed: see the log"
 
     def compare(self) -> None:
-        """Count what the target has now, and look for the messages of the sample."""
+        """Count what both ends have now, and look for the messages of the sample."""
         for one in self.moved:
             if one.fault:
                 continue
@@ -208,6 +220,11 @@ class Migration:
                 one.found = asyncio.run(_found(one))
             except (OSError, ValueError) as error:
                 one.fault = str(error)
+        # At the very end: the route of a queue may have ended long before those of others.
+        for one in self.moved:
+            if not one.fault:
+                keeps = one.spec.source.keeps
+                one.since = 0 if keeps else asyncio.run(_counted(one, source=True))
 
     def _plan(self) -> None:
         for one in self.moved:
@@ -242,7 +259,7 @@ def status_of(moved: Iterable[Moved], *, accept_quarantine: bool = False) -> int
         counts = one.counts
         if one.fault:
             found.add(1)
-        elif not counts.is_empty or counts.left or counts.requeued:
+        elif not counts.is_empty or counts.left or counts.requeued or one.since:
             found.add(3)
         elif one.open():
             found.add(6)

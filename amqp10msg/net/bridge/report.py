@@ -140,6 +140,7 @@ def _moved(one: Moved) -> dict[str, Any]:
         "at_source_before": one.there,
         "at_target_before": one.before,
         "at_target_after": one.after,
+        "at_source_after": one.since,
         "compared": one.sample.total(),
         "found": one.found,
         "declared": [
