@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from tests.bridging import numbered, options  # noqa: E402
 from tests.management_api import management  # noqa: E402
 
 pytestmark = pytest.mark.once
+#: An answer whose first part does not come to its end.
+_CHUNK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n90\r\n{"
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +194,41 @@ def test_what_was_made_is_there(
         assert not any(
             key.startswith("ha-") for one in target.has["policies"] for key in one["definition"]
         )
+
+
+def test_a_queue_that_dead_letters_what_is_too_much_by_a_policy_stays_classic() -> None:
+    """A quorum queue would drop the oldest instead."""
+    says = {"ha-mode": "all", "max-length": 5, "overflow": "reject-publish-dlx"}
+    made = of(
+        planned(Broker((3, 10, 0), queues=[queue("q", effective=says)]), Broker(), "q"), "queue"
+    )
+
+    assert "classic" == made.body["arguments"]["x-queue-type"]
+    assert "a quorum queue cannot be one with reject-publish-dlx" in str(made)
+
+
+@pytest.mark.parametrize("said", [b"none\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[", _CHUNK])
+def test_a_management_api_that_breaks_off_is_an_error_of_its_own(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as peer:
+                peer.recv(65_536)
+                peer.sendall(said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        api = Management(f"http://127.0.0.1:{server.getsockname()[1]}", parse_url("amqp091://h"))
+        with pytest.raises((LinkError, ValueError)):
+            api.unacknowledged("q")
+        thread.join(10)
+
+
+def test_a_route_that_is_no_table_is_named() -> None:
+    Path("r.toml").write_text("route = [1]")
+
+    with pytest.raises(ValueError, match="a route is a table"):
+        read_routes(Path("r.toml"))
 
 
 def test_a_mirrored_queue_is_a_quorum_queue_where_it_can_be_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import re
@@ -165,8 +166,9 @@ class Management:
             raise LinkError(f"{place}: {error.code} {error.reason}{hint}", permanent=True) from None
         except urllib.error.URLError as error:
             raise LinkError(f"{place}: {error.reason}") from None
-        except OSError as error:
-            raise LinkError(f"{place}: {error}") from None
+        except (OSError, http.client.HTTPException) as error:
+            # The latter is an answer that is none, or stops: no OSError.
+            raise LinkError(f"{place}: {str(error) or type(error).__name__}") from None
 
 
 def _reason(said: bytes) -> str:

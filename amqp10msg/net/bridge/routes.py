@@ -127,6 +127,8 @@ def read_routes(path: Path) -> list[RouteSpec]:
     if found or not isinstance(routes, list) or not routes or not isinstance(defaults, dict):
         wrong = f"it has {min(found)!r}" if found else "it has none"
         raise ValueError(f"{path}: a file of routes has [[route]] and [defaults], and {wrong}")
+    if not all(isinstance(route, dict) for route in routes):
+        raise ValueError(f"{path}: a route is a table: [[route]]")
     made = []
     for number, route in enumerate(routes, 1):
         name = route.pop("name", "")

@@ -199,12 +199,11 @@ def _queue(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
     arguments = {key: v for key, v in queue.arguments.items() if key != "x-queue-type"}
     mirrored = "ha-mode" in queue.effective and kind == "classic" and version >= _4
     if mirrored:
+        overflows = arguments.get("x-overflow"), queue.effective.get("overflow")
         stays = ["one with priorities"] if "x-max-priority" in arguments else []
         stays += [] if durable else ["transient"]
         stays += ["auto-delete"] if queue.auto_delete else []
-        stays += (
-            ["one with reject-publish-dlx"] if "reject-publish-dlx" in arguments.values() else []
-        )
+        stays += ["one with reject-publish-dlx"] if "reject-publish-dlx" in overflows else []
         if stays:
             why = f"a quorum queue cannot be {stays[0]}"
             notes.append(f"it was mirrored, and has one copy now: {why}")
