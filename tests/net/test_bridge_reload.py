@@ -23,7 +23,7 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, route
-from amqp10msg.net.bridge.bridge import Changes
+from amqp10msg.net.bridge.bridge import Changes, status_of
 from amqp10msg.net.bridge.records import Lease
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.routes import Matcher
@@ -358,6 +358,45 @@ def test_a_bridge_that_stands_by_ends_when_it_is_to(stopped: bool) -> None:
     _, state = run(made)
 
     assert ("ended" if stopped else "failed") == state
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_bridge_that_stood_by_does_not_know_that_the_source_is_empty(late: bool) -> None:
+    async def made(broker: BasicBroker) -> Any:
+        broker.streams["stream"] = numbered(2)
+        lease = Lease(Path("s.db"), "r")
+        assert lease.take()
+        given: dict[str, Any] = {"deadline": 0.2} if late else {}
+        async with asyncio.timeout(10), _stream(broker, idle=0.1, **given) as bridge:
+            (counts,) = bridge.statistics.values()
+            await until(lambda: counts.state == "another bridge runs it")
+            if not late:
+                bridge.stop()
+            await bridge.run()
+        lease.release()
+        return counts
+
+    _, counts = run(made)
+
+    assert ("deadline" if late else "stopped") == counts.ending
+    assert 4 == status_of([counts])
+
+
+def test_a_route_whose_files_cannot_be_used_has_failed_and_starts_again() -> None:
+    async def made(broker: BasicBroker) -> tuple[bool, tuple[str, ...]]:
+        broken, other = spec(broker, "a", deduplicate="none/x.db"), spec(broker, "b")
+        async with asyncio.timeout(10), Bridge([broken, other]) as bridge:
+            counts = bridge.statistics["a"]
+            await until(lambda: counts.failed)
+            changes = bridge.reload([spec(broker, "a"), other])
+            await until(lambda: bridge.statistics["a"].state == "running")
+            bridge.stop()
+            await bridge.run()
+        return counts.failed, changes.started
+
+    _, found = run(made)
+
+    assert (True, ("a",)) == found
 
 
 def test_a_bridge_that_is_killed_leaves_its_lease() -> None:

@@ -185,7 +185,10 @@ class Route:
                 counts.state = _STANDS_BY
                 self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
             counts.seconds = self._loop.time() - started
-            if reach is not None and counts.seconds >= reach:
+            deadline = self.options.deadline
+            if deadline is not None and counts.seconds >= deadline:
+                self._finish_as("deadline")
+            elif reach is not None and counts.seconds >= reach:
                 counts.state, counts.ending = "failed", "failed"
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
@@ -194,6 +197,8 @@ class Route:
                     await self._stop.wait()
             if self._stop.is_set():
                 counts.state = "ended"
+                # Nobody asked the source: it is not known to be empty.
+                counts.asked, counts.uncounted = self.options.asks, _STANDS_BY
                 return False
         return True
 
@@ -209,14 +214,14 @@ class Route:
             self.log(f"{step.kind}-{step.state}", level, name=step.name, **fields)
 
     async def _run(self, started: float) -> None:
-        if self.options.declare:
-            try:
+        try:
+            if self.options.declare:
                 await self._declare()
-            except (OSError, ValueError) as error:
-                self.statistics.state = self.statistics.ending = "failed"
-                self.log("route-failed", logging.ERROR, why=str(error))
-                raise
-        self._records = Records(self.name, self.source, self.target, self.options)
+            self._records = Records(self.name, self.source, self.target, self.options)
+        except (OSError, ValueError) as error:
+            self.statistics.state = self.statistics.ending = "failed"
+            self.log("route-failed", logging.ERROR, why=str(error))
+            raise
         self._ticked = started
         ends = (self.source, self.target, self.options.quarantine_queue)
         for end in (place for one in ends if one is not None for place in one.places):
