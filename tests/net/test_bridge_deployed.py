@@ -27,7 +27,7 @@ pytest.importorskip("click")
 
 import yaml
 
-from amqp10msg.app.cli.bridge import bridge as command
+from amqp10msg.app.cli import main
 from amqp10msg.net.bridge import parse_url
 from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.monitor import _PROBES
@@ -168,7 +168,9 @@ def arguments_of(line: list[str]) -> dict[str, Any]:
     Path("routes.toml").touch()
     given = [re.sub(r"/etc/amqp10msg/", "", one) for one in line]
     assert "bridge" == given[0]
-    return command.make_context("bridge", given[1:]).params
+    # Click keeps the names of the option for help that it finds in the first context.
+    above = main.make_context("amqp10msg", given[:1])
+    return main.commands["bridge"].make_context("bridge", given[1:], parent=above).params
 
 
 def test_the_unit_starts_a_bridge_that_notifies() -> None:
