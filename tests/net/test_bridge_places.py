@@ -170,3 +170,25 @@ def test_1_0_has_places_too(closed: int) -> None:
                 return (await bridge.run())["r"].accepted
 
         assert 1 == asyncio.run(made())
+
+
+@pytest.mark.parametrize("first_is_away", [True, False])
+def test_nought_at_one_place_is_not_nought_at_another(first_is_away: bool) -> None:
+    """Nobody has checked that the places are nodes of one cluster."""
+
+    async def made() -> Any:
+        async with BasicBroker("a") as first, BasicBroker("a", "b") as second:
+            source = [one.url("queue=a") for one in (first, second)]
+            spec = RouteSpec(source, second.url("queue=b"), options(idle=0.2, deadline=1), "r")
+            if first_is_away:
+                first.queues["a"].extend(numbered(3))
+                await first.down()
+            else:
+                second.queues["a"].extend(numbered(3))
+            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+                return (await bridge.run())["r"]
+
+    found = asyncio.run(made())
+
+    assert not found.is_empty
+    assert ("does not say" if first_is_away else "another place has none") in found.uncounted

@@ -160,6 +160,30 @@ class Counting:
             following: of a stream, the position after the last message that was read.
             held: messages that the route holds unsettled, and gives back.
         """
+        depth = await self._asked(link, following, held)
+        if depth.ready == 0 and self._source.others and (why := await self._elsewhere()):
+            return Depth(why=why)
+        return depth
+
+    async def _elsewhere(self) -> str:
+        """Return why nought at one place of the source need not be nought at all of them.
+
+        Several places are taken for nodes of one cluster, which nobody has checked.
+        """
+        at = self._over_basic
+        if at is None:
+            return "its places are not known to be one cluster, and cannot be asked one by one"
+        for place in at.places:
+            try:
+                depth = await _declared(attrs.evolve(place, others=()))
+            except LinkError as error:
+                return f"{place.host}:{place.port} does not say what it has: {error}"
+            # Of a stream that is what it keeps.
+            if depth.ready and not self.is_stream:
+                return f"{place.host}:{place.port} has messages, and another place has none"
+        return ""
+
+    async def _asked(self, link: SourceLink | None, following: int | None, held: int) -> Depth:
         if self.is_stream:
             return await self._rest_of_stream(following)
         if link is None:
