@@ -16,7 +16,7 @@ from bench.messages import BODY, GENERAL, GENERAL_VALUE, REFERENCE, data_section
 from bench.report import Figure, Floor
 
 COUNT = 2_000
-#: The reference message with a body that makes it 300 octets.
+#: The reference message with a body that makes it 300 bytes.
 SHORT = REFERENCE.removesuffix(data_section(BODY)) + data_section(BODY[:59])
 PROJECTION = ("message_id", "application_properties.tenant")
 ONE_BY_ONE = "Message.decode, one by one"
@@ -56,7 +56,7 @@ def _run(effort: Effort, key: str, octets: bytes) -> Figure:
     share = timings.share(TWO)
     return Figure(
         key=key,
-        title=f"Decode {count:,} messages of {len(octets)} octets into columns",
+        title=f"Decode {count:,} messages of {len(octets)} bytes into columns",
         timings=timings,
         floors=(
             Floor(
@@ -86,7 +86,7 @@ def run_judged(effort: Effort) -> Figure:
     )
     return Figure(
         key="columns-validate",
-        title=f"Decode {count:,} messages of {len(REFERENCE)} octets, held to the profile oasis",
+        title=f"Decode {count:,} messages of {len(REFERENCE)} bytes, held to the profile oasis",
         timings=timings,
         floors=(
             Floor(
@@ -119,7 +119,7 @@ def run_encode(effort: Effort) -> Figure:
         floors.append(Floor(text, timings.ratio(name, f"decode of {name}"), at_most=most))
     return Figure(
         key="columns-encode",
-        title=f"Encode {count:,} messages of {len(REFERENCE)} octets from their columns",
+        title=f"Encode {count:,} messages of {len(REFERENCE)} bytes from their columns",
         timings=timings,
         floors=tuple(floors),
         remarks=(
@@ -129,10 +129,10 @@ def run_encode(effort: Effort) -> Figure:
 
 
 def run(effort: Effort) -> Figure:
-    """Measure with messages of 500 octets."""
+    """Measure with messages of 500 bytes."""
     return _run(effort, "columns", REFERENCE)
 
 
 def run_short(effort: Effort) -> Figure:
-    """Measure with messages of 300 octets."""
+    """Measure with messages of 300 bytes."""
     return _run(effort, "columns-300", SHORT)

@@ -17,11 +17,11 @@ def run(effort: Effort) -> Figure:
     for peer, module in modules.items():
         data = module.build_reference() if peer is peers.MSGSPEC else REFERENCE
         contenders.append(Contender(module.NAME, partial(module.read_reference, data)))
-    contenders.append(Contender("copy of the octets", partial(bytes, bytearray(REFERENCE))))
+    contenders.append(Contender("copy of the bytes", partial(bytes, bytearray(REFERENCE))))
     timings = measure(contenders, effort)
     return Figure(
         key="decode",
-        title="Decode a 500-octet message and read every field",
+        title="Decode a 500-byte message and read every field",
         timings=timings,
         floors=(
             Floor(

@@ -15,7 +15,7 @@ def run(effort: Effort) -> Figure:
     timings = measure(contenders, effort)
     return Figure(
         key="encode",
-        title="Build a 500-octet message from Python values and encode it",
+        title="Build a 500-byte message from Python values and encode it",
         timings=timings,
         floors=(
             Floor(

@@ -1,4 +1,4 @@
-"""Large bodies: one copy of the octets and no more, in time that grows with their number."""
+"""Large bodies: one copy of the bytes and no more, in time that grows with their number."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bench.harness import Contender, Effort, measure
 from bench.messages import MIB, large
 from bench.report import Figure, Floor, duration
 
-COPY = "copy of the octets"
+COPY = "copy of the bytes"
 
 
 def peak(call: Callable[[], object]) -> int:
-    """The most octets that one call of `call` holds at a time beyond what was there before."""
+    """The most bytes that one call of `call` holds at a time beyond what was there before."""
     call()  # the first call may fill caches
     tracemalloc.start()
     try:

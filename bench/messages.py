@@ -1,16 +1,16 @@
 """The messages every figure measures, assembled by hand.
 
-Nothing here comes out of a codec: the octets are laid down with ``bytes`` and ``struct`` from the
+Nothing here comes out of a codec: the bytes are laid down with ``bytes`` and ``struct`` from the
 encodings of Part 1, so that the library under test and its peers all start from neutral input.
 ``EVERY_FIELD`` states the same message as plain Python values; the tests hold every decoder to it.
 
 The general message is the favourable one's counterpart, for what becomes of messages once they are
 decoded: application properties of twelve types, such as other clients send.
 
-The reference message is 500 octets: a header with all five fields, two message annotations, six
-properties, five application properties of mixed types and a data body of 256 octets. Every value
+The reference message is 500 bytes: a header with all five fields, two message annotations, six
+properties, five application properties of mixed types and a data body of 256 bytes. Every value
 stands in its smallest encoding, so an encoder that starts from the values can arrive at the same
-500 octets.
+500 bytes.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _reference() -> tuple[bytes, bytes]:
 
 
 REFERENCE, RELAYED = _reference()
-"""REFERENCE: the 500-octet message. RELAYED: the same with delivery-count 4, else unchanged."""
+"""REFERENCE: the 500-byte message. RELAYED: the same with delivery-count 4, else unchanged."""
 
 
 def _general(body: bytes) -> bytes:
@@ -234,7 +234,7 @@ MAP_ENTRIES: Final = 10_000
 
 
 def map_content(entries: int = MAP_ENTRIES) -> dict[str, int]:
-    """String keys to longs: small ones and eight-octet ones in turn, negative ones among them."""
+    """String keys to longs: small ones and eight-byte ones in turn, negative ones among them."""
     return {
         f"key-{number:05d}": (number % 256 - 128 if number % 2 else number * -1_000_003)
         for number in range(entries)

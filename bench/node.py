@@ -72,7 +72,7 @@ def run(effort: Effort) -> Figure:
     )
     return Figure(
         key="node",
-        title="Publish a 500-octet message to a node, take the next, have it accepted",
+        title="Publish a 500-byte message to a node, take the next, have it accepted",
         timings=timings,
         floors=floors,
         remarks=(f"That is {1e9 / medians[0]:,.0f} messages a second with few queued.",),

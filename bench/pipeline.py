@@ -43,7 +43,7 @@ AVRO = "from_avro of Spark, the same columns"
 AVRO_CONTENT = "from_avro of Spark, the columns that are there"
 IDENTITY = "mapInArrow that does nothing"
 READY = "mapInArrow that gives the lean columns, made before"
-#: The octets of a message.
+#: The bytes of a message.
 SIZE = 300
 
 
@@ -192,7 +192,7 @@ def cpu_seconds() -> float:
 
 
 def resident() -> int:
-    """Octets of memory that the processes below this one have, shared ones divided."""
+    """Bytes of memory that the processes below this one have, shared ones divided."""
     octets = 0
     for pid in processes():
         if pid != os.getpid():
@@ -281,7 +281,7 @@ def run_decode(effort: Effort) -> Figure:
         remarks.append(f"{IN_JVM}: {_over(spent, IN_JVM, AVRO_CONTENT):.2f}x {AVRO_CONTENT}.")
     return Figure(
         key="pipeline-decode",
-        title=f"Decode {rows:,} messages of {SIZE} octets in PySpark, {MASTER}: processor time",
+        title=f"Decode {rows:,} messages of {SIZE} bytes in PySpark, {MASTER}: processor time",
         timings=timings,
         floors=(
             floor(LEAN, "lean columns", 1.6),
@@ -303,7 +303,7 @@ def run_parquet(effort: Effort) -> Figure:
     rates = ", ".join(f"{one.name} {1e9 / one.median:,.0f}" for one in timings.entries)
     return Figure(
         key="pipeline-parquet",
-        title=f"{rows:,} messages of {SIZE} octets, Parquet to typed Parquet, {MASTER}: the clock",
+        title=f"{rows:,} messages of {SIZE} bytes, Parquet to typed Parquet, {MASTER}: the clock",
         timings=timings,
         floors=(
             Floor(
@@ -344,7 +344,7 @@ def run_cores(effort: Effort) -> Figure:
     timings = Timings(tuple(Timing(name, one.wall) for name, one in spent.items()))
     return Figure(
         key="pipeline-cores",
-        title=f"{rows:,} messages of {SIZE} octets on two cores and on one: the clock",
+        title=f"{rows:,} messages of {SIZE} bytes on two cores and on one: the clock",
         timings=timings,
         floors=(
             Floor("at least 1.8x the rate on two", timings.times(f"{JOB}, local[1]"), at_least=1.8),

@@ -40,7 +40,7 @@ def run(effort: Effort) -> Figure:
     timings = Timings(tuple(Timing(name, tuple(rounds)) for name, rounds in found.items()))
     return Figure(
         key="pure",
-        title="The pure Python build: decode a 500-octet message and read every field",
+        title="The pure Python build: decode a 500-byte message and read every field",
         timings=timings,
         floors=(
             Floor(

@@ -20,11 +20,11 @@ def run(effort: Effort) -> Figure:
     contenders += [
         Contender(module.NAME, partial(module.relay, REFERENCE)) for module in modules.values()
     ]
-    contenders.append(Contender("copy of the octets", partial(bytes, bytearray(REFERENCE))))
+    contenders.append(Contender("copy of the bytes", partial(bytes, bytearray(REFERENCE))))
     timings = measure(contenders, effort)
     return Figure(
         key="relay",
-        title="Replace the header of a 500-octet message",
+        title="Replace the header of a 500-byte message",
         timings=timings,
         floors=(
             Floor(

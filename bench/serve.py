@@ -144,7 +144,7 @@ def run(effort: Effort) -> Figure:
         floors.append(Floor("not slower than RabbitMQ", timings.times(RABBITMQ), at_least=1))
     return Figure(
         key="serve",
-        title=f"{count:,} messages of 500 octets through a server: sent, received, accepted",
+        title=f"{count:,} messages of 500 bytes through a server: sent, received, accepted",
         timings=timings,
         floors=tuple(floors),
         remarks=(

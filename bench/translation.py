@@ -130,9 +130,9 @@ def run(effort: Effort) -> Figure:
     timings = measure(contenders, effort)
     return Figure(
         key="translate",
-        title=f"0-9-1 to 1.0 and back, a content header of {len(HEADER)} octets with 8 headers",
+        title=f"0-9-1 to 1.0 and back, a content header of {len(HEADER)} bytes with 8 headers",
         timings=timings,
         floors=(Floor("at least 8x faster than pamqp + proton", timings.times(PEER), at_least=8),),
         left_out=() if found is not None else (LEFT_OUT,),
-        remarks=("The peers lose types on the way; amqp10msg comes back octet for octet.",),
+        remarks=("The peers lose types on the way; amqp10msg comes back byte for byte.",),
     )

@@ -58,7 +58,7 @@ nitpick_ignore_regex = [
     ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
     ("py:class", r"BaseCloudEvent|Context|Format|Path|TextMapPropagator"),
     ("py:class", r"Coding|ContentMode|ProfileName"),
-    # Neither is what stands behind a job's sink and statistics.
+    # Neither is what stands after a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.sink\..*"),
     # Neither is what a profile of the translator calls, the type variable of its result and the
     # choices of a loss.

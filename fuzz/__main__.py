@@ -1,6 +1,6 @@
-"""``python -m fuzz``: look for octets that break the contract, on every build of the kernel.
+"""``python -m fuzz``: look for bytes that break the contract, on every build of the kernel.
 
-The contract: a value or DecodeError, whatever the octets; what was decoded encodes again, a
+The contract: a value or DecodeError, whatever the bytes; what was decoded encodes again, a
 message byte for byte; the pure and the compiled kernel agree. What breaks it is kept in
 ``fuzz/findings`` under its build and a digest, told in a line, and makes the exit status 1.
 

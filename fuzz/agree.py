@@ -74,7 +74,7 @@ def inputs(known: list[bytes], draw: random.Random) -> Iterator[bytes]:
 
 
 def is_message(octets: bytes) -> bool:
-    """Whether the octets are one message, read strictly."""
+    """Whether the bytes are one message, read strictly."""
     try:
         amqp10msg.Message.decode(octets)
     except amqp10msg.DecodeError:

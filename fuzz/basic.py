@@ -1,9 +1,9 @@
-"""``python -m fuzz.basic``: what must hold of octets of AMQP 0-9-1, and of every translation.
+"""``python -m fuzz.basic``: what must hold of bytes of AMQP 0-9-1, and of every translation.
 
 Content headers, tables, the older content of AMQP 0-9 and 1.0 messages, spoilt by chance, go
 through the codec in its three dialects and through every profile of the translator: a value,
-DecodeError or TranslationError, whatever the octets; what was decoded encodes as it came; the
-lossless profile translates everything, and back to the same octets. Every so many inputs the pure
+DecodeError or TranslationError, whatever the bytes; what was decoded encodes as it came; the
+lossless profile translates everything, and back to the same bytes. Every so many inputs the pure
 build must give the same as the compiled one. What breaks this is kept in fuzz/findings.
 """
 
@@ -38,7 +38,7 @@ COMPARED = 16
 
 
 def seeds() -> dict[str, list[bytes]]:
-    """Give octets by what they are: what clients and brokers sent, and what is made of it."""
+    """Give bytes by what they are: what clients and brokers sent, and what is made of it."""
     found: dict[str, set[bytes]] = {kind: set() for kind in CHECKS}
     with gzip.open(VECTORS, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -156,7 +156,7 @@ def message(package: ModuleType, octets: bytes) -> Any:
         if not alike(basic, thorough.message):
             raise AssertionError("the engine and a second look at the plain rules differ")
         found.append(basic)
-        # The octets are another message to the profiles where reading was lenient.
+        # The bytes are another message to the profiles where reading was lenient.
         found += _each(package, translate.to_basic, made)
     return found
 
@@ -195,7 +195,7 @@ def _told(error: Any) -> tuple[Any, ...]:
 
 
 def _translated(package: ModuleType, given: Any, octets: bytes) -> Any:
-    """Translate properties with a payload, an exchange and a key that the octets choose."""
+    """Translate properties with a payload, an exchange and a key that the bytes choose."""
     if type(given).__name__ != "BasicProperties":
         return None
     where = ("", "", False) if octets[-1:] < b"\x80" else ("amq.topic", "k", True)

@@ -1,4 +1,4 @@
-"""What must hold of any octets: of one build, and of two builds side by side."""
+"""What must hold of any bytes: of one build, and of two builds side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fuzz.builds import alike
 
 
 def core(package: ModuleType, octets: bytes) -> None:
-    """Feed the octets to the decoders of one build, which is most of the kernel and fast.
+    """Feed the bytes to the decoders of one build, which is most of the kernel and fast.
 
     A value or DecodeError; what was decoded encodes again, and a message byte for byte.
 
@@ -33,7 +33,7 @@ def core(package: ModuleType, octets: bytes) -> None:
 
 
 def contract(package: ModuleType, octets: bytes) -> None:
-    """Feed the octets to every entry point of one build.
+    """Feed the bytes to every entry point of one build.
 
     Raises:
         Exception: anything that the contract does not allow.
@@ -96,7 +96,7 @@ def agreement(one: ModuleType, other: ModuleType, octets: bytes) -> bool:
     """Hold two builds against each other: the same values, or the same errors at the same place.
 
     Returns:
-        Whether the octets are a message, read strictly.
+        Whether the bytes are a message, read strictly.
 
     Raises:
         AssertionError: they differ.

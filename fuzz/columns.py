@@ -162,7 +162,7 @@ def seeds() -> list[bytes]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         found = [bytes.fromhex(json.loads(line)["raw"]) for line in lines]
     found += [case.data for case in corpus.load() if case.kind == "message"]
-    # Arrays of values without octets: null, true, zeros, empty lists.
+    # Arrays of values without bytes: null, true, zeros, empty lists.
     for code in (0x40, 0x41, 0x43, 0x44, 0x45):
         array = bytes((0xE0, 2, 3, code))
         found.append(b"\0\x53\x72\xc1\x08\2\xa3\1k" + array + b"\0\x53\x77" + array)

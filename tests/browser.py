@@ -115,7 +115,7 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
     def lit(self) -> tuple[list[str], list[str]]:
-        """Give the names of the fields that are lit, and the octets in hex."""
+        """Give the names of the fields that are lit, and the bytes in hex."""
         names = self.run(
             "[...document.querySelectorAll('tr.lit > .name')].map(e => e.textContent.trim())"
         )

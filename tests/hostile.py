@@ -1,4 +1,4 @@
-"""What the hostile tests share: ways to read, octets to spoil, ways to nest, what that costs."""
+"""What the hostile tests share: ways to read, bytes to spoil, ways to nest, what that costs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def outcome(read: Read, octets: bytes) -> Any:
 
 
 def read_all(octets: bytes, reads: tuple[Read, ...] = READS) -> list[Any]:
-    """Read in every way: a value or a DecodeError, soon, and a message gives its octets again."""
+    """Read in every way: a value or a DecodeError, soon, and a message gives its bytes again."""
     outcomes = []
 
     def every() -> None:
@@ -117,7 +117,7 @@ def assert_quick(read: Read, octets: bytes, bound: float = UNITS) -> None:
 
 
 def peak(read: Read, octets: bytes) -> int:
-    """Octets of memory that reading takes at its peak."""
+    """Bytes of memory that reading takes at its peak."""
     tracemalloc.start()
     try:
         found = outcome(read, octets)

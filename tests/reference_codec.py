@@ -15,7 +15,7 @@ DEPTH = 256
 ITEMS = 1_000_000
 ZERO_WIDTH = 65_536
 
-# code: (type, octets); the content is decoded by `_fixed`.
+# code: (type, bytes); the content is decoded by `_fixed`.
 FIXED = {
     0x40: ("null", 0),
     0x41: ("boolean", 0),
@@ -49,12 +49,12 @@ VARIABLE = {0xA0: "binary", 0xA1: "string", 0xA3: "symbol"}
 COMPOUND = {0xC0: "list", 0xC1: "map"}
 SIGNED = {"byte", "short", "int", "long", "timestamp"}
 UNSIGNED = {"ubyte", "ushort", "uint", "ulong"}
-# What has no number of its own here is kept as its octets.
+# What has no number of its own here is kept as its bytes.
 OPAQUE = {"float", "double", "decimal32", "decimal64", "decimal128", "uuid"}
 
 
 class Refused(Exception):  # noqa: N818  (a verdict, not a fault of this program)
-    """The octets are no value."""
+    """The bytes are no value."""
 
 
 class Decoder:
@@ -191,7 +191,7 @@ def nameless(value: Any) -> Any:
 
 
 def decode(octets: bytes) -> Any:
-    """Decode one value that fills the octets; raise `Refused` if they are none."""
+    """Decode one value that fills the bytes; raise `Refused` if they are none."""
     decoder = Decoder(octets)
     value = decoder.value(len(octets))
     if decoder.position != len(octets):
@@ -200,7 +200,7 @@ def decode(octets: bytes) -> Any:
 
 
 def end_of(octets: bytes) -> int:
-    """Tell where the value that the octets begin with ends."""
+    """Tell where the value that the bytes begin with ends."""
     decoder = Decoder(octets)
     decoder.value(len(octets))
     return decoder.position
@@ -210,7 +210,7 @@ def end_of(octets: bytes) -> int:
 
 
 def encode(value: Any) -> bytes:
-    """Encode a neutral value in the fewest octets."""
+    """Encode a neutral value in the fewest bytes."""
     if value[0] == "described":
         return b"\x00" + encode(value[1]) + encode(value[2])
     return shortest(value) if value[0] in NESTING else shortest_simple(value)
@@ -226,7 +226,7 @@ NESTING = {"list", "map", "array"}
 
 
 def candidates(value: Any) -> list[tuple[int, bytes]]:
-    """Give every (format code, octets behind it), the content in its shortest form."""
+    """Give every (format code, bytes behind it), the content in its shortest form."""
     name = value[0]
     if name == "list":
         return sized(0xC0, len(value[1]), b"".join(map(encode, value[1])))
@@ -256,7 +256,7 @@ candidates_of_simple = functools.lru_cache(1_000)(candidates)
 
 
 def behind(code: int, value: Any) -> bytes:
-    """Give an element's octets behind a constructor that all elements share."""
+    """Give an element's bytes behind a constructor that all elements share."""
     found = candidates(value) if value[0] in NESTING else candidates_of_simple(value)
     return next(octets for have, octets in found if have == code)
 
@@ -271,7 +271,7 @@ def sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
 
 
 def fitting(value: Any, code: int, width: int) -> bytes | None:
-    """Give the octets of a value of fixed width behind this code, or None if it does not fit."""
+    """Give the bytes of a value of fixed width behind this code, or None if it does not fit."""
     name, content = value
     if name == "null":
         return b""

@@ -1,4 +1,4 @@
-"""Exact octets to and from a queue of RabbitMQ, over either protocol, and how it fails on them.
+"""Exact bytes to and from a queue of RabbitMQ, over either protocol, and how it fails on them.
 
 For tests, and for tools that compare with a broker. A connection that the broker ends is over:
 open another one.
@@ -332,7 +332,7 @@ class Peer:
             raise Ended(f"outcome {state}")
 
     def receive(self, link: Any, timeout: float) -> tuple[bytes, Any]:
-        """Wait for a message; return its octets and the delivery, to be settled.
+        """Wait for a message; return its bytes and the delivery, to be settled.
 
         Raises:
             Ended: the broker ended link, session or connection, or nothing came in time.

@@ -6,7 +6,7 @@
     python tools/compare_broker.py --examples 200 --record odd.jsonl
 
 Messages are published over one protocol and consumed over the other, one at a time, from a queue
-that is deleted at the end. A message agrees if the profile gives the octets that the consumer
+that is deleted at the end. A message agrees if the profile gives the bytes that the consumer
 receives, or refuses it where the broker does, or where the consumer's connection dies. The profile
 is that of the broker's version and the queue.
 
@@ -50,7 +50,7 @@ from amqp10msg.translate import (
 )
 from amqp10msg.wire.kernel import skip_value
 
-#: What there is of a message: its octets, for 0-9-1 those of properties and body; None where none.
+#: What there is of a message: its bytes, for 0-9-1 those of properties and body; None where none.
 Seen = bytes | tuple[bytes, bytes] | None
 
 
@@ -221,12 +221,12 @@ class Comparison:
 
 
 def octets_of(given: Sections | BasicMessage) -> Any:
-    """Return the octets of a 1.0 message, and a 0-9-1 message as it is."""
+    """Return the bytes of a 1.0 message, and a 0-9-1 message as it is."""
     return b"".join(map(written, given)) if isinstance(given, tuple) else given
 
 
 def shown(seen: Seen) -> str:
-    """Return octets as hex."""
+    """Return bytes as hex."""
     if seen is None:
         return ""
     if isinstance(seen, bytes):

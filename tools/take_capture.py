@@ -21,7 +21,7 @@ from amqp10msg import Message, Properties, Symbol, Timestamp
 from amqp10msg.interop.proton import install, sendable
 
 QUEUE = "orders"
-#: Octets of a frame of AMQP 1.0, so that a message takes several transfers.
+#: Bytes of a frame of AMQP 1.0, so that a message takes several transfers.
 FRAME = 1_024
 
 

@@ -60,7 +60,7 @@ def main() -> None:
     for raw, sections, origin in recorded(arguments.recordings):
         entry = found.setdefault(raw, entry_of(raw, sections))
         if {**entry, "origins": []} != entry_of(raw, sections):
-            raise SystemExit(f"{origin}: the same octets were read in two ways")
+            raise SystemExit(f"{origin}: the same bytes were read in two ways")
         entry["origins"].append(origin)
     if not found:
         raise SystemExit(f"{arguments.recordings} holds no truth-*.jsonl.gz with messages")

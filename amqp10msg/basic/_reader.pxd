@@ -1,6 +1,6 @@
 # C types for _reader.py. Changes in the same commit as _reader.py, or the two builds part ways.
 #
-# Positions and counts are Py_ssize_t or long long, never a type in which four octets of the wire
+# Positions and counts are Py_ssize_t or long long, never a type in which four bytes of the wire
 # could look like the error value.
 
 cimport cython

@@ -50,7 +50,7 @@ LETTERS: dict[str, frozenset[str]] = {
     "spec": frozenset("tbBUuIiLlfdDsSATFV"),
     "qpid": frozenset("tbBsuIilfdDSATFVxcCk"),
 }
-# By octet, for reading: which ones are letters, how wide their ints are, which of these have signs.
+# By byte, for reading: which ones are letters, how wide their ints are, which of these have signs.
 _KNOWN = {
     dialect: bytes(chr(octet) in letters for octet in range(256))
     for dialect, letters in LETTERS.items()
@@ -208,7 +208,7 @@ class Reader(Cursor):
             )
 
     def unsigned(self, width: int, what: str) -> Any:
-        """Read an unsigned int of this many octets, 1 to 8."""
+        """Read an unsigned int of this many bytes, 1 to 8."""
         pos = self.pos
         if width > self.end - pos:
             raise self.cut(what, pos, width, self.end)
@@ -221,7 +221,7 @@ class Reader(Cursor):
         return int.from_bytes(data[pos : self.pos], "big")
 
     def shortstr(self) -> str:
-        """Read a short string: one octet of length, then the octets."""
+        """Read a short string: one byte of length, then the bytes."""
         pos = self.pos
         data = self.buf
         if pos >= self.end:
@@ -233,7 +233,7 @@ class Reader(Cursor):
         return data[pos + 1 : stop].decode("utf-8", "surrogateescape")
 
     def longstr(self) -> bytes:
-        """Read a long string: four octets of length, then the octets."""
+        """Read a long string: four bytes of length, then the bytes."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut("a long string", pos, 4, self.end)
@@ -271,7 +271,7 @@ class Reader(Cursor):
                 elif domain == 1:
                     found[index] = self.table(0)
                 elif domain == 2:
-                    found[index] = self.unsigned(1, "an octet")
+                    found[index] = self.unsigned(1, "a byte")
                 else:
                     found[index] = self.unsigned(8, "a timestamp")
         except DecodeError as error:

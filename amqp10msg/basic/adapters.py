@@ -124,7 +124,7 @@ def _plain_table(table: Any) -> dict[str, Any] | None:
 
 
 def _plain_field(letter: str, value: Any) -> Any:
-    """Return what libraries hold for a field: of seconds, its letter alone says what they are."""
+    """Return the names under which libraries hold a field; for seconds, its letter says so."""
     return _moment(value) if letter == "T" else _plain(value)
 
 

@@ -157,7 +157,7 @@ def decode_class_header(
     """Decode the payload of a content header frame of class file, stream or tunnel.
 
     Returns:
-        The properties and the body's size in octets.
+        The properties and the body's size in bytes.
 
     Raises:
         DecodeError: cut off, of another class, or its properties cannot be read.

@@ -68,9 +68,9 @@ _MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
 class BasicProperties(Kept):
     """The properties of one message of class basic; None where a property is not present.
 
-    Text is str; bytes of a peer that are no UTF-8 stand in it as lone surrogates (PEP 383) and
-    are encoded as they came. What was decoded keeps its bytes, and gives them back as long as it
-    says the same; a copy keeps none.
+    Text is str; bytes of a peer that are not valid UTF-8 stand in it as lone surrogates (PEP 383)
+    and are encoded as they came. What was decoded keeps its bytes, and gives them back as long as
+    it says the same; a copy keeps none.
 
     Attributes:
         content_type: MIME type of the body.

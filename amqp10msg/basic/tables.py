@@ -1,7 +1,7 @@
 """Field tables of AMQP 0-9-1 (4.2.5.5) as values: `FieldTable`, `FieldArray`, `ScaledDecimal`.
 
 A field keeps its letter, a table the order of its fields and those that share a name. Text is str
-in which bytes that are no UTF-8 stand as lone surrogates (PEP 383), so every byte string has
+in which bytes that are not valid UTF-8 stand as lone surrogates (PEP 383), so every byte string has
 exactly one str and comes back as it was.
 """
 
@@ -17,9 +17,9 @@ import attrs
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.primitives import Float, identical
 
-#: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x octets. ``spec``, as the
+#: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x bytes. ``spec``, as the
 #: text of 0-9-1 says: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l int64,
-#: x octets, c and C text, k one octet, no U and L.
+#: x bytes, c and C text, k one byte, no U and L.
 Dialect: TypeAlias = Literal["rabbitmq", "spec", "qpid"]
 #: One field of a table: name, letter, value.
 Entry: TypeAlias = tuple[str, str, Any]
@@ -32,7 +32,7 @@ class ScaledDecimal:
     """A decimal field (letter ``D``): `unscaled` divided by ten to the power of `scale`.
 
     The prose of 0-9-1 calls the number signed and its grammar unsigned; clients write it signed,
-    RabbitMQ reads it unsigned. `unscaled` is the signed reading of the same four octets.
+    RabbitMQ reads it unsigned. `unscaled` is the signed reading of the same four bytes.
 
     Attributes:
         scale: digits after the point, 0 to 255.

@@ -297,7 +297,7 @@ def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
 
 
 def binary_chunks(array: Any) -> list[pa.Array]:
-    """Return what `decode` accepts as arrays of binary or large_binary, uncopied if possible.
+    """Return the input of `decode` as arrays of binary or large_binary, uncopied if possible.
 
     Raises:
         TypeError: it does not hold bytes.

@@ -128,7 +128,7 @@ def _placed(error: DecodeError, octets: bytes, at: int) -> DecodeError:
     if octets[at] != 0:
         error.offset = at
         return error
-    # The composite in the field was read from an encoding of our own: read the octets that came.
+    # The composite in the field was read from an encoding of our own: read the bytes that came.
     try:
         decode_composite(octets[at : kernel.skip_value(octets, at)])
     except DecodeError as inner:

@@ -64,7 +64,7 @@ def position(
 def octets_before(message: Message | bytes | bytearray | memoryview, received: Received) -> int:
     """Return the number of bytes of the payload before a place: the inverse of `position`.
 
-    ``Received(1, 0)`` and ``Received(0, n)``, where section 0 has n octets, are the same place.
+    ``Received(1, 0)`` and ``Received(0, n)``, where section 0 has n bytes, are the same place.
 
     Args:
         message: the payload, or the first bytes of one, up to the place at least; a `Message` is
@@ -116,7 +116,7 @@ def bytes_from(message: Message | bytes | bytearray | memoryview, received: Rece
 
 
 def _octets_of(count: int) -> str:
-    return "1 octet" if count == 1 else f"{count} octets"
+    return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def _sections_of(count: int) -> str:
@@ -454,7 +454,7 @@ class _Decision:
 
 
 def _is_same(a: DeliveryState, b: DeliveryState) -> bool:
-    # By their octets: with == a uint may equal a boolean, and a NaN does not equal itself.
+    # By their bytes: with == a uint may equal a boolean, and a NaN does not equal itself.
     return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
 
 

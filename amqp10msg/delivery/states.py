@@ -146,7 +146,7 @@ class TransactionError(StrEnum):
     TRANSACTION_TIMEOUT = "amqp:transaction:timeout"
 
 
-# Part 4, 4.5.4: up to 32 octets.
+# Part 4, 4.5.4: up to 32 bytes.
 txn_id = Annotated[bytes, Wire("binary", "transaction-id", size=32)]
 outcome = Annotated[Any, Wire("*", requires="outcome")]
 global_id = Annotated[Any, Wire("*", requires="global-tx-id")]
@@ -182,7 +182,7 @@ class Discharge:
     """The message body that ends a transaction (Part 4, 4.5.3).
 
     Attributes:
-        txn_id: the transaction, at most 32 octets.
+        txn_id: the transaction, at most 32 bytes.
         fail: roll it back.
     """
 
@@ -196,7 +196,7 @@ class Declared(DeliveryState):
     """The outcome of a declare (Part 4, 4.5.5).
 
     Attributes:
-        txn_id: the transaction, at most 32 octets.
+        txn_id: the transaction, at most 32 bytes.
     """
 
     txn_id: txn_id
@@ -211,7 +211,7 @@ class TransactionalState(DeliveryState):
     discharged successfully.
 
     Attributes:
-        txn_id: the transaction, at most 32 octets.
+        txn_id: the transaction, at most 32 bytes.
         outcome: the outcome that holds if the transaction succeeds.
     """
 

@@ -33,7 +33,7 @@ class Record:
         redelivered: the broker says that it may have been delivered before; None where no broker
             sent it.
         origin: where a job had read it from, ``FILE@OFFSET``, where a column of Parquet says so.
-        ends: the file is damaged here, and nothing behind this place could be read.
+        ends: the file is damaged here, and nothing after this place could be read.
     """
 
     offset: int

@@ -170,7 +170,7 @@ class Flow:
         self._hold(self._next + ahead, data)
         yield from self._in_order()
         while (bound := self._exceeded()) is not None:
-            yield from self._skip(f"were given up, as more than {bound} waited behind them")
+            yield from self._skip(f"were given up, as more than {bound} waited after them")
 
     def finish(self) -> Iterator[tuple[str, bytes]]:
         """Yield what is held, with what is missing in front of it."""

@@ -124,7 +124,7 @@ def read_stream(
     Args:
         stream: buffered, with a method ``peek``, and standing at `start`.
         form: one of `FORMS`.
-        start: where it stands, in octets.
+        start: where it stands, in bytes.
         stop: records that begin there or after are left out; None for the end of the file.
         max_size: bytes that one message may take.
         limits: of them, `zero_width` bounds the records without a byte, and `expansion` what a

@@ -187,7 +187,7 @@ class Gunzipped(io.BufferedIOBase):
 
 
 def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
-    """Return what can be uncompressed before the byte that reveals the damage."""
+    """Return the content that decompresses before the first damaged byte."""
     content = bytearray()
     try:
         for index in range(len(packed)):

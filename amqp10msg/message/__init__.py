@@ -603,7 +603,7 @@ class Message(kernel.Record):
         """Return the message to send on: ttl reduced, delivery annotations gone.
 
         Delivery annotations are for the receiving peer alone (Part 3, 3.2.2). The bare message
-        keeps its exact octets.
+        keeps its exact bytes.
 
         Raises:
             EncodeError: as of `remaining_ttl`.

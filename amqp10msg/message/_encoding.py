@@ -132,7 +132,7 @@ _Part = tuple[int, int, int, int]
 
 
 def encode_changes(message: Message, wire: bytes) -> bytes:
-    """Encode a message that was decoded from these octets."""
+    """Encode a message that was decoded from these bytes."""
     lenient = message._lenient
     parts = parts_of(wire, lenient)
     sections = {kind.code: getattr(message, kind.attribute) for kind in SECTION_KINDS}

@@ -31,7 +31,7 @@ _CHECKSUMS: Mapping[str, Callable[[bytes], int]] = {
     "adler-32": zlib.adler32,
 }
 _PREFIX = "x-opt-"
-#: The footer's key of an HMAC-SHA-256, a binary of 32 octets.
+#: The footer's key of an HMAC-SHA-256, a binary of 32 bytes.
 HMAC_KEY = "x-opt-hmac-sha-256"
 
 

@@ -107,7 +107,7 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
         level, node = stack.pop()
         merged = [node]
         inner = node
-        # The octets 00 53 70 C0 … are one thing to a reader: a header.
+        # The bytes 00 53 70 C0 … are one thing to a reader: a header.
         while inner.type == "described" and len(inner.children) == 2:
             descriptor, value = inner.children
             if descriptor.type not in ("ulong", "symbol") or descriptor.error:

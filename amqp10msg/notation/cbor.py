@@ -460,7 +460,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _decoded(octets: bytes) -> Any:
-    """Return what cbor2 makes of an item."""
+    """Return an item as cbor2 reads it."""
     cbor2 = _cbor2()
     stream = io.BytesIO(octets)
     try:

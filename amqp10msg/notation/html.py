@@ -18,7 +18,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 
 _PER_LINE = 16
 _MAX_ROWS = 5_000
-# Of a long value these many octets are shown from its beginning and its end.
+# Of a long value these many bytes are shown from its beginning and its end.
 _HEAD, _TAIL = 512, 64
 _SECTIONS = {kind.name: f"s{kind.order}" for kind in KINDS}
 _OTHER = "s7"
@@ -167,7 +167,7 @@ def _parts(row: Row) -> Iterator[tuple[int, str]]:
 def _lines(
     data: bytes, rows: list[Row], sections: list[str], max_octets: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of octets, without the middle of long values and what is too much."""
+    """Yield the lines of bytes, without the middle of long values and what is too much."""
     runs = [
         (row.offset, row.stop, _classes(row, section))
         for row, section in zip(rows, sections, strict=True)

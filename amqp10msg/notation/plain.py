@@ -104,7 +104,7 @@ class Rows:
     """The fields of a composite, as the wire orders them.
 
     Attributes:
-        marker: the composite's name behind ``$``.
+        marker: the composite's name after ``$``.
         names: of the fields.
         kinds: of the fields, as the kernel numbers them.
         multiple: whether a field may hold several values, by field.
@@ -222,7 +222,7 @@ class PlainReader(ValueReader):
         return self.generic(self.buf[self.take(1)])
 
     def generic(self, code: int) -> Any:
-        """Read a value behind its format code: plainly, or with the marker of its type."""
+        """Read a value after its format code: plainly, or with the marker of its type."""
         kind = KIND_OF[code]
         if kind in {KIND_STRING, KIND_LONG, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
@@ -240,7 +240,7 @@ class PlainReader(ValueReader):
         return self.marked(code)
 
     def marked(self, code: int) -> Any:
-        """Read a value behind its format code with the marker of its type."""
+        """Read a value after its format code with the marker of its type."""
         kind = KIND_OF[code]
         if kind == KIND_LIST:
             return {"$list": self.values(code)}
@@ -255,7 +255,7 @@ class PlainReader(ValueReader):
         return content if type(content) is dict else {_MARKERS[code]: content}
 
     def natural(self, kind: int, code: int) -> Any:
-        """Read a value whose type is known behind its format code."""
+        """Read a value whose type is known after its format code."""
         if kind in {KIND_STRING, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
         if KIND_UBYTE <= kind <= KIND_LONG:

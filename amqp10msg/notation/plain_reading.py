@@ -207,14 +207,14 @@ class PlainWriter(ValueWriter):
         return mark
 
     def part(self, writer: Any) -> bytes:
-        """Return what was written apart at this depth, and note what was noted there."""
+        """Return the part written separately at this depth, with its notes."""
         if self.late is None:
             self.late = writer.late
         self.reach(writer.deepest)
         return writer.finish()  # type: ignore[no-any-return]
 
     def whole(self, writer: Any) -> bytes:
-        """Return what was written as if it stood alone, and raise what cannot be encoded."""
+        """Return the part as a value of its own; raise where it cannot be encoded."""
         if writer.late is not None:
             raise NotationError(writer.late)
         self.reach(self.depth + writer.deepest - _FLOOR)
@@ -754,7 +754,7 @@ _MOST_DIGITS = 60
 
 
 def _octets_of(name: str, plain: Any) -> bytes:
-    """Return bytes from what is behind their marker."""
+    """Return bytes from what is after their marker."""
     try:
         if isinstance(plain, str):
             if name == "$hex":

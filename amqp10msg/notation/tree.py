@@ -28,14 +28,14 @@ from amqp10msg.wire.kernel.walk import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-# A node takes some 300 octets of memory, and nobody reads more lines than this.
+# A node takes some 300 bytes of memory, and nobody reads more lines than this.
 _MAX_NODES = 100_000
 _HOLDING = ("described", "list", "map", "array")
 
 
 @attrs.define
 class Node:
-    """One value in the octets, or a part of one.
+    """One value in the bytes, or a part of one.
 
     Attributes:
         offset: where it begins, in bytes.
@@ -48,7 +48,7 @@ class Node:
         encoding: the encoding's name in the specification, such as ``str8-utf8``.
         value: what it holds. For list, map and array the number of values, for a described value
             the symbol of its descriptor if that is known, for ``elided`` how many values.
-        content: where its first child begins, behind the constructor, the size and the count; in a
+        content: where its first child begins, after the constructor, the size and the count; in a
             simple value `end`.
         children: the values in it; for a described value the descriptor and the value.
         error: what is wrong with these very bytes; empty where nothing is.

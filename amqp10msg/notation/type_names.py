@@ -51,7 +51,7 @@ TYPES: dict[type, str] = {
     Array: "array",
     Described: "described",
 }
-#: Octets of the types that are written by their bits.
+#: Bytes of the types that are written by their bits.
 WIDTHS = {
     "float": 4,
     "double": 8,
@@ -71,7 +71,7 @@ def bits_of(value: Any) -> bytes:
 
 
 def of_bits(name: str, octets: bytes) -> Any:
-    """Return the value of a type with a width from its octets."""
+    """Return the value of a type with a width from its bytes."""
     if name == "double":
         return _DOUBLE.unpack(octets)[0]
     if name == "uuid":

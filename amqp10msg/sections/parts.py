@@ -66,7 +66,7 @@ class Part:
 
     Attributes:
         kind: its row in the table of sections, or None where it is not a section of Part 3.
-        offset: where it begins (its descriptor), in octets.
+        offset: where it begins (its descriptor), in bytes.
         content: where its value begins, after the descriptor.
         end: where it ends.
     """

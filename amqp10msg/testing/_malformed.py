@@ -91,8 +91,8 @@ def _malformed_values(draw: st.DrawFn) -> bytes:
 
 _BODY = b"\x00\x53\x77\x40"
 _MALFORMED_MESSAGES = (
-    _BODY + b"\x00\x53\x70\x45",  # a header behind the body
-    b"\x00\x53\x73\x45\x00\x53\x72\xc1\x01\x00" + _BODY,  # annotations behind properties
+    _BODY + b"\x00\x53\x70\x45",  # a header after the body
+    b"\x00\x53\x73\x45\x00\x53\x72\xc1\x01\x00" + _BODY,  # annotations after properties
     b"\x00\x53\x70\x45\x00\x53\x70\x45" + _BODY,  # two headers
     _BODY + _BODY,  # two amqp-values
     b"\x00\x53\x75\xa0\x00" + _BODY,  # two kinds of body

@@ -148,7 +148,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
 
 @functools.cache
 def strategy_of(type_name: str) -> SearchStrategy[Any]:
-    """Return what `values_of` draws from, without the name, which costs a draw of its own."""
+    """Return the strategy of `values_of` without its name, which costs a draw of its own."""
     if type_name == "*":
         return nested_values(20)
     if type_name == "list":
@@ -318,7 +318,7 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
 
 @functools.cache
 def nested_values(max_leaves: int) -> SearchStrategy[Any]:
-    """Return what `values` draws from, without the name.
+    """Return the strategy of `values` without its name.
 
     Not by `st.recursive`: it starts again when a value has too many leaves, which cost a fifth of
     all draws.

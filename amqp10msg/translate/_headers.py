@@ -213,7 +213,7 @@ SECTIONS = {
 }
 #: Kills the publisher's connection where it is not text and the queue is a stream.
 FILTER = "x-stream-filter-value"
-_MAX_FILTER = 4096  # octets that RabbitMQ takes for text
+_MAX_FILTER = 4096  # bytes that RabbitMQ takes for text
 #: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names that
 #: begin so: a consumer does not get headers of these names, and dies of some.
 STORED_ROUTES = "x-cc"

@@ -125,7 +125,7 @@ def _plain(
 
 
 def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:
-    """Return headers in their order before they were sorted, and a dead letter's history behind."""
+    """Return headers in their order before they were sorted, and a dead letter's history after."""
     own: list[Any] = []
     history: list[Any] = []
     for entry in entries:

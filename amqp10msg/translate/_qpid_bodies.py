@@ -120,7 +120,7 @@ def _inflated(octets: bytes) -> bytes:
             "body", f"the content-encoding is gzip, and the body: {error}"
         ) from None
     if not reader.eof:
-        raise TranslationError("body", f"the gzip body is cut off, or exceeds {_MAX_BODY} octets")
+        raise TranslationError("body", f"the gzip body is cut off, or exceeds {_MAX_BODY} bytes")
     return found
 
 

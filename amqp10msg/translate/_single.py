@@ -31,7 +31,7 @@ def _engine(to: str, profile: str, user: str | None) -> Any:
 
 
 def _engine_for(to: str, profile: str, given: Circumstances) -> Any:
-    """Return what translates a message under these circumstances, None where nothing does."""
+    """Return the engine for a message under these circumstances, None where there is none."""
     if given is _USUAL or profile == "lossless":
         return _engine(to, profile, None)
     if not given.is_first_delivery:

@@ -93,7 +93,7 @@ def _through_streams(basic: BasicMessage, given: Circumstances) -> Iterator[Basi
 
 
 def _said(basic: BasicMessage) -> tuple[bytes, bytes]:
-    """Return what a message says, its headers in the order of their names."""
+    """Return the content of a message, its headers sorted by name."""
     held: Any = basic.properties.headers
     headers = FieldTable.of(in_name_order(held.entries))
     return encode_properties(attrs.evolve(basic.properties, headers=headers)), basic.body

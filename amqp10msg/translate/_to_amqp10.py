@@ -214,7 +214,7 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
         notes.carried(
             "routing-key",
             (basic.exchange, basic.routing_key),
-            "exchange or routing key is no UTF-8 without NUL of 255 bytes at most",
+            "exchange or routing key is not valid UTF-8 without NUL of at most 255 bytes",
         )
     if entries is not None:
         _headers(made, entries, notes)

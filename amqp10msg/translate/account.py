@@ -63,7 +63,7 @@ def _told(loss: Loss) -> str:
 
 
 def shown(value: Any, width: int = _WIDTH) -> str:
-    """Return a value as Python writes it, cut at a width; text that is no UTF-8 as its bytes."""
+    """Return a value's repr, cut at a width; text that is not valid UTF-8 as its bytes."""
     if isinstance(value, str):
         try:
             value.encode()

@@ -44,7 +44,7 @@ def tells_of_delivery(content_header: bytes) -> bool:
 def kernel(
     to: str, profile: str, strict: bool = False, circumstances: Circumstances | None = None
 ) -> Any:
-    """Return what translates batches; None where every row is an odd one.
+    """Return the engine of batches; None where every row is an odd one.
 
     Args:
         to: ``1.0`` or ``0-9-1``.

@@ -95,7 +95,7 @@ class TranslationProfile:
     Attributes:
         name: such as ``rabbitmq-4.3``.
         description: what it promises.
-        reversible: the way back gives the same octets.
+        reversible: the way back gives the same bytes.
     """
 
     name: str

@@ -231,7 +231,7 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
         scaled = value if isinstance(value, ScaledDecimal) else ScaledDecimal.from_decimal(value)
         if scaled.scale > 33 - len(str(abs(scaled.unscaled))):
             raise TranslationError(path, "the number does not fit a decimal128")
-        notes.add(path, "wrapped", value, scaled.unscaled, "the point is put behind the number")
+        notes.add(path, "wrapped", value, scaled.unscaled, "the point is put after the number")
         return Decimal128.from_decimal(
             f"{scaled.unscaled}{'.' + '0' * scaled.scale if scaled.scale else ''}"
         )

@@ -15,7 +15,7 @@ from amqp10msg.wire.reprs import printable, short_repr, shown
 M = TypeVar("M")
 
 #: What happened to a value: ``dropped``; ``retyped``, it has another type; ``clamped`` to a bound;
-#: ``renamed``; ``truncated``, digits or octets are cut off; ``wrapped`` modulo the width of a
+#: ``renamed``; ``truncated``, digits or bytes are cut off; ``wrapped`` modulo the width of a
 #: field; ``carried`` in the residual, out of sight; ``sorted`` by brokers on the way, by name.
 Action: TypeAlias = Literal[
     "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried", "sorted"
@@ -75,7 +75,7 @@ class Translation(_Unread, Generic[M]):
             return found
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the losses, and below them what it shows of the message."""
+        """Return HTML for notebooks: the losses, and below them the message."""
         rows = "".join(
             "<tr>" + "".join(f"<td {style}>{escape(cell)}</td>" for style, cell in cells) + "</tr>"
             for cells in [

@@ -2,7 +2,7 @@
 
 An array of three, deterministic CBOR: the version 1, the content (a map), and the CRC-32 (ISO-HDLC)
 of the encoded content. On the 1.0 side it is the message annotation `NAME`, a binary; on the 0-9-1
-side the header `NAME`, a long string that is the base64 text of the same octets.
+side the header `NAME`, a long string that is the base64 text of the same bytes.
 
 The subset of CBOR (RFC 8949) is unsigned integers, byte strings, text, arrays, maps with integers
 or texts as keys, and null, deterministic (4.2.1): all lengths definite, every head in its shortest
@@ -66,7 +66,7 @@ FORM = 4  # 1: exchange and routing key stood in front, as RabbitMQ 4.3 delivers
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
 SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
-SHAPE = DATA_CODE  # of the body: the octets in front of each data section's content
+SHAPE = DATA_CODE  # of the body: the bytes in front of each data section's content
 UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, and the type does not say so
 
 

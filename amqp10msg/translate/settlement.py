@@ -108,7 +108,7 @@ def outcome_of_settlement(settlement: Settlement) -> Accepted | Released | Rejec
 def settlement_of_outcome(
     outcome: Accepted | Released | Rejected | Modified,
 ) -> tuple[Settlement, tuple[Loss, ...]]:
-    """Return what a 0-9-1 client would do, and the losses.
+    """Return the method that a 0-9-1 client would call, and the losses.
 
     accepted is basic.ack; rejected is basic.reject without requeue; released and modified are
     basic.reject with requeue, a modified that is undeliverable here without.

@@ -79,7 +79,7 @@ TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "unplaced": LossRule(
         "carried", "1.0 has no place for it, or a broker could not deliver it", True
     ),
-    "no-text": LossRule("retyped", "no UTF-8 without NUL of 4,096 bytes at most"),
+    "no-text": LossRule("retyped", "not valid UTF-8 without NUL of at most 4,096 bytes"),
     "routes": LossRule("renamed", "it becomes the annotation x-cc", True),
     "hidden-routes": LossRule("dropped", "BCC is for routing alone"),
     "nested": LossRule("dropped", "no array or table in these properties"),

@@ -129,7 +129,7 @@ _KEPT_WHOLE = _rows(
 
 
 def rules_of(version: BrokerVersion | None) -> ToBasicRules:
-    """Return what the engine does as a version of RabbitMQ; None for the lossless profile."""
+    """Return the engine's rules of a RabbitMQ version; None for the lossless profile."""
     if version is None:
         return ToBasicRules("lossless", _LOSSLESS, number_prefix=b"ID:AMQP_ULONG:", facts=_FACTS)
     if version.is_plugin:
@@ -194,7 +194,7 @@ class PlainValues:
         return len(message.sections()) == 1
 
     def told(self, octets: bytes) -> bytes | None:
-        """Return what a loss tells of a value, as JSON; None where it cannot be read."""
+        """Return a lost value as JSON; None where it cannot be read."""
         try:
             said = as_json(kernel.decode_value(octets, limits=_SINGLE))
         except AmqpError:

@@ -419,7 +419,7 @@ LOOKED_INTO: dict[str, frozenset[str]] = {
 _TABLE = """
 # The encodings of Part 1: what the kernel refuses, under the kernel's names.
 truncated | Part 1, 1.2 | error | structural
-    A value has as many octets as its size or type requires.
+    A value has as many bytes as its size or type requires.
 unknown-constructor | Part 1, 1.2 | error | structural
     A value begins with a format code of Part 1, 1.6.
 compound-size-too-small | Part 1, 1.2.3, 1.2.4 | error | structural
@@ -431,7 +431,7 @@ element-overruns-compound | Part 1, 1.2.3, 1.2.4 | error | structural
 compound-trailing-bytes | Part 1, 1.2.3, 1.2.4 | error | structural
     Nothing follows the last value that a list, map or array counts.
 boolean-octet-not-0-or-1 | Part 1, 1.6.2 | error | structural
-    The octet of a boolean is 0x00 or 0x01.
+    The byte of a boolean is 0x00 or 0x01.
 char-not-a-unicode-scalar | Part 1, 1.6.16 | error | structural
     A char is a Unicode code point that is not a surrogate.
 invalid-utf8 | Part 1, 1.6.20 | error | structural
@@ -449,11 +449,11 @@ depth-limit | Part 2, 2.8.15 | error | structural
 items-limit | Part 2, 2.8.15 | error | structural
     The message holds no more values than Limits.items.
 zero-width-limit | Part 2, 2.8.15 | error | structural
-    Arrays hold no more elements without octets than Limits.zero_width.
+    Arrays hold no more elements without bytes than Limits.zero_width.
 keys-limit | Part 2, 2.8.15 | error | refused
     A section of annotations has no more ulong keys than a dict takes from strangers: 4,096.
 size-limit | Part 2, 2.8.15 | error | structural
-    The message has no more octets than Limits.size.
+    The message has no more bytes than Limits.size.
 # The sections.
 not-a-section | Part 3, 3.2 | error | refused
     A message is a sequence of sections, which are described values.

@@ -43,7 +43,7 @@ _MOST_LOOKED_AT = 4096
 
 
 def _resembled(data: bytes) -> str:
-    """Return what bytes may be that are no AMQP value, and what to do with them; "" if unknown."""
+    """Return a hint on bytes that are not an AMQP value: what they look like; "" if unknown."""
     front = data[:_MOST_LOOKED_AT]
     if front.lstrip()[:1] in (b"{", b"["):
         return "JSON: amqp10msg.notation reads its JSON forms, from_typed and from_plain"

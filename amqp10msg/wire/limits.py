@@ -6,14 +6,14 @@ import attrs
 
 __all__ = ["DEFAULT_LIMITS", "UNLIMITED", "Limits"]
 
-# A level takes some 200 octets of C stack in the compiled build and two Python frames in the pure
+# A level takes some 200 bytes of C stack in the compiled build and two Python frames in the pure
 # one; 256 levels stay below both the smallest usual thread stack (128 KiB of musl) and Python's
 # recursion limit of 1,000. Real messages nest about ten levels.
 _MAX_DEPTH = 256
-# The costliest item is list0: one octet of input makes an empty Python list, 56 octets and a
+# The costliest item is list0: one byte of input makes an empty Python list, 56 bytes and a
 # pointer. A million items therefore cost at most 64 MB, whatever the input says.
 _MAX_ITEMS = 1_000_000
-# An array of zero-width elements has a count that nothing in the input pays for (ten octets may
+# An array of zero-width elements has a count that nothing in the input pays for (ten bytes may
 # ask for 2^32 - 1 values), so all of them in one input share this budget.
 _MAX_ZERO_WIDTH = 65_536
 # Of what machines write, little packs to less than a fiftieth; zeros pack to a thousandth.
@@ -31,7 +31,7 @@ class Limits:
         depth: nested lists, maps, arrays and described values, at most (1 to 256).
         items: values in lists, maps and arrays, in the whole input. `scan` and lenient decoding
             count a section as four.
-        zero_width: elements of arrays whose elements take no octets, in the whole input. Of a
+        zero_width: elements of arrays whose elements take no bytes, in the whole input. Of a
             file, records without a byte.
         size: bytes of input, or None for no bound of its own.
         expansion: bytes, and rows of Parquet, that a file may make of each of its own, however few

@@ -1,6 +1,6 @@
 """azure-servicebus: the pure Python codec inside it, which is private to that package.
 
-Its decoder leaves strings and symbols as undecoded octets, which spares it the work of making text.
+Its decoder leaves strings and symbols as undecoded bytes, which spares it the work of making text.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_reference(data: bytes) -> tuple[Any, ...]:
 
 
 def plain(fields: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Octets to text, and the list of data sections to the body."""
+    """Bytes to text, and the list of data sections to the body."""
     values = [value.decode() if isinstance(value, bytes) else value for value in fields[:-1]]
     return (*values, b"".join(fields[-1]))
 
@@ -104,7 +104,7 @@ def read_data(data: bytes) -> Any:
 
 
 def read_value(data: bytes) -> Any:
-    """Decode a message and read its amqp-value section, whose strings stay octets."""
+    """Decode a message and read its amqp-value section, whose strings stay bytes."""
     return decode_payload(memoryview(data)).value
 
 

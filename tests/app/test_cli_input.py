@@ -88,7 +88,7 @@ NAMED = {
 
 @pytest.mark.parametrize("form", NAMED)
 def test_a_format_that_is_named_is_not_guessed(form: str, tmp_path: Path) -> None:
-    """The octet 30 alone may be a value, or the digit 0."""
+    """The byte 30 alone may be a value, or the digit 0."""
     content, expected = NAMED[form]
     file = tmp_path / "file"
     file.write_bytes(content)

@@ -1,4 +1,4 @@
-"""``amqp10msg inspect``: every octet explained, the views, and what is broken."""
+"""``amqp10msg inspect``: every byte explained, the views, and what is broken."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_output_goes_to_a_file_without_colour_unless_asked_for(tmp_path: Path) -
 
 
 def test_a_few_octets_do_not_become_a_million_lines() -> None:
-    """An array of elements without octets: its count alone says how many there are."""
+    """An array of elements without bytes: its count alone says how many there are."""
     octets = bytes.fromhex("f0000000050000ffff40")
 
     shown = inspect("--max-fields", "100", octets.hex())

@@ -350,7 +350,7 @@ def test_a_message_in_place_of_sized_ones_is_read_as_one(tmp_path: Path) -> None
 
 
 def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Path) -> None:
-    """What stands behind the damage is missing; of the 199 messages before it, none."""
+    """What follows the damage is missing; of the 199 messages before it, none."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     line = json.dumps({"raw": SOUND.hex()}).encode() + b"\n"
@@ -369,7 +369,7 @@ def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Pat
     assert {"damaged-file": 1, "unreadable-input": 1} == {
         code: row["messages"] for code, row in stats["rules"].items()
     }
-    assert "1 damaged file: what stands behind the damage is missing" in result.stdout
+    assert "1 damaged file: what follows the damage is missing" in result.stdout
 
 
 @pytest.mark.parametrize(

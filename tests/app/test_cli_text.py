@@ -1,4 +1,4 @@
-"""Octets from text as people have it at hand: hex in all spellings, base64, dumps, literals."""
+"""Bytes from text as people have it at hand: hex in all spellings, base64, dumps, literals."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_the_real_tools_print_is_read(command: list[str]) -> None:
     [
         ("0053700", "not hex: 7 digits are half a byte too few or too many"),
         ("message.bin", "neither hex nor base64"),
-        ("message", "neither hex nor base64"),  # base64 of octets that no message begins with
+        ("message", "neither hex nor base64"),  # base64 of bytes that no message begins with
         ("no such thing", "neither hex nor base64"),
         ("b'\\x00", "the Python literal is broken"),
         ("b'' + b''", "the Python literal is broken"),

@@ -252,7 +252,7 @@ class TestReport:
         for line in (2, 3, 4, 5, 7):
             assert f"standard input:{line} " in text
         assert "standard input:6 " not in text
-        # Every example can be reached; links to single octets are the script's.
+        # Every example can be reached; links to single bytes are the script's.
         assert {f"message-{number}" for number in range(1, 6)} <= page.links & page.targets
 
     def test_it_loads_nothing_and_allows_its_own_styles_alone(self, tmp_path: Path) -> None:

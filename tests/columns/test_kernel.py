@@ -1,8 +1,8 @@
-"""The kernel of `columns.decode` against the plain implementation: equal, whatever the octets are.
+"""The kernel of `columns.decode` against the plain implementation: equal, whatever the bytes are.
 
 Every cell is compared, floating-point numbers by their bits. What is compared: the corpus, the
 recordings, the cases of other projects where AMQP10MSG_VECTORS names their folder, drawn messages
-in every spelling, and spoilt octets.
+in every spelling, and spoilt bytes.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def test_every_decimal_is_written_as_python_does(data: st.DataObject, cls: Any) 
 
 
 def zero_width(code: int, count: int) -> bytes:
-    """Encode an array whose elements take no octets."""
+    """Encode an array whose elements take no bytes."""
     return b"\xf0\x00\x00\x00\x05" + count.to_bytes(4) + bytes([code])
 
 
@@ -404,7 +404,7 @@ def test_entries_and_sections_beyond_what_the_kernel_holds() -> None:
 
 
 def a_map(pairs: Sequence[bytes], section: int = 0x74) -> bytes:
-    """A map section, each pair given as its octets."""
+    """A map section, each pair given as its bytes."""
     content = b"".join(pairs)
     return (
         b"\0\x53" + bytes([section]) + b"\xc1" + bytes([len(content) + 1, 2 * len(pairs)]) + content

@@ -229,7 +229,7 @@ def test_a_profile_with_a_rule_that_nobody_looks_for_has_all_judged(
 def test_what_the_kernel_leaves_is_not_written_out_to_judge_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Thirteen octets that break nothing, and would be two megabytes of JSON, and seconds."""
+    """Thirteen bytes that break nothing, and would be two megabytes of JSON, and seconds."""
     bomb = bytes.fromhex("005377f0000000050001000045")
     array = pa.array([bomb] * 500)
     assert not validate(bomb, "oasis")

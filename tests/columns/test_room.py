@@ -14,7 +14,7 @@ columns = pytest.importorskip("amqp10msg.columns")
 _memory_limit = pytest.importorskip("amqp10msg.columns._memory_limit")
 
 
-#: An array of a thousand nulls: 13 octets, and 9,018 of JSON.
+#: An array of a thousand nulls: 13 bytes, and 9,018 of JSON.
 NULLS = bytes.fromhex("005377f000000005000003e840")
 
 

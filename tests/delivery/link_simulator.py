@@ -1,7 +1,7 @@
 """A link that is cut at any moment, resumed by the library, and cut again.
 
 Two ends of a link in one process: frames wait in a queue for each direction, a cut loses all that
-wait. Both ends survive it with what they had, attach again with their unsettled maps, in octets,
+wait. Both ends survive it with what they had, attach again with their unsettled maps, in bytes,
 and the sender does what `amqp10msg.delivery.resume` says. The settlement is that of exactly-once
 (Part 2, 2.6.12): the receiver asks for an outcome, the sender applies it and settles, the receiver
 settles.
@@ -77,7 +77,7 @@ class Incoming:
     octets: bytearray = attrs.Factory(bytearray)
     complete: bool = False
     outcome: DeliveryState | None = None
-    #: Octets that it said it need not have again.
+    #: Bytes that it said it need not have again.
     confirmed: int = 0
     #: Where the payload of the next frame belongs.
     at: int = 0

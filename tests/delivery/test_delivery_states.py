@@ -1,4 +1,4 @@
-"""Delivery states: what they are, from and to octets, and what they do to a message."""
+"""Delivery states: what they are, from and to bytes, and what they do to a message."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_state_of_ones_own_says_what_it_is_in_its_declaration() -> None:
         del COMPOSITES[entry.code], COMPOSITES[entry.symbol]
 
 
-# Octets.
+# Bytes.
 
 
 def same(expected: Any, actual: Any) -> bool:

@@ -66,7 +66,7 @@ MESSAGE = Message(
         ("p.absolute_expiry_time IS NULL OR p.absolute_expiry_time > UTC()", True),
         ("UTC() = 900", True),
         ("when = 77", True),
-        # Text and octets are alike, and a UUID is its octets.
+        # Text and bytes are alike, and a UUID is its bytes.
         ("properties.user_id = 'Bob' AND p.user_id = 0x426F62", True),
         ("p.user_id LIKE 'B%'", True),
         ("p.user_id IN ('Alice', 'Bob')", True),

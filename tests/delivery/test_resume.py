@@ -390,8 +390,8 @@ def test_the_end_of_a_section_is_the_beginning_of_the_next(message: Message) -> 
 @pytest.mark.parametrize(
     "place, reason",
     [
-        (Received(0, 5), "section 0 has 4 octets"),
-        (Received(1, 8), "section 1 has 7 octets"),
+        (Received(0, 5), "section 0 has 4 bytes"),
+        (Received(1, 8), "section 1 has 7 bytes"),
         (Received(2, 1), "there are 2 sections"),
         (Received(3, 0), "there are 2 sections"),
         (Received(2**32 - 1, 2**64 - 1), "there are 2 sections"),

@@ -222,13 +222,13 @@ def test_missing_segments_are_reported_where_no_message_was_begun() -> None:
 
 
 def backwards(count: int) -> list[Piece]:
-    """The octets of a message, one a segment and the last first."""
+    """The bytes of a message, one a segment and the last first."""
     pieces = cut(HEADER + transfer(0, bytes(count), 0), [1])
     return [pieces[0], *pieces[:0:-1]]
 
 
 def with_gaps(count: int) -> list[Piece]:
-    """Of every two octets the second one."""
+    """Of every two bytes the second one."""
     pieces = cut(HEADER + transfer(0, bytes(2 * count), 0), [1])
     return [pieces[0], *pieces[2::2]]
 
@@ -245,10 +245,10 @@ def test_segments_out_of_order_are_not_searched(order: Any) -> None:
 @pytest.mark.parametrize(
     "name, bound, reason",
     [
-        ("_MAX_HELD", 20, "more than 20 bytes waited behind them"),
-        ("_MAX_SEGMENTS", 2, "more than 2 segments waited behind them"),
-        ("_MAX_ALL_HELD", 20, "more than 20 bytes of all connections waited behind them"),
-        ("_MAX_ALL_SEGMENTS", 2, "more than 2 segments of all connections waited behind them"),
+        ("_MAX_HELD", 20, "more than 20 bytes waited after them"),
+        ("_MAX_SEGMENTS", 2, "more than 2 segments waited after them"),
+        ("_MAX_ALL_HELD", 20, "more than 20 bytes of all connections waited after them"),
+        ("_MAX_ALL_SEGMENTS", 2, "more than 2 segments of all connections waited after them"),
     ],
 )
 def test_what_is_held_is_bounded(
@@ -386,7 +386,7 @@ def test_content_that_is_broken_off() -> None:
     )
 
 
-# Whatever the octets.
+# Whatever the bytes.
 
 
 def captures() -> Iterator[bytes]:

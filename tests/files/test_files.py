@@ -245,7 +245,7 @@ def test_sound_messages_come_through(tmp_path: Path) -> None:
 
 
 def before_damage(packed: bytes) -> bytes:
-    """The content that zlib finds before the first octet that it refuses."""
+    """The content that zlib finds before the first byte that it refuses."""
     inflater = zlib.decompressobj(31)
     content = bytearray()
     with contextlib.suppress(zlib.error):

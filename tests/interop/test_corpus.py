@@ -126,7 +126,7 @@ def test_every_section_has_numeric_and_symbolic_descriptors() -> None:
 
 def test_every_rule_is_broken_by_a_message() -> None:
     broken = {rule for one in shipped() for rule, *_ in one.violations or ()}
-    # What takes 4,097 keys, which is too large to ship, and what octets cannot show.
+    # What takes 4,097 keys, which is too large to ship, and what bytes cannot show.
     invisible = {"keys-limit", "message-format", "not-encodable"}
     assert set(RULES) - invisible == broken
 

@@ -259,7 +259,7 @@ def test_what_proton_decoded_is_copied_out_of_its_memory() -> None:
 def test_what_was_changed_after_decoding_is_read_and_left_as_it_is() -> None:
     theirs = proton.Message()
     theirs.decode(Message("x", application_properties={"a": b"1111", "b": b"2222"}).encode())
-    # Encoding this with proton overwrites the octets of a before it reads them.
+    # Encoding this with proton overwrites the bytes of a before it reads them.
     theirs.properties = {"new": b"3333", **theirs.properties}
     theirs.annotations = annotations = proton.AnnotationDict({"m": 1})
     held = (theirs.instructions, theirs.annotations, theirs.properties, theirs.body)

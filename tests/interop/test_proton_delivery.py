@@ -1,6 +1,6 @@
 """Delivery states and termini as python-qpid-proton writes and reads them in frames.
 
-Two transports of proton are joined in memory; the octets are taken from, or put into, the attach
+Two transports of proton are joined in memory; the bytes are taken from, or put into, the attach
 and disposition frames between them.
 """
 
@@ -72,7 +72,7 @@ class Pair:
         self.run()
 
     def run(self) -> None:
-        """Carry octets until neither end has more."""
+        """Carry bytes until neither end has more."""
         moved = True
         while moved:
             moved = False
@@ -113,7 +113,7 @@ def frame(performative: Any) -> bytes:
 
 
 def field(performative: bytes, index: int) -> bytes:
-    """The octets of a field of a performative, as they are."""
+    """The bytes of a field of a performative, as they are."""
     start = skip_value(performative, 1)
     at = start + (3 if performative[start] == 0xC0 else 9)
     for _ in range(index):
@@ -122,7 +122,7 @@ def field(performative: bytes, index: int) -> bytes:
 
 
 def smallest(octets: bytes) -> bytes:
-    """A composite's octets without what says nothing: wide forms, and defaults that are said."""
+    """A composite's bytes without what says nothing: wide forms, and defaults that are said."""
     value = decode_value(octets)
     fields = list(value.value)
     for index, row in enumerate(rows(type(delivery.decode(octets)))):
@@ -238,7 +238,7 @@ def put_symbols(data: Any, given: tuple[str, ...]) -> None:
 
 
 def expected_octets(value: Any) -> bytes:
-    """Our octets, where an array of symbols has the constructor that proton takes."""
+    """Our bytes, where an array of symbols has the constructor that proton takes."""
     octets = delivery.encode(value)
     generic = decode_value(octets)
     fields = [

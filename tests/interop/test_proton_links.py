@@ -1,4 +1,4 @@
-"""Exact octets between two endpoints of python-qpid-proton, each with its own container."""
+"""Exact bytes between two endpoints of python-qpid-proton, each with its own container."""
 
 from __future__ import annotations
 

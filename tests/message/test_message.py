@@ -1,4 +1,4 @@
-"""Messages: building, decoding, keeping octets, and what users ask of them."""
+"""Messages: building, decoding, keeping bytes, and what users ask of them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_datetimes_become_milliseconds() -> None:
         Properties(creation_time=datetime.datetime(2024, 2, 3))  # noqa: DTZ001
 
 
-# Keeping octets.
+# Keeping bytes.
 
 
 def read_everything(message: Message) -> None:

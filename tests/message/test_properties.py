@@ -138,7 +138,7 @@ def test_any_buffer(octets: bytes, kind: Any) -> None:
 
 
 def ranges(octets: bytes) -> dict[str, bytes]:
-    """The octets of each section, those of the body together."""
+    """The bytes of each section, those of the body together."""
     found: dict[str, bytes] = {}
     for part in scan(octets):
         assert part.kind is not None
@@ -370,7 +370,7 @@ def test_replacing_is_evolving(octets: bytes, data: st.DataObject) -> None:
     assert message.bare == scan(replaced).bare
 
 
-# Whatever happens to the octets on the way.
+# Whatever happens to the bytes on the way.
 
 messages_gone_wrong = st.one_of(
     octets_of_messages,

@@ -135,7 +135,7 @@ async function main(port) {
     results.unknown_capability = plain.source.capabilities ?? null;
     plain.close();
 
-    // One mebibyte, of octets.
+    // One mebibyte, of bytes.
     const large = Buffer.alloc(1 << 20, 'x');
     results.large_sent = await send(
         await open_sender('large'), {body: rhea.message.data_section(large)});

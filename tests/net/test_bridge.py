@@ -56,7 +56,7 @@ def server() -> Iterator[Server]:
         yield made
 
 
-# Octets.
+# Bytes.
 
 
 @settings(max_examples=10)

@@ -204,7 +204,7 @@ def test_identities_differ_where_messages_do() -> None:
 
 
 class Exact(Any if TYPE_CHECKING else pika.BasicProperties):  # type: ignore[misc]
-    """Properties that are sent as the octets that they are made of."""
+    """Properties that are sent as the bytes that they are made of."""
 
     def __init__(self, properties: BasicProperties) -> None:
         super().__init__()

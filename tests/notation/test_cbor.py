@@ -183,7 +183,7 @@ def test_irregular_messages_come_back(sections: list[Any]) -> None:
     assert message.violations == back.violations != ()
 
 
-# A tag of the form's own is three octets: D9 and the number, from A100 on.
+# A tag of the form's own is three bytes: D9 and the number, from A100 on.
 FORMS = [
     (None, "f6"),
     (True, "f5"),

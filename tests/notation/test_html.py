@@ -75,7 +75,7 @@ class Parsed(HTMLParser):
 
 
 def bytes_of(page: str) -> bytes:
-    """Collect the octets that a page shows in hex."""
+    """Collect the bytes that a page shows in hex."""
     hexes = re.findall(r'<span class="hex">(.*?)<span class="chars">', page)
     return bytes.fromhex("".join(re.findall(r"<b>([0-9a-f]{2})</b>", "".join(hexes))))
 
@@ -204,7 +204,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def field_of(octet: int) -> tuple[str, list[str]]:
-    """Tell from the tree which line an octet belongs to, and the octets of that line."""
+    """Tell from the tree which line a byte belongs to, and the bytes of that line."""
     data = MESSAGE.encode()
     path = parse_tree(data).at(octet)
     section = path[0]

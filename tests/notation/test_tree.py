@@ -1,4 +1,4 @@
-"""The diagnostic tree: every octet has its place, whatever the octets are."""
+"""The diagnostic tree: every byte has its place, whatever the bytes are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.effort import calls
 
 
 def tiles(tree: Tree) -> None:
-    """Check that every octet stands in exactly one place."""
+    """Check that every byte stands in exactly one place."""
     at = 0
     for node in tree.nodes:
         assert at == node.offset < node.end
@@ -123,7 +123,7 @@ ANYTHING = st.one_of(
     messages().map(Message.encode).flatmap(mutated),
     values().map(encode_value).flatmap(mutated),
 )
-# What only a whole value breaks, or a limit; and what is reported of the size, not of an octet.
+# What only a whole value breaks, or a limit; and what is reported of the size, not of a byte.
 NOT_AN_OCTETS_FAULT = {"map-duplicate-key", "zero-width-limit", "depth-limit", "items-limit"}
 
 
@@ -311,7 +311,7 @@ def tree_of(octets: bytes) -> Tree:
 def test_deep_nesting(head: str) -> None:
     octets = bytes.fromhex(head) * 20_000
     tree = tree_of(octets)
-    # Twice the octets cost twice the work, and not four times.
+    # Twice the bytes cost twice the work, and not four times.
     half = octets[: len(octets) // 2]
     once, twice = (calls(partial(tree_of, given)) for given in (half, octets))
     assert twice < 2.1 * once + 1_000
@@ -320,7 +320,7 @@ def test_deep_nesting(head: str) -> None:
 
 
 def test_the_number_of_nodes_is_bounded() -> None:
-    # Ten octets that ask for 2^32 - 1 values that take none.
+    # Ten bytes that ask for 2^32 - 1 values that take none.
     tree = parse_tree(bytes.fromhex("f000000005ffffffff41"), limit=1000)
     tiles(tree)
     assert sum(1 for _ in tree.walk()) < 1010

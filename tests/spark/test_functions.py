@@ -116,7 +116,7 @@ def test_one_bad_message_in_a_thousand_is_one_explained_row(spark_session: Any) 
 
 
 def test_a_batch_that_decodes_to_too_much_is_decoded_in_pieces(spark_session: Any) -> None:
-    # An array of 65,536 nulls: 13 octets, and 590,000 of JSON.
+    # An array of 65,536 nulls: 13 bytes, and 590,000 of JSON.
     wires: list[bytes | None] = [bytes.fromhex("005377f0000000050001000040")] * 150
     with pytest.raises(ValueError, match="decode fewer messages at once"):
         columns.decode(wires)

@@ -1,4 +1,4 @@
-"""Strategies of octets gone wrong: every rule is broken, and mutations are near."""
+"""Strategies of bytes gone wrong: every rule is broken, and mutations are near."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that went through a real RabbitMQ 4.0 come back octet for octet.
+"""Messages that went through a real RabbitMQ 4.0 come back byte for byte.
 
 Runs against the broker that AMQP10MSG_RABBITMQ names, ``127.0.0.1:26672`` for example: it speaks
 1.0, knows guest, and gets a queue that is deleted again.

@@ -1,6 +1,6 @@
 """The profiles against what brokers did: translations, odd_translations, circumstances in vectors.
 
-Octet for octet: what a 1.0 consumer received, and property flags, property list and body of what a
+Byte for byte: what a 1.0 consumer received, and property flags, property list and body of what a
 0-9-1 consumer received. Where the broker refused the message or died on it, TranslationError.
 """
 

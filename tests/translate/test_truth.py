@@ -1,7 +1,7 @@
 """What RabbitMQ, python-qpid-proton and rhea were recorded to send: vectors/recorded.jsonl.gz.
 
 Every message is read to the values that were recorded with it, which another reader wrote down, and
-keeps its octets. Some break the specification; which ones is told here from the recorded values,
+keeps its bytes. Some break the specification; which ones is told here from the recorded values,
 by a table of the specification that is not the library's.
 """
 
@@ -100,7 +100,7 @@ def faults_of_model(sections: list[Any]) -> set[str]:
 
 
 def faults_of_encoding(entry: Entry) -> set[str]:
-    """Name what the octets break of Part 1."""
+    """Name what the bytes break of Part 1."""
     found = {"malformed"} if "malformed" in entry else set()
     for name, content in entry["sections"]:
         if name == "data":

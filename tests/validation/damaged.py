@@ -1,4 +1,4 @@
-"""Messages with values of the right and the wrong types, and with damaged octets."""
+"""Messages with values of the right and the wrong types, and with damaged bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rules_of(violations: list[Violation]) -> list[str]:
 
 
 # What hypothesis draws: values of the right and the wrong types under the right, the wrong and
-# unknown descriptors, and messages with damaged octets.
+# unknown descriptors, and messages with damaged bytes.
 
 SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.none(),

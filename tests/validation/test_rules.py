@@ -1,6 +1,6 @@
 """The rules of `validate`: what breaks each one and where, the profiles, what real software sent.
 
-Messages are written in hex, with 'text' for its octets, 40*3 for an octet three times, and DATA for
+Messages are written in hex, with 'text' for its bytes, 40*3 for a byte three times, and DATA for
 a data section.
 """
 

@@ -1,4 +1,4 @@
-"""`validate`: it agrees with the decoder on any octets, survives hostile ones, and takes messages.
+"""`validate`: it agrees with the decoder on any bytes, survives hostile ones, and takes messages.
 
 What the single rules and the profiles are about is in test_validation_rules.py.
 """

@@ -1,4 +1,4 @@
-"""Octets that ask for more than they pay for: time and memory in proportion to the input."""
+"""Bytes that ask for more than they pay for: time and memory in proportion to the input."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def repeated(encoded: bytes, times: int) -> bytes:
     return b"\xd0" + struct.pack(">II", len(content) + 4, times) + content
 
 
-# What costs most for its octets. An empty list is 56 octets and its place in a list 8, for one.
+# What costs most for its bytes. An empty list is 56 bytes and its place in a list 8, for one.
 DENSE = {
     "empty lists": (b"\x45", 4_000),
     "nulls": (b"\x40", 4_000),
@@ -101,7 +101,7 @@ DENSE = {
     "lists of one": (b"\xc0\x02\x01\x40", 2_000),
     "longs": (b"\x81\x7f" + bytes(7), 2_000),
 }
-# Octets of memory for each octet of input; twice what was measured, to say where linear ends.
+# Bytes of memory for each byte of input; twice what was measured, to say where linear ends.
 FACTOR = 200
 
 
@@ -164,7 +164,7 @@ def test_a_change_beside_many_body_sections(section: bytes, strict: bool) -> Non
 
 
 def test_the_budget_of_zero_width_is_for_the_whole_input() -> None:
-    array = b"\xf0\x00\x00\x00\x05\x00\x00\x80\x01\x40"  # 32,769 nulls in 10 octets
+    array = b"\xf0\x00\x00\x00\x05\x00\x00\x80\x01\x40"  # 32,769 nulls in 10 bytes
     for octets in (
         repeated(array, 2),
         (b"\x00\x53\x76" + list_of(array)) * 2,

@@ -1,4 +1,4 @@
-"""Octets that mean harm: whatever was done to them, a value or a DecodeError."""
+"""Bytes that mean harm: whatever was done to them, a value or a DecodeError."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from tests.hostile import (
 )
 from tests.samples import some
 
-# Each octet of each seed, as one test of so many seeds: a test a seed would only add overhead.
+# Each byte of each seed, as one test of so many seeds: a test a seed would only add overhead.
 GROUPS = 16
 GROUP = pytest.mark.parametrize("group", range(GROUPS))
 
@@ -104,7 +104,7 @@ def test_every_octet_of_values_replaced() -> None:
 
 
 def places(octets: bytes) -> list[int]:
-    """Every offset; of two seeds of 2,300 octets, the same again and again, fewer."""
+    """Every offset; of two seeds of 2,300 bytes, the same again and again, fewer."""
     size = len(octets)
     return [at for at in range(size) if size < 1_000 or at < 100 or at >= size - 50 or at % 29 == 0]
 
@@ -249,7 +249,7 @@ def _frames() -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_noise(seed: int) -> None:
-    """Random octets, and random choices among constructors, which go deeper."""
+    """Random bytes, and random choices among constructors, which go deeper."""
     draw = random.Random(seed)
     codes = bytes([0, *FORMAT_CODES])
     for _ in range(1_000):

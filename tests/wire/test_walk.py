@@ -1,4 +1,4 @@
-"""The walk over octets: that it agrees with the kernel's reader, and what it costs."""
+"""The walk over bytes: that it agrees with the kernel's reader, and what it costs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OCTETS = st.binary(max_size=80) | messages().map(Message.encode).flatmap(mutated
 
 
 def simple_values(value: Any) -> Iterator[Any]:
-    """The values in a value that hold no others, in the order of their octets."""
+    """The values in a value that hold no others, in the order of their bytes."""
     if isinstance(value, Described):
         yield from simple_values(value.descriptor)
         yield from simple_values(value.value)
@@ -58,7 +58,7 @@ def is_element(value: Value) -> bool:
 
 
 def octets_of(data: bytes, value: Value) -> bytes:
-    """The octets of a simple value, with its constructor."""
+    """The bytes of a simple value, with its constructor."""
     start = value.offset if is_element(value) else value.offset + 1
     return bytes((value.code,)) + data[start : value.end]
 
@@ -152,7 +152,7 @@ NESTED = b"\x00\x53\x77" + b"\x00\x44" * (1 << 19)
 
 
 class Steps:
-    """Counts the values that a walk finds, and octets that a search for an end looks at."""
+    """Counts the values that a walk finds, and bytes that a search for an end looks at."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps = 0
@@ -171,7 +171,7 @@ class Steps:
 
 
 class _Watched(bytes):
-    """Octets that count how often they are looked at."""
+    """Bytes that count how often they are looked at."""
 
     def __new__(cls, steps: Steps, data: bytes) -> Self:
         made = super().__new__(cls, data)
@@ -197,8 +197,8 @@ def test_a_path_costs_no_more_than_reading_up_to_it(
 ) -> None:
     with pytest.raises(DecodeError) as caught:
         read(data)
-    # The octets up to the fault in search of where the outermost value ends, and the values that
-    # begin there, each of one octet at least.
+    # The bytes up to the fault in search of where the outermost value ends, and the values that
+    # begin there, each of one byte at least.
     assert 0 < steps.steps <= 2 * (caught.value.offset + 1)
 
 

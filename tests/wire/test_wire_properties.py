@@ -88,7 +88,7 @@ def test_canonical_is_the_smallest(wire: ModuleType, pair: tuple[Any, bytes]) ->
 def _free_arrays(value: Any) -> bool:
     """Whether a value holds an array whose constructor is still to be chosen.
 
-    The library then takes one of an octet or more, for receivers that bound arrays without octets.
+    The library then takes one of a byte or more, for receivers that bound arrays without bytes.
     """
     if isinstance(value, Array):
         return value.code is None or any(map(_free_arrays, [*value, *value.descriptors]))
@@ -145,7 +145,7 @@ SIZED = sorted(code for code, row in FORMAT_CODES.items() if row.category != "fi
 
 
 def octets_of_width(width: int) -> list[bytes]:
-    """Octets at the edges of every type, and all there are of one octet."""
+    """Bytes at the edges of every type, and all there are of one byte."""
     if width < 2:
         return [bytes([octet])[:width] for octet in range(256)]
     edges = [bytes(width), b"\xff" * width, b"\x7f" + b"\xff" * (width - 1)]
@@ -179,7 +179,7 @@ def test_every_fixed_encoding(wire: ModuleType, code: int) -> None:
 def test_every_sized_encoding(wire: ModuleType, code: int, data: st.DataObject) -> None:
     value = data.draw(values_of(FORMAT_CODES[code].type))
     if code not in constructors_for(FORMAT_CODES[code].type, [value]):
-        code |= 0x10  # it is too long for the one-octet size
+        code |= 0x10  # it is too long for the one-byte size
     octets = data.draw(encodings(value).filter(lambda octets: octets[0] == code))
 
     assert identical(value, wire.decode_value(octets))
@@ -265,7 +265,7 @@ def test_sizes_around_the_edges_of_the_writer(wire: ModuleType, size: int, wrap:
         assert reference.encode(reference.neutral(wire.decode_value(encoded))) == encoded
 
 
-# Both builds and the reference, on octets that anything may have happened to.
+# Both builds and the reference, on bytes that anything may have happened to.
 
 
 def outcome(build: ModuleType, octets: bytes) -> tuple[Any, ...]:

@@ -158,7 +158,7 @@ def pipeline() -> None:
 
     The work is done by processes on this machine, or by Spark, to the same result. The exit status
     is 0 where all is well, 1 where more messages are in quarantine than --max-quarantine, where a
-    file is damaged so that what stands behind is missing, or where the job failed, 2 where the
+    file is damaged so that what follows is missing, or where the job failed, 2 where the
     command line is wrong. Needs the extra arrow, and for Spark the extra spark.
     """
 
@@ -346,7 +346,7 @@ def show_summary(
     screen.print(Text(", ".join(words), style=style))
     if stats.rules.get(DAMAGED):
         count = plural(stats.rules[DAMAGED].messages, "damaged file")
-        text = f"{count}: what stands behind the damage is missing, however much it is"
+        text = f"{count}: what follows the damage is missing, however much that is"
         screen.print(Text(text, style="bold red"))
     screen.print(Text(f"engine: {run.engine}"))
     screen.print(Text(f"page: {safe(str(page))}"))

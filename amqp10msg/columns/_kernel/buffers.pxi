@@ -55,7 +55,7 @@ cdef struct Column:
 
 
 cdef inline void will_write(const void* begin, Py_ssize_t size) noexcept nogil:
-    """Ask for what is going to be written behind this many bytes."""
+    """Ask for what is going to be written after this many bytes."""
     prefetch(<uintptr_t> begin + size + AHEAD, 1)
 
 
@@ -99,7 +99,7 @@ cdef inline Py_ssize_t bits_size(Py_ssize_t slots) noexcept nogil:
 
 
 cdef Py_ssize_t count_bits(uint8_t* bits, Py_ssize_t count) noexcept nogil:
-    """Count the bits set among the first `count`. None is set behind them."""
+    """Count the bits set among the first `count`. None is set after them."""
     cdef Py_ssize_t total = 0, i
     cdef uint64_t word
     for i in range(bits_size(count) // 8):
@@ -201,7 +201,7 @@ cdef bint prepare(Batch* b, Column* column, Py_ssize_t row, Py_ssize_t n) noexce
 
 
 cdef inline void end_text(Column* column, Py_ssize_t row, Py_ssize_t n) noexcept nogil:
-    """Make the n bytes behind the last ones a row."""
+    """Make the n bytes after the last ones a row."""
     (<int32_t*> column.cells)[row] = <int32_t> column.size
     column.written = row + 1
     column.size += n

@@ -87,7 +87,7 @@ cdef void* grab_zeros(Py_ssize_t size) noexcept nogil:
 
 
 cdef bint resize(void** data, Py_ssize_t before, Py_ssize_t after, bint zeros) noexcept nogil:
-    """Move `before` bytes to more room, with zeros behind if asked for; False if there is none."""
+    """Move `before` bytes to more room, with zeros after if asked for; False if there is none."""
     cdef void* made = grab(after)
     if made == NULL:
         return False

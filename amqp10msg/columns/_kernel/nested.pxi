@@ -1,12 +1,12 @@
 # Values that hold others, as typed JSON: what `amqp10msg.notation.to_typed` makes of them is
-# written behind the cells of a column. Described values, chars and errors are left to the plain
+# written after the cells of a column. Described values, chars and errors are left to the plain
 # implementation, and so is what is nested deeper than MAX_NESTED.
 
 cdef enum:
     MAX_NESTED_PAIRS = 64
     MAX_NESTED = 16
 
-# By ASCII code: the letter behind the backslash, where JSON has a short escape.
+# By ASCII code: the letter after the backslash, where JSON has a short escape.
 cdef uint8_t[128] SHORT_ESCAPES
 for _plain, _short in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt'):
     SHORT_ESCAPES[_plain] = _short
@@ -236,7 +236,7 @@ cdef cursor write_typed(Batch* b, Column* out, cursor p, cursor stop, int depth)
 cdef cursor write_value(
     Batch* b, Column* out, cursor p, cursor stop, int code, int depth
 ) noexcept nogil:
-    """Write a value as typed JSON, behind its constructor."""
+    """Write a value as typed JSON, after its constructor."""
     cdef int way = CODES[code].way
     if (
         CODES[code].width == NO_CODE

@@ -11,7 +11,7 @@ wrote is undone, it is left null here, and `_plain` reads it. So an error's reas
 place only.
 
 Every size is compared with what is left before it is used: a cursor never passes the `stop` it was
-given, and no `stop` passes the message's end. SPARE bytes behind a message can be read, whatever
+given, and no `stop` passes the message's end. SPARE bytes after a message can be read, whatever
 they are (the last messages of an array are read from a copy), so constructors, sizes and numbers
 are read first, sixteen bytes at once, and compared with what is left before they count. Columns
 grow before they are written to. Numbers are written as the machine has them, as Arrow wants them.
@@ -46,7 +46,7 @@ include "variant.pxi"
 cdef enum:
     SECTIONS = 9
     MAX_COLUMNS = 64
-    # The bytes behind a message that can be read: a constructor and what is read at once.
+    # The bytes after a message that can be read: a constructor and what is read at once.
     SPARE = 32
 
 if len(KINDS) != SECTIONS:
@@ -98,7 +98,7 @@ cdef struct Batch:
     int64_t max_items, max_zero_width
     Py_ssize_t max_size, rows
     int max_depth
-    # Memory for a message that has no SPARE bytes behind it.
+    # Memory for a message that has no SPARE bytes after it.
     uint8_t* copy
     Py_ssize_t copy_room
     # What the message may still cost, and how deep the values of the map that is read may nest.
@@ -160,7 +160,7 @@ cdef bint null_picks(Batch* b, Py_ssize_t row) noexcept nogil:
 
 
 cdef cursor copy_of(Batch* b, cursor message, Py_ssize_t n) noexcept nogil:
-    """Copy a message to where SPARE bytes behind it can be read; NULL without memory."""
+    """Copy a message to where SPARE bytes after it can be read; NULL without memory."""
     cdef int i
     # What is known of keys lies where the message before was.
     for i in range(MAX_MAPS):

@@ -1,4 +1,4 @@
-# Sections. A cursor goes in behind the descriptor, and comes back where the section ends, or as
+# Sections. A cursor goes in after the descriptor, and comes back where the section ends, or as
 # NULL: then `undo_message` takes back what has been written.
 
 cdef enum:
@@ -47,7 +47,7 @@ cdef struct Key:
 # they begin at `known_first`.
 cdef struct Map:
     bint wanted
-    # Where it goes as a VARIANT (-1, or NULL: nowhere), and its metadata behind that.
+    # Where it goes as a VARIANT (-1, or NULL: nowhere), and its metadata after that.
     int variant_index
     Column* variant
     Column rows
@@ -151,7 +151,7 @@ cdef inline cursor read_number(
 cdef inline cursor read_field(
     Batch* b, Field* field, Py_ssize_t row, cursor p, cursor stop, int code
 ) noexcept nogil:
-    """Read a field behind its constructor."""
+    """Read a field after its constructor."""
     cdef Py_ssize_t n
     if code == field.small or code == field.small + LARGE:
         p = open_sized(p, code, &n)

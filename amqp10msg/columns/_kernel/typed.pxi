@@ -6,7 +6,7 @@ cdef enum:
     MAX_NESTED_PAIRS = 64
     MAX_NESTED = 16
 
-# By the letter behind the backslash: the character that it stands for.
+# By the letter after the backslash: the character that it stands for.
 cdef uint8_t[128] SHORT_ESCAPES
 for _short, _plain in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t'):
     SHORT_ESCAPES[_short] = _plain

@@ -10,7 +10,7 @@ cdef enum:
     U
     MEMBERS
 
-# Structs of values, one behind the other. Every struct that is not null has a type; the bits of
+# Structs of values, one after the other. Every struct that is not null has a type; the bits of
 # TYPE say so for picked entries, while none of a map is null.
 cdef struct Values:
     Py_ssize_t count, room
@@ -46,7 +46,7 @@ cdef bint widen_member(Column* column, Py_ssize_t slots) noexcept nogil:
 
 
 cdef void undo_members(Column* column, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """Make cells of a member null again; there are none behind them."""
+    """Make cells of a member null again; there are none after them."""
     cdef Py_ssize_t width = WIDTHS[column.kind]
     if column.cells == NULL:
         return
@@ -93,7 +93,7 @@ cdef bint put_null(Values* values) noexcept nogil:
 
 
 cdef void undo_values(Values* values, Py_ssize_t count) noexcept nogil:
-    """Take back the values behind this many; the last of them may be half written."""
+    """Take back the values after this many; the last of them may be half written."""
     cdef int i
     if values.room == 0:
         return
@@ -172,7 +172,7 @@ cdef bint prepare_member(Batch* b, Values* values, int member, Py_ssize_t n) noe
 
 
 cdef inline void end_member(Values* values, int member, Py_ssize_t n) noexcept nogil:
-    """Make the n bytes behind the last ones the member of a value."""
+    """Make the n bytes after the last ones the member of a value."""
     cdef Column* column = &values.members[member]
     fill_offsets(column, values.count)
     column.size += n
@@ -236,7 +236,7 @@ cdef cursor read_other(Batch* b, Values* values, cursor p, cursor stop, int code
 cdef inline cursor read_value(
     Batch* b, Values* values, cursor p, cursor stop, int code
 ) noexcept nogil:
-    """Read a value behind its constructor and write its member: return where it ends, or NULL.
+    """Read a value after its constructor and write its member: return where it ends, or NULL.
 
     `room_for` comes before; `put_types` follows, or `undo_values` after NULL.
     """

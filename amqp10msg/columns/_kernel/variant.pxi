@@ -38,7 +38,7 @@ cdef inline int width_of(uint64_t number) noexcept nogil:
 
 
 cdef inline uint8_t* write_little(uint8_t* out, uint64_t number, int width) noexcept nogil:
-    """Write a number in little-endian order: return what is behind it."""
+    """Write a number in little-endian order: return what is after it."""
     cdef int i
     for i in range(width):
         out[i] = <uint8_t> (number >> 8 * i)
@@ -48,7 +48,7 @@ cdef inline uint8_t* write_little(uint8_t* out, uint64_t number, int width) noex
 cdef inline bint put_tagged(
     Batch* b, Column* out, int tag, uint64_t number, int width
 ) noexcept nogil:
-    """Write the first byte of a value and a number behind it."""
+    """Write the first byte of a value and a number after it."""
     if not has_room(out, 9):
         return full(b)
     out.data[out.size] = <uint8_t> tag
@@ -323,7 +323,7 @@ cdef cursor write_compound(
 cdef cursor write_variant(
     Batch* b, Column* out, Dictionary* keys, cursor p, cursor stop, int code, int depth
 ) noexcept nogil:
-    """Write a value behind its constructor: return where it ends, or NULL."""
+    """Write a value after its constructor: return where it ends, or NULL."""
     cdef int way = CODES[code].way
     cdef Py_ssize_t n = CODES[code].width
     cdef int64_t number
@@ -372,7 +372,7 @@ cdef cursor write_variant(
     return p + n if done else NULL
 
 
-# Rows: the value is a column, the metadata the one behind it.
+# Rows: the value is a column, the metadata the one after it.
 
 
 cdef bint begin_variant(Batch* b, Column* column, Py_ssize_t row, Dictionary* keys) noexcept nogil:

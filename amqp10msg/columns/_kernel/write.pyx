@@ -124,7 +124,7 @@ cdef class Writer:
         return <int> len(given)
 
     def write(self, first: int, size: int, to: int, room: int, ends: int, odd: int):
-        """Write messages behind those that are there, until there is no room.
+        """Write messages after those that are there, until there is no room.
 
         Args:
             first: the row to begin with.

@@ -715,7 +715,7 @@ class _Parser:
         return Like(left.start, last.end, left, *self.pattern(token, escape), negated)
 
     def pattern(self, token: Token, escape: str | None) -> tuple[Callable[[str], bool | None], int]:
-        """Return what matches a pattern, and its weight."""
+        """Return the matcher of a pattern, and its weight."""
         elements: list[Any] = []
         chars = iter(token.value)
         for char in chars:

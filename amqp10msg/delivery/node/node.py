@@ -433,7 +433,7 @@ class DistributionNode:
         Args:
             message: a Message or the bytes of one; the bare message is kept as it is.
             message_format: of the transfer that brought it, 0 to 2^32 - 1; if None, the Message's
-                own, and 0 for octets.
+                own, and 0 for bytes.
             origin: where it comes from, such as a connection; see `attach`.
             always: whatever it exceeds. For a dead letter, which is lost if it is refused.
 

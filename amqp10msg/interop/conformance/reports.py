@@ -423,7 +423,7 @@ def _results(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -
 
 
 def _told(result: Result) -> str:
-    """Return what was wrong or noted, each with the clause it is about."""
+    """Return the faults and notes, each with its clause."""
     told = [f"{clause}: {reason}" for _, clause, reason in (*result.faults, *result.notes)]
     return "; ".join(dict.fromkeys(told)) or result.reason
 

@@ -101,7 +101,7 @@ async def _opened(open_: Callable[[_Request], Awaitable[Any]], request: _Request
 
 
 async def at_first(endpoint: Endpoint, ask: Callable[[Endpoint], Awaitable[_T]]) -> _T:
-    """Return what is asked at the first place of an end where that succeeds.
+    """Return the answer of the first place of an end that gives one.
 
     Raises:
         LinkError: it did at none; why, at each. It is permanent where it is at all of them.

@@ -83,7 +83,7 @@ class Moved:
         return None if self.after is None or self.before is None else self.after - self.before
 
     def open(self) -> list[str]:
-        """Return what is not accounted for, in words; nothing where the queue is done."""
+        """Return the sentences on what is unaccounted for; empty where the queue is done."""
         counts = self.counts
         steps = [step for step in self.steps if _is_open(step)]
         said = [f"{step.kind} {step.name} {STATES[step.state]}" for step in steps]
@@ -234,7 +234,7 @@ class Migration:
             one.steps = plan(source, target, {name: one.spec.target.queue or name})
 
     def open(self) -> dict[str, list[str]]:
-        """Return what is not accounted for, by queue; empty where the cut-over is done."""
+        """Return the unaccounted differences by queue; empty where the cut-over is done."""
         return {one.queue.name: said for one in self.moved if (said := one.open())}
 
 

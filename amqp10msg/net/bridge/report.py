@@ -117,7 +117,7 @@ def _of_route(name: str, found: Statistics) -> list[Part]:
 
 
 def migration_json(migration: Migration) -> str:
-    """Return what became of a cut-over as JSON; URLs have no credentials."""
+    """Return the result of a cut-over as JSON; URLs have no credentials."""
     queues = [_moved(one) for one in migration.moved]
     found = {"done": not migration.open(), "queues": queues}
     return json.dumps(found, indent=2) + "\n"
@@ -152,7 +152,7 @@ def _moved(one: Moved) -> dict[str, Any]:
 
 
 def migration_html(migration: Migration) -> str:
-    """Return what became of a cut-over as a page that needs no other file, to be signed.
+    """Return the result of a cut-over as a self-contained page, to be signed.
 
     Raises:
         ImportError: Jinja2 is not installed.

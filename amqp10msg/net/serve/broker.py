@@ -171,7 +171,7 @@ class Broker:
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
     def service(self, address: object) -> Callable[[Message, object], Message] | None:
-        """Return what answers the requests to an address; None if it is a node's."""
+        """Return the service that answers requests to an address; None if it is a node's."""
         if not isinstance(address, str):
             return None
         bus = self.service_bus

@@ -333,7 +333,7 @@ class ServiceBus:
         return _annotated(delivery.octets, more)
 
     def outcome(self, delivery: Delivery, state: Any) -> Any:
-        """Return what the node is to do with a delivery, and do the rest.
+        """Return the outcome for the node to apply to a delivery, and do the rest.
 
         A rejected message becomes a dead letter, as does one that failed too often; one that is
         undeliverable here is deferred.

@@ -30,7 +30,7 @@ cdef class Column:
         self.are_all = valid is None
         self.size = 0
         if self.first < 0 or rows < 0:
-            raise ValueError("a column begins at its first cell or behind it")
+            raise ValueError("a column begins at its first cell or after it")
         if valid is not None:
             self.valid = memoryview(valid).cast("B")
             if self.valid.shape[0] * 8 < self.first + rows:

@@ -111,7 +111,7 @@ cdef void free_texts(Texts* column) noexcept:
 
 
 cdef inline int end_text(Texts* column) except -1:
-    """End a cell behind the bytes that were written last."""
+    """End a cell after the bytes that were written last."""
     cdef int32_t end
     if column.data.size > LARGEST:
         raise OverflowError("a column would exceed 2 GiB")

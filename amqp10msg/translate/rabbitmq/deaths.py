@@ -128,7 +128,7 @@ def added_annotations(given: Circumstances) -> list[tuple[bytes, Term]]:
 
 
 def _ends(given: Circumstances) -> list[tuple[bytes, str]]:
-    """Return what is said of the first death and of the last one."""
+    """Return the headers on the first death and the last one."""
     which: dict[str, Death] = {
         "first": min(given.deaths, key=lambda death: death.time),
         "last": given.deaths[0],

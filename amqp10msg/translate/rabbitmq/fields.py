@@ -40,7 +40,7 @@ _MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
 
 
 def text(data: bytes) -> str:
-    """Decode octets, those that are no UTF-8 as lone surrogates."""
+    """Decode bytes, invalid UTF-8 as lone surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -95,7 +95,7 @@ def to_amqp10(
     counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in before.counts]
     if broker.stream and broker.metadata_first:
         added = [*told, *added]
-    else:  # behind x-opt-deaths they stand in the order of their names
+    else:  # after x-opt-deaths they stand in the order of their names
         added += [*told[:1], *counts, *told[1:]]
     sections = [
         section(HEADER_CODE, ("list", header)),
@@ -195,7 +195,7 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
         if code == BODY_CODES["amqp-value"]:
             body = []
         elif body and body[-1][0] == BODY_CODES["amqp-value"]:
-            raise CrashedError("the 1.0 consumer's session dies: a section behind a value", "body")
+            raise CrashedError("the 1.0 consumer's session dies: a section after a value", "body")
         body.append((code, content))
     if any(content is None and code == BODY_CODES["data"] for code, content in body):
         raise CrashedError("the session dies: data is no binary", "data")

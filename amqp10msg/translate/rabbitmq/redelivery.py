@@ -39,7 +39,7 @@ _FIRST = Redelivery(0, False, ())
 
 
 def redelivery(broker: BrokerVersion, given: Circumstances) -> Redelivery:
-    """Return what a queue says of earlier deliveries; a stream says nothing of them."""
+    """Return the marks of earlier deliveries that a queue sets; a stream sets none."""
     if broker.stream or not (given.given_back or given.deaths):
         return _FIRST
     failed = _failed(broker, given.queue_type, given.given_back)

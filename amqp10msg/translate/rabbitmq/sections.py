@@ -123,7 +123,7 @@ class Received:
         properties: the fields, None where there are none.
         application: the application properties, pairs.
         delivery_annotations: how many there are.
-        is_header_last: the header stands behind properties or application properties.
+        is_header_last: the header stands after properties or application properties.
         bare: where the properties begin, or what follows them where there are none.
         body: where the body begins.
     """

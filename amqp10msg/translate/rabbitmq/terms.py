@@ -1,8 +1,8 @@
 """1.0 values as RabbitMQ's codec holds, reads, writes and checks them.
 
-A term is None, True, False, or a tuple that begins with the type: ("uint", 5), ("utf8", octets),
+A term is None, True, False, or a tuple that begins with the type: ("uint", 5), ("utf8", bytes),
 ("list", items), ("map", pairs), ("array", type, items), ("described", descriptor, value) and
-("as_is", code, octets) for what the broker carries without reading it; ("unread", code, octets)
+("as_is", code, bytes) for what the broker carries without reading it; ("unread", code, bytes)
 where it cannot write that again. Text is bytes: the broker does not look whether it is text.
 """
 
@@ -241,7 +241,7 @@ class TermReader:
         return self.primitive(code, end, level)
 
     def primitive(self, code: int, end: int, level: int) -> Term:
-        """Read what stands behind a constructor."""
+        """Read what stands after a constructor."""
         form = _FORMS[code]
         width = _WIDTHS[code]
         pos = self.pos
@@ -349,7 +349,7 @@ class TermReader:
             raise CrashedError("an array of fewer elements than it says")
         items = [self.primitive(code, stop, level) for _ in range(count)]
         if self.pos != stop:
-            raise CrashedError("bytes behind the elements of an array")
+            raise CrashedError("bytes after the elements of an array")
         if code not in self.arrays:
             raise CrashedError(f"an array of the constructor {code:#04x}")
         return ("array", self.arrays[code], items)
@@ -403,7 +403,7 @@ _CONSTRUCTORS = {
 def rewritten(sections: bytes) -> bytes | None:
     """Return encoded body sections as RabbitMQ 4.0 writes them again, in a stream for example.
 
-    None where it cannot: it reads no arrays of constructors without octets, of compact ones and of
+    None where it cannot: it reads no arrays of constructors without bytes, of compact ones and of
     some types, and cannot write what it carries unread: decimals, NaN and infinities. It takes
     described values for sections.
     """
@@ -589,7 +589,7 @@ def check(data: bytes) -> None:
             raise RefusedError("refused: an unexpected section")
         rank = _RANKS[name]
         again = name in ("data", "amqp-sequence") and rank == last
-        # After one kind of body only the footer may follow, and that only behind a body.
+        # After one kind of body only the footer may follow, and that only after a body.
         if (
             (rank <= last and not again)
             or (last >= DATA and rank < FOOTER and not again)

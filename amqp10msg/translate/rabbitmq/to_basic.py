@@ -79,7 +79,7 @@ _PERCENT = ord("%")
 def to_basic(
     broker: BrokerVersion, data: bytes, notes: Notes, given: Circumstances
 ) -> BasicMessage:
-    """Return what a 0-9-1 consumer receives."""
+    """Return the message that a 0-9-1 consumer receives."""
     if broker.validates:
         check(data)
     found = received(broker, data)
@@ -125,7 +125,7 @@ def to_basic(
     made.headers = _sorted(extra, notes)
     made.message_id = written("message_id", message_id[0])
     made.correlation_id = written("correlation_id", correlation[0])
-    # Properties behind the body may have one of any type, which nobody has checked.
+    # Properties after the body may have one of any type, which nobody has checked.
     user_id = plain(fields[USER_ID])
     if user_id is not None and not (
         isinstance(user_id, bytes) and len(user_id) < 256 and utf8_without_nul(user_id)
@@ -148,7 +148,7 @@ def to_basic(
     made.type = written("type", kind)
     made.content_type = written("content_type", plain(fields[CONTENT_TYPE]))
     made.content_encoding = written("content_encoding", plain(fields[CONTENT_ENCODING]))
-    # Remembered when the message came in, whatever properties stand behind the body.
+    # Remembered when the message came in, whatever properties stand after the body.
     made.timestamp = seconds_of(moment, notes)
     for index in LEFT_OUT:
         if fields[index] is not None:

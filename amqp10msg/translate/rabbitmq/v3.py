@@ -155,7 +155,7 @@ def _annotations(saved: bytes, offset: int | None) -> bytes:
 def to_basic(
     broker: BrokerVersion, data: bytes, notes: Notes, circumstances: Circumstances
 ) -> BasicMessage:
-    """Return what a 0-9-1 consumer receives."""
+    """Return the message that a 0-9-1 consumer receives."""
     if not data:
         raise RefusedError("refused: a transfer without bytes")
     found, body, payload = assembled(data)
@@ -250,7 +250,7 @@ def _old(term: Term) -> bytes:
                 return bytes([short, len(term[1])]) + bytes(term[1])
             return bytes([short + 0x10]) + len(term[1]).to_bytes(4, "big") + bytes(term[1])
         if term[0] == "symbol":
-            # The size is cut to one octet: longer symbols come out damaged.
+            # The size is cut to one byte: longer symbols come out damaged.
             return bytes([0xA3, len(term[1]) % 256]) + bytes(term[1])
         if term[0] in ("list", "map"):
             items = term[1] if term[0] == "list" else [one for pair in term[1] for one in pair]
@@ -310,7 +310,7 @@ def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
         name, value = _decoded(reader.term())
         pos = reader.pos
         if ended:
-            raise CrashedError("the connection dies: a section behind the footer", name)
+            raise CrashedError("the connection dies: a section after the footer", name)
         if name in _BODY:
             kinds.append(name)
             bodies.append(data[start:pos])

@@ -33,7 +33,7 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-# What a format code constructs. The names are those of Part 1 behind ``KIND_``.
+# What a format code constructs. The names are those of Part 1 after ``KIND_``.
 (
     KIND_NULL,
     KIND_BOOLEAN,
@@ -128,11 +128,11 @@ def _by_kind(numbers: dict[int, int]) -> bytes:
     return bytes(numbers.get(kind, 0) for kind in range(KIND_COUNT))
 
 
-#: The kind that each format code constructs, 0 for an octet that is none.
+#: The kind that each format code constructs, 0 for a byte that is none.
 KIND_OF = bytes(
     TYPE_IDS[FORMAT_CODES[code].type] if code in FORMAT_CODES else 0 for code in range(256)
 )
-#: The fewest octets that an element takes behind a shared constructor.
+#: The fewest bytes that an element takes after a shared constructor.
 LEAST = bytes(_least(code) for code in range(256))
 #: The kinds of field that a string fits.
 IS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
@@ -140,7 +140,7 @@ IS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
 #: The kinds of a message-id (Part 3, 3.2.11 to 3.2.14).
 IS_MESSAGE_ID = _by_kind({KIND_ULONG: 1, KIND_UUID: 1, KIND_BINARY: 1, KIND_STRING: 1})
 
-#: The wide forms of integers: constructor, and width in octets.
+#: The wide forms of integers: constructor, and width in bytes.
 WIDE_CODES = _by_kind(
     {
         KIND_UBYTE: 0x50,

@@ -547,7 +547,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     last = -1
-    keep = 0  # where the octets begin that are still to be copied
+    keep = 0  # where the bytes begin that are still to be copied
     new = 0  # the first kind whose section is still to be written
     final = FOOTER  # the last kind that is replaced
     while final >= 0 and replaced[final] is False:
@@ -663,7 +663,7 @@ def write_message(message: Any) -> Any:
 
 
 def encode_message(message: Any) -> bytes:
-    """Encode the message; what was decoded and not changed keeps its exact octets.
+    """Encode the message; what was decoded and not changed keeps its exact bytes.
 
     Raises:
         EncodeError: a value cannot be encoded as what it must be; the error says where.
@@ -685,7 +685,7 @@ def encode_message(message: Any) -> bytes:
 
 
 def merge(wire: Any, anew: Any) -> Any:
-    """Return what was written anew, with the bytes that it came as for what says the same.
+    """Return the message written anew, with the original bytes of all that is unchanged.
 
     Only a section whose bytes differ is read again. None where sections are not one of each kind.
     """
@@ -725,10 +725,10 @@ def says_anew(before: Any, begin: int, spec: Any, reader: Any, start: int) -> bo
     """Return whether two sections that were just passed over say different things.
 
     Args:
-        before: behind the one that came.
+        before: after the one that came.
         begin: where that begins.
         spec: how both are read.
-        reader: behind the one that was written anew.
+        reader: after the one that was written anew.
         start: where that begins.
     """
     end = before.pos

@@ -8,7 +8,7 @@ from typing import Any
 from amqp10msg.wire.kernel.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
 _MAX_LEVELS = 32
-# Values passed on the way; a place behind more than these is named by what encloses it.
+# Values passed on the way; a place after more than these is named by what encloses it.
 _MAX_STEPS = 10_000
 
 Names = Mapping[Any, tuple[str, tuple[str, ...]]]

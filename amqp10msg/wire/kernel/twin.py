@@ -349,12 +349,12 @@ class Output:
         return made
 
     def add(self, octets: bytes) -> None:
-        """Append octets."""
+        """Append bytes."""
         self.parts.append(octets)
         self.size += len(octets)
 
     def copy(self, buf: bytes, start: int, stop: int) -> None:
-        """Append a part of other octets."""
+        """Append a part of other bytes."""
         self.parts.append(buf[start:stop])
         self.size += stop - start
 
@@ -379,7 +379,7 @@ class Output:
         return True
 
     def number(self, code: int, width: int, number: int) -> None:
-        """Append a constructor and a number of this many octets, in two's complement."""
+        """Append a constructor and a number of this many bytes, in two's complement."""
         self.parts.append(_OCTETS[code] + (number & (1 << 8 * width) - 1).to_bytes(width, "big"))
         self.size += width + 1
 
@@ -402,7 +402,7 @@ class Output:
         False if the compound is too large for AMQP.
         """
         size = self.size - self.parts[mark]
-        # The size counts the count's own octets: one here, four in the long form.
+        # The size counts the count's own bytes: one here, four in the long form.
         if size < 255 and count <= 255:
             self.parts[mark] = _PAIRS[code][size + 1]
             self.parts[mark + 1] = _OCTETS[count]
@@ -457,7 +457,7 @@ class Slot:
         self.name = name
 
     def get(self, made: Any) -> Any:
-        """Return what an instance holds there, None where the slot is empty or there is none."""
+        """Return the slot's value in an instance, None where it is empty or there is none."""
         return getattr(made, self.name, None)
 
     def put(self, made: Any, value: Any) -> None:
@@ -466,7 +466,7 @@ class Slot:
 
 
 class FieldOutput(Output):
-    """Output of AMQP 0-9-1: texts and tables stand behind their lengths."""
+    """Output of AMQP 0-9-1: texts and tables stand after their lengths."""
 
     def text(self, width: int, text: Any) -> bool:
         """Append a length of 1 or 4 bytes and a str of ASCII; False, and nothing, for all else."""

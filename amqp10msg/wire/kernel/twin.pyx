@@ -441,7 +441,7 @@ cdef class Mapping(dict):
 # Output.
 
 # A compound is begun with room for the header of its long form. The content of a short one is
-# moved down, which costs at most 254 octets; the other way round, a large content would move once
+# moved down, which costs at most 254 bytes; the other way round, a large content would move once
 # for every compound around it.
 cdef enum:
     LONG_HEADER = 9
@@ -450,7 +450,7 @@ cdef enum:
 
 
 cdef class Output:
-    """A run of octets that grows."""
+    """A run of bytes that grows."""
 
     def __cinit__(self, *_):
         self.memory = self.small
@@ -462,7 +462,7 @@ cdef class Output:
         Py_XDECREF(self.large)
 
     cdef int grow(self, Py_ssize_t n) except -1:
-        """Make room for n more octets."""
+        """Make room for n more bytes."""
         cdef PyObject *before = self.large
         cdef Py_ssize_t room, size
         if n > PY_SSIZE_T_MAX // 4 - self.size:
@@ -487,7 +487,7 @@ cdef class Output:
         return 0
 
     cpdef bytes finish(self):
-        """Return the octets; the output is empty then."""
+        """Return the bytes; the output is empty then."""
         cdef PyObject *made = self.large
         cdef Py_ssize_t size = self.size
         self.large = NULL
@@ -502,7 +502,7 @@ cdef class Output:
         return octets
 
     cdef int add(self, bytes octets) except -1:
-        """Append octets."""
+        """Append bytes."""
         cdef Py_ssize_t n = PyBytes_GET_SIZE(octets)
         if self.room - self.size < n:
             self.grow(n)
@@ -511,9 +511,9 @@ cdef class Output:
         return 0
 
     cdef int copy(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Append a part of other octets."""
+        """Append a part of other bytes."""
         if not 0 <= start <= stop <= PyBytes_GET_SIZE(buf):
-            raise IndexError("octets outside the input")
+            raise IndexError("bytes outside the input")
         if self.room - self.size < stop - start:
             self.grow(stop - start)
         memcpy(self.memory + self.size, PyBytes_AS_STRING(buf) + start, stop - start)
@@ -535,11 +535,11 @@ cdef class Output:
         return True
 
     cdef int number(self, int code, int width, long long number) except -1:
-        """Append a constructor and a number of this many octets, in two's complement."""
+        """Append a constructor and a number of this many bytes, in two's complement."""
         cdef int i
         cdef unsigned long long left = <unsigned long long>number
         if not 0 <= width <= 8:
-            raise ValueError("a number has at most eight octets")
+            raise ValueError("a number has at most eight bytes")
         if self.room - self.size < 9:
             self.grow(9)
         self.memory[self.size] = <char>code
@@ -575,7 +575,7 @@ cdef class Output:
         if mark < LONG_HEADER or size < 0:
             raise IndexError("no compound was begun there")
         head = self.memory + mark - LONG_HEADER
-        # The size counts the count's own octets: one here, four in the long form.
+        # The size counts the count's own bytes: one here, four in the long form.
         if size < 255 and count <= 255:
             head[0] = <char>code
             head[1] = <char>(size + 1)
@@ -713,7 +713,7 @@ cdef class Slot:
             raise TypeError(f"{name} is no slot of {cls.__name__}")
 
     cdef object get(self, made):
-        """Return what an instance holds there, None where the slot is empty or there is none."""
+        """Return the slot's value in an instance, None where it is empty or there is none."""
         cdef PyObject *held = NULL
         if isinstance(made, self.cls):
             held = amqp_slot(made, self.offset)[0]
@@ -728,7 +728,7 @@ cdef class Slot:
 
 
 cdef class FieldOutput(Output):
-    """Output of AMQP 0-9-1: texts and tables stand behind their lengths."""
+    """Output of AMQP 0-9-1: texts and tables stand after their lengths."""
 
     cdef bint text(self, int width, text) except -1:
         """Append a length of 1 or 4 bytes and a str of ASCII; False, and nothing, for all else."""
@@ -934,7 +934,7 @@ def make_fast(cls, **plain):
 
 
 cdef object own_init(cls):
-    """Return what the class, or the first of its bases, was made with as its ``__init__``."""
+    """Return the original ``__init__`` of the class, or of the first of its bases."""
     for base in cls.__mro__:
         if base in PARAMETERS:
             return (<Parameters>PARAMETERS[base]).init

@@ -251,7 +251,7 @@ class ValueReader(Cursor):
             pos = self.take(1)
             code = self.buf[pos]
             if code == 0:
-                # A descriptor and a value. Every round consumes an octet, so this is bounded.
+                # A descriptor and a value. Every round consumes a byte, so this is bounded.
                 pending += 2
                 continue
             if KIND_OF[code] == 0:
@@ -272,7 +272,7 @@ class ValueReader(Cursor):
         return self.read(self.buf[pos])
 
     def read(self, code: int) -> Any:
-        """Read the data of one value behind this format code."""
+        """Read the data of one value after this format code."""
         if code == 0xA1 or code == 0xB1:
             pos = self.span(code)
             return self.buf[pos : self.pos].decode("utf-8")
@@ -348,7 +348,7 @@ class ValueReader(Cursor):
             pos = self.take(16)
             made = _new_object(_UUID)
             # The two documented attributes, without the checks of UUID(), which cost five times
-            # as much; 16 octets are always a valid UUID.
+            # as much; 16 bytes are always a valid UUID.
             _set(made, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
             _set(made, "is_safe", _UNKNOWN_SAFETY)
             return made
@@ -466,7 +466,7 @@ class ValueReader(Cursor):
         return stop
 
     def descend(self, code: int) -> int:
-        """Enter a list or a map behind its format code; return what `ascend` wants.
+        """Enter a list or a map after its format code; return what `ascend` wants.
 
         Sets `count`, and makes the compound's end that of the reader.
         """

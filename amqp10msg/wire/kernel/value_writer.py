@@ -199,7 +199,7 @@ class ValueWriter(Output):
     def text(self, octets: Any, code: int) -> None:
         """Write a variable-width value; the code is that of the one-byte length."""
         if type(octets) is not bytes:
-            # A memoryview may have strides, or items of more than an octet; a bytearray changes.
+            # A memoryview may have strides, or items of more than a byte; a bytearray changes.
             octets = bytes(octets)
         n = len(octets)
         if n <= 255:
@@ -243,7 +243,7 @@ class ValueWriter(Output):
                 self.pair(0x53, number)
             return
         width = WIDTHS[kind]
-        first = number >> 8 * (width - 1)  # octet, and whatever has no room
+        first = number >> 8 * (width - 1)  # byte, and whatever has no room
         if 0 <= first <= 255 if kind < KIND_BYTE else -128 <= first <= 127:
             self.number(WIDE_CODES[kind], width, number)
         else:
@@ -388,7 +388,7 @@ class ValueWriter(Output):
         elif code == 0x56:
             self.add(b"\x01" if have == 0x41 else b"\x00")
         elif have == 0x45:
-            # An empty list behind a shared constructor has to spell its count.
+            # An empty list after a shared constructor has to spell its count.
             self.add(b"\x01\x00" if code == 0xC0 else b"\x00\x00\x00\x04\x00\x00\x00\x00")
         elif code >= 0xA0:
             if have + 0x10 != code:
@@ -406,7 +406,7 @@ class ValueWriter(Output):
                 return False
             self.add(bytes(width))
         else:
-            # A one-octet form in the type's full width, with the sign where there is one.
+            # A one-byte form in the type's full width, with the sign where there is one.
             width = LEAST[code]
             if LEAST[have] != 1 or width < 4:
                 return False
@@ -466,7 +466,7 @@ class ValueWriter(Output):
             raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
 
     def subclassed(self, kind: int, value: Any) -> None:
-        """Write a value whose class is not known itself, by the known type behind it."""
+        """Write a value whose class is not known itself, by the known type after it."""
         if isinstance(value, enum.Enum):
             self.enter()
             self.typed(kind, value.value)
@@ -503,7 +503,7 @@ class ValueWriter(Output):
 def shared_code(kind: int, elements: Any) -> int:
     """Choose the smallest constructor, of one byte or more, that fits all encoded elements.
 
-    Not one of no octets, though they exist: brokers refuse such arrays, whose count costs nothing.
+    Not one of no bytes, though they exist: brokers refuse such arrays, whose count costs nothing.
     """
     if kind == KIND_NULL:
         return 0x40
@@ -524,7 +524,7 @@ def base_of(value: Any) -> type:
 
 
 def hint(kind: int, value: Any) -> str:
-    """Return what a text may add that says that a value is of another type."""
+    """Return a hint for a value of another type."""
     if kind == KIND_LONG and isinstance(value, int) and 0 <= value < 2**64:
         return ": a plain int is a long; use ULong"
     if isinstance(value, datetime.timedelta):

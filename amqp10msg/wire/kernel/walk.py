@@ -28,10 +28,10 @@ MISSING = "missing"
 UNKNOWN = "unknown constructor"
 CUT_OFF = "cut off"
 TOO_DEEP = "too deep"
-LEFT_OVER = "left over"  # octets behind the last value of a compound or array
+LEFT_OVER = "left over"  # bytes after the last value of a compound or array
 TOO_SMALL = "size too small"  # for the count
 
-# By format code: octets of the content where that is fixed, octets of the size, and of size and
+# By format code: bytes of the content where that is fixed, bytes of the size, and of size and
 # count. -1 where there is no such code.
 _FIXED = [-1] * 256
 _SIZE = [0] * 256
@@ -64,7 +64,7 @@ class Value:
             an array.
         code: its format code, 0 for a described value; what stands there where that is no code,
             -1 where nothing does.
-        content: where its content or first child begins, behind constructor, size and count.
+        content: where its content or first child begins, after constructor, size and count.
         end: where it ends, within what encloses it; of a described value only once it was left.
         stop: where it should end, by its size.
         count: the count of a list, map or array.
@@ -186,7 +186,7 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
 def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
     """Yield every value from `pos` on, outermost first, as far as sizes tell where they are.
 
-    A fault takes what is left of the value that encloses it; the walk goes on behind that.
+    A fault takes what is left of the value that encloses it; the walk goes on after that.
     """
     parent: Value | None = None
     lost = False  # where the last value ends is unknown

@@ -203,7 +203,7 @@ def _text_of(value: Any) -> str:
 
 
 def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
-    """Return what the repr of a value is made of: texts, and values with True; None of a scalar."""
+    """Return the parts of a value's repr: texts, and values with True; None for a scalar."""
     kind = type(value)
     if kind is list or kind is tuple:
         begin, end = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
@@ -235,7 +235,7 @@ def _separated(parts: list[list[tuple[Any, bool]]]) -> list[tuple[Any, bool]]:
 
 
 def _bucket(key: Any) -> Any:
-    """Return what identical keys have in common, hashed with a secret (numbers are not)."""
+    """Return a key that identical keys share, hashed with a secret (numbers are not)."""
     if isinstance(key, (int, float, uuid.UUID)):
         return repr(key)
     try:

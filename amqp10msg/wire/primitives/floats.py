@@ -66,7 +66,7 @@ class _Decimal:
 
     __slots__ = ("bits",)
     bits: int
-    width: ClassVar[int]  # octets
+    width: ClassVar[int]  # bytes
     precision: ClassVar[int]  # digits
     bias: ClassVar[int]
     _coefficient_bits: ClassVar[int]  # of the form without the implied 100

@@ -16,7 +16,7 @@ class _Integer(int, Bounded):
     max: ClassVar[int]
 
     if TYPE_CHECKING:
-        # That of Bounded, which stands behind int among the bases.
+        # That of Bounded, which stands after int among the bases.
         def __init__(self, value: Any = 0, /) -> None: ...
 
     def __repr__(self) -> str:

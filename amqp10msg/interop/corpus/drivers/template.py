@@ -18,7 +18,7 @@ class Driver:
         self.name = "my implementation 1.0"
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Return what the bytes say in typed JSON, or None where that cannot be shown.
+        """Return the value of the bytes in typed JSON, or None where that cannot be shown.
 
         Where a type is not kept, name its family: integer, number, octets, sequence, decimal.
         """
