@@ -1,4 +1,4 @@
-"""What stands in ``amqp10msg`` itself: its public names, imported with all that they need."""
+"""The public names of ``amqp10msg`` itself, imported with all that they need."""
 
 from amqp10msg.message import Message
 from amqp10msg.sections import (

@@ -86,7 +86,7 @@ class ByName(Mapping[str, T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, sorted: first those that are no series of a broker."""
+        """All names, sorted: first those that are not series of a broker."""
         return tuple(sorted((*self._things, *self._others), key=_place))
 
 

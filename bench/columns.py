@@ -123,7 +123,7 @@ def run_encode(effort: Effort) -> Figure:
         timings=timings,
         floors=tuple(floors),
         remarks=(
-            "The first message is the favourable one; the others have properties of twelve types.",
+            "The first message is the best case; the others have properties of twelve types.",
         ),
     )
 

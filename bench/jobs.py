@@ -1,7 +1,7 @@
 """Whole jobs on one core, from Parquet to Parquet: judged, and translated both ways.
 
 Figures are for a message, in processor time of all of the process's threads, files read and written
-among it. The favourable messages were born as 0-9-1 and say no more than that can; the general
+among it. The best-case messages were born as 0-9-1 and say no more than that can; the general
 message has properties of twelve types, six of which only a residual can keep (`bench.messages`).
 """
 
@@ -86,7 +86,7 @@ def translations() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
         ours.NAME: (BASIC, wires(given)),
         "and back": (AMQP10, contents(there)),
         "with a map as body, to 0-9-1": (BASIC, wires(values)),
-        "the favourable message to 1.0": (AMQP10, contents(born)),
+        "the best case to 1.0": (AMQP10, contents(born)),
         "and back again": (BASIC, wires([to_amqp10(one).message.encode() for one in born])),
     }
 

@@ -4,7 +4,7 @@ Nothing here comes out of a codec: the bytes are laid down with ``bytes`` and ``
 encodings of Part 1, so that the library under test and its peers all start from neutral input.
 ``EVERY_FIELD`` states the same message as plain Python values; the tests hold every decoder to it.
 
-The general message is the favourable one's counterpart, for what becomes of messages once they are
+The general message is the best case's counterpart, for what becomes of messages once they are
 decoded: application properties of twelve types, such as other clients send.
 
 The reference message is 500 bytes: a header with all five fields, two message annotations, six

@@ -1,6 +1,6 @@
 """What becomes of a message once it is decoded, beside decoding it and reading every field.
 
-The favourable message is the reference message of the other figures; the general one has
+The best case is the reference message of the other figures; the general one has
 application properties of twelve types (`bench.messages`).
 """
 
@@ -55,7 +55,7 @@ def run_validate(effort: Effort) -> Figure:
     """Judge messages that break nothing, and one that breaks two rules."""
     calls = {
         ours.NAME: partial(validate, GENERAL),
-        "the favourable message": partial(validate, REFERENCE),
+        "the best case": partial(validate, REFERENCE),
         "profile rabbitmq-4": partial(validate, GENERAL, "rabbitmq-4"),
         "a message with two violations": partial(validate, BROKEN),
     }
@@ -95,14 +95,14 @@ def run_notation(effort: Effort) -> Figure:
 
 def run_change(effort: Effort) -> Figure:
     """Encode messages again: as they came, with another priority, and all that they hold anew."""
-    message, favourable = Message.decode(GENERAL), Message.decode(REFERENCE)
+    message, best = Message.decode(GENERAL), Message.decode(REFERENCE)
     calls: dict[str, Callable[[], object]] = {
         ours.NAME: partial(changed, GENERAL),
         "encode, nothing changed": message.encode,
         "encode, another priority": partial(prioritized, Message.decode(GENERAL)),
         "encode, built anew": copy(message).encode,
-        "the favourable message, another priority": partial(prioritized, favourable),
-        "the favourable message, decoded and read": partial(ours.read, REFERENCE),
+        "the best case, another priority": partial(prioritized, best),
+        "the best case, decoded and read": partial(ours.read, REFERENCE),
     }
     title = "Decode the general message, set its priority, encode it"
     floors = {"encode, another priority": 1, "encode, built anew": 1}

@@ -39,13 +39,13 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
-napoleon_use_ivar = True  # an attribute called `type` is no target for every `type` there is
+napoleon_use_ivar = True  # an attribute called `type` is not a target for every `type` there is
 
 # The build works without a network, so the inventories of other projects are not at hand.
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
     ("py:.*", r"(contextlib|hypothesis|logging|pandas|proton|pyarrow|pyspark|ssl)(\..*)?"),
-    # What a rule's check looks at is no part of the interface.
+    # What a rule's check looks at is not part of the interface.
     ("py:class", r"amqp10msg\.(delivery|validation)\.(_.*|rules\.Found)"),
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.
     ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Cursor|Entry|Outcome|View)"),

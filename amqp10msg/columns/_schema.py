@@ -123,7 +123,7 @@ ERROR: pa.Field = _column(
 WIRE: pa.Field = _column("wire", pa.binary())
 # What is in the columns of `SCHEMA`, too, as others want it; only if asked for.
 _DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
-#: The columns that most tables want; without ``body_value`` where maps are no VARIANT.
+#: The columns that most tables want; without ``body_value`` where maps are not a VARIANT.
 LEAN: tuple[str, ...] = (
     *("message_id", "correlation_id", "user_id", "to", "subject", "reply_to"),
     *("content_type", "content_encoding", "creation_time", "group_id"),

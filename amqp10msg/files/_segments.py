@@ -11,7 +11,7 @@ import attrs
 
 from amqp10msg.files._packets import Packet
 
-# Bytes and segments that are held while something in front of them is missing: of one direction of
+# Bytes and segments that are held while something before them is missing: of one direction of
 # a connection, and of all together.
 _MAX_HELD = 8 << 20
 _MAX_SEGMENTS = 8_192
@@ -123,7 +123,7 @@ def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
 
 @attrs.define
 class Held:
-    """What all flows of a capture hold together while something in front of it is missing.
+    """What all flows of a capture hold together while something before it is missing.
 
     Attributes:
         segments: how many.
@@ -151,7 +151,7 @@ class Flow:
         self._octets = 0
 
     def feed(self, segment: Segment) -> Iterator[tuple[str, bytes]]:
-        """Yield what is next in order, each with what is wrong in front of it; empty if nothing."""
+        """Yield what is next in order, each with what is wrong before it; empty if nothing."""
         sequence = segment.sequence
         if segment.syn:
             sequence = self._next = (sequence + 1) & _MASK
@@ -173,7 +173,7 @@ class Flow:
             yield from self._skip(f"were given up, as more than {bound} waited after them")
 
     def finish(self) -> Iterator[tuple[str, bytes]]:
-        """Yield what is held, with what is missing in front of it."""
+        """Yield what is held, with what is missing before it."""
         while self._held:
             yield from self._skip("are missing in the capture")
 

@@ -161,8 +161,8 @@ class Job:
     def _carried(self, names: list[str], *, to_quarantine: bool = False) -> list[str]:
         """Choose the columns that say where a message came from.
 
-        What a job said before is said anew: `losses`, `valid` with `violations`, and the columns of
-        a quarantine, all of them.
+        What a job said before is said again: `losses`, `valid` with `violations`, and all columns
+        of a quarantine.
         """
         left_out = {self.column, "message_format", *_MESSAGE}
         if _is_quarantine(names):

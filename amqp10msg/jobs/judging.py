@@ -75,7 +75,7 @@ def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
 
 
 def _judged(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Judge messages: nearly all break nothing, which is found out of many at once."""
+    """Validate messages: a prefilter clears nearly all of them, many at once."""
     rows = len(chunk)
     broken: dict[int, list[dict[str, Any]]] = {}
     for place in suspects(chunk, DEFAULT_LIMITS, profile):

@@ -124,7 +124,7 @@ def _place(value: Any, level: int = 0) -> str:
     return ""
 
 
-#: The kinds that are no body, in the order of a message.
+#: The kinds that are not a body, in the order of a message.
 SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
 _BODY_ORDER = BODY_KINDS[0].order
 # A part as the kernel's scan gives it: code, offset, content, end.
@@ -147,7 +147,7 @@ def encode_changes(message: Message, wire: bytes) -> bytes:
         and _unchanged(lenient, KIND_OF[part[0]], section, wire, part)
         for part, section in zip(in_body, body, strict=True)
     )
-    # By order: what is to be written anew, and has no place among the parts yet.
+    # By order: what is to be written again, and has no place among the parts yet.
     new = {
         kind.order: [encoded(kind, sections[kind.code], lenient)]
         for kind in SECTION_KINDS

@@ -165,7 +165,7 @@ class RouteOptions:
             (usual), ``requeue`` or ``reject`` at the source.
         attempts: how often a message is refused until that; full targets do not count.
         patience: seconds until that, also where the target is full; None to wait for it.
-        outcome_timeout: seconds until a target without an answer is given up, and reached anew.
+        outcome_timeout: seconds until a target without an answer is given up, and reached again.
         backoff: seconds between attempts at first; it doubles, with jitter.
         max_backoff: seconds that it ends at.
         drain: seconds that outcomes are waited for at the end.

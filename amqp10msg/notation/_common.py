@@ -121,7 +121,7 @@ class Section(NamedTuple):
         start: where it begins.
         value: where its value begins; where the whole does, if it is not a section of Part 3.
         end: where it ends.
-        is_raw: its bytes are not a value to the letter.
+        is_raw: its bytes are not exactly a value.
     """
 
     kind: SectionKind | None

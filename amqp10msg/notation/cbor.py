@@ -28,7 +28,7 @@ described                   tag 41231: array of the descriptor and what is descr
 message                     tag 41232: array of the message-format and the sections, each an array
                             of the descriptor's code (112 to 120) and the section's value; for
                             what is not a section of Part 3, null and the whole value; where that
-                            is no value to the letter, the section's bytes alone
+                            is not exactly a value, the section's bytes alone
 =========================== =====================================================================
 
 The tags from 41216 on lie in the range for first come, first served (RFC 8949, 9.2). Tag 1 for
@@ -212,7 +212,7 @@ def cbor_of_message(octets: bytes, message_format: int, is_lenient: bool) -> byt
     reader = CborWriter.__new__(CborWriter)
     reader.begin(octets, 0, UNLIMITED)
     reader.out = Output.__new__(Output)
-    # What was decoded leniently may have values that are none to the letter.
+    # What was decoded leniently may have values that are not exactly values.
     count = -1 if is_lenient else reader.sections()
     if count < 0:
         reader.out.finish()

@@ -14,7 +14,7 @@ MAJOR, DETAIL = 0xE0, 0x1F
     MAJOR_TAG,
     MAJOR_SIMPLE,
 ) = range(0, 256, 32)
-#: Where the number of a head stands that is no detail itself, and the mark of no length.
+#: Where the number of a head stands that is not a detail itself, and the mark of no length.
 ONE_BYTE, TWO_BYTES, FOUR_BYTES, EIGHT_BYTES = range(24, 28)
 INDEFINITE = 31
 #: The simple values, and the heads of floating-point numbers.

@@ -42,7 +42,7 @@ the footer). All else names its type:
 A message with several body sections, and one that was decoded with ``strict=False`` and breaks the
 specification, is ``{"sections": [[name, content], …]}``, in the order of the wire; there a section
 with the wrong content has a value with a marker, what is not a section is called ``unknown``, and
-``raw`` has the bytes of a section that is no value to the letter.
+``raw`` has the bytes of a section that is not exactly a value.
 
 Reading returns an equal message.
 """
@@ -193,7 +193,7 @@ def plain_of(octets: bytes, message: Any) -> Any:
         return reader.item()
     message_format = int(message.message_format)
     made = {"message_format": message_format} if message_format else {}
-    # What was decoded leniently may have values that are none to the letter.
+    # What was decoded leniently may have values that are not exactly values.
     if (not message._lenient or _is_strict(octets)) and reader.sections(made):
         return made
     made = {"message_format": message_format} if message_format else {}
@@ -484,7 +484,7 @@ _SURELY_LONG = 9 * 257
 
 
 def _is_composite(octets: bytes) -> bool:
-    """Return whether a described list is its composite to the letter, so that no part is lost."""
+    """Return whether a described list is exactly its composite, so that no part is lost."""
     values = decode_value(octets, limits=UNLIMITED).value
     if values and values[len(values) - 1] is None:
         return False

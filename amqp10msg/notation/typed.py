@@ -32,7 +32,7 @@ amqp-value                                  a value
 What a lenient decoding lets through has its own forms. A known section that holds what it must not
 has that value as its content: ``["header", ["map", []]]``; regular content never begins with the
 name of a type. What is not a section of Part 3 is ``["unknown", value]``. A section whose bytes are
-no value to the letter (text that is not UTF-8, a map with a key twice, an empty array without
+not exactly a value (text that is not UTF-8, a map with a key twice, an empty array without
 constructor) is ``["raw", hex]``, its bytes as they are.
 
 The typed form holds the values of a message and their types, not which of several encodings of a
@@ -124,7 +124,7 @@ def typed_of(octets: bytes, is_message: bool, is_lenient: bool) -> Any:
     reader.begin(octets, 0, UNLIMITED)
     if not is_message:
         return reader.typed()
-    # What was decoded leniently may have values that are none to the letter.
+    # What was decoded leniently may have values that are not exactly values.
     made = None if is_lenient else reader.sections()
     return reader.odd_sections() if made is None else made
 

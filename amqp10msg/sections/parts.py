@@ -106,7 +106,7 @@ class Scan(kernel.Scanned):
 
     @property
     def _parts(self) -> list[PartOf]:
-        # Found anew when asked for: that is fast, and the forwarder's way needs no list.
+        # Found again when asked for: that is fast, and the forwarder's way needs no list.
         parts: list[PartOf] = kernel.Reader(self.data, 0, self.limits).scan()
         return parts
 
@@ -403,7 +403,7 @@ def merged(held: Mapping[Any, Any] | None, new: Mapping[str, Any]) -> Any:
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
-    """Return a section that was encoded anew, with the fields after those that are defined.
+    """Return a section that was encoded again, with the fields after those that are defined.
 
     Args:
         encoded: the section as it is now.
@@ -627,7 +627,7 @@ def map_of(data: bytes, limits: Limits) -> MessageMap:
             end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
-            # One sort of fault is counted under one name, also where it is no DecodeError yet.
+            # One sort of fault is counted under one name, also where it is not a DecodeError yet.
             sort = getattr(error, "rule", "") or getattr(error, "encoding", "")
             faults[sort] = faults.get(sort, 0) + 1
             if faults[sort] <= LISTED:

@@ -115,7 +115,7 @@ def widened(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the first columns of batches and the new ones, as `mapped` says.
 
-    Nothing of a batch is held while the next one comes, so that its memory is used anew.
+    Nothing of a batch is held while the next one comes, so that its memory is used again.
 
     Args:
         batches: what comes from Spark.

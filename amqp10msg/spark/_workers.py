@@ -54,7 +54,7 @@ def settle() -> None:
 
     Spark's daemon has its workers look through all objects after each task, which took 12 to 120 ms
     with what is imported; decoding 100,000 messages takes 10. Modules are never garbage. What is
-    garbage now is collected before, and what comes later is looked at as ever.
+    garbage now is collected before, and what comes later is looked at as usual.
     """
     global _is_settled  # noqa: PLW0603  (of the process, as the objects are)
     if in_worker() and not _is_settled:

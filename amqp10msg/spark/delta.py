@@ -48,7 +48,7 @@ def to_delta(
         table: where it is, on a file system that all workers share, or a URL; made with the first
             batch.
         app: the name of the stream in the log of the table. It belongs to one checkpoint: with
-            another one, whose batches are counted anew, give another name.
+            another one, whose batches are counted again, give another name.
         quarantine: a second table, for rows with an ``error`` or an ``error_code``; all go to the
             first where None.
         partition_by: columns of strings, integers, booleans or dates whose values divide the files
@@ -346,7 +346,7 @@ class _Writer:
 
 
 def _filled(array: Any) -> Any:
-    """Return an array where the members of a VARIANT that is null are no bytes.
+    """Return an array where the members of a VARIANT that is null are not bytes.
 
     Spark has nulls there, although the members are declared without, which Parquet refuses.
     """

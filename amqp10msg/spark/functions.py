@@ -54,7 +54,7 @@ def decode(
     """Decode the messages of a column to typed columns.
 
     A message that cannot be decoded is a row of nulls with an ``error``, a struct of ``code``,
-    ``clause`` and ``offset``; it never raises. No bytes are no message: such a row has an error,
+    ``clause`` and ``offset``; it never raises. No bytes are not a message: such a row has an error,
     and that of a null has none. Each column has a comment, which DESCRIBE shows.
 
     Args:

@@ -35,7 +35,7 @@ from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.sink import output_at, reasoned, write
 
 _DESCRIPTION = "spark.job.description"
-# How often Spark is asked how far it is.
+# How often Spark is asked for its progress.
 _POLL_SECONDS = 0.25
 
 

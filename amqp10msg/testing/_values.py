@@ -29,7 +29,7 @@ from amqp10msg.wire.primitives import (
 
 #: The types of Part 1 by name, ``described`` included.
 TYPES: tuple[str, ...] = (*dict.fromkeys(row.type for row in FORMAT_CODES.values()), "described")
-#: The types that are no list, map or array and have no descriptor (Part 3, 3.2.5).
+#: The types that are not a list, map or array and have no descriptor (Part 3, 3.2.5).
 SIMPLE_TYPES: tuple[str, ...] = tuple(
     name for name in TYPES if name not in {"list", "map", "array", "described"}
 )

@@ -1,4 +1,4 @@
-"""What RabbitMQ adds to a message on its way through a queue, which is no part of the message.
+"""What RabbitMQ adds to a message on its way through a queue, which is not part of the message.
 
 As observed on RabbitMQ 4.0 and 4.3: a stream adds the offset, and to consumers of 0-9-1 a delivery
 mode of 1 where there was none; a quorum queue adds the numbers of earlier deliveries; a dead-letter

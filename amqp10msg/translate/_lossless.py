@@ -180,7 +180,7 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
 def _restored(made: BasicDraft, notes: Notes) -> BasicMessage:
     """Finish a message that carries what was left over when it was a 0-9-1 message.
 
-    What a broker adds to it on the way is no part of it: encodings and delivery details go.
+    What a broker adds to it on the way is not part of it: encodings and delivery details go.
     """
     basic = restored_basic(made, notes)
     # Properties that no header can say are part of it, and stand with the others.

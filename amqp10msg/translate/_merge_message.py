@@ -229,7 +229,7 @@ def former_expiration(entries: list[Any]) -> str | None:
 
 
 def _is_same_body(before: BasicMessage, basic: BasicMessage) -> bool:
-    """Whether a body is the same: a stream encodes anew what the type says are sections."""
+    """Whether a body is the same: a stream encodes again what the type says are sections."""
     if before.body == basic.body:
         return True
     if basic.properties.type != MARKER:
@@ -310,8 +310,8 @@ def _header_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, An
         if back != getattr(basic.properties, row.name) and value != getattr(now, name):
             changes[name] = getattr(now, name)
     before = not original.first_acquirer if delivered else False
-    # A broker, and who publishes the message anew, says anew whether it was delivered before: that
-    # is no edit of the count.
+    # A broker, or a new publisher, says again whether it was delivered before: that
+    # is not an edit of the count.
     if before != basic.redelivered and not original.delivery_count:
         changes["delivery_count"] = now.delivery_count
         changes["first_acquirer"] = now.first_acquirer

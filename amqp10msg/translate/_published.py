@@ -17,7 +17,7 @@ from amqp10msg.translate.residual import FORM, PLACES
 def as_published(
     basic: BasicMessage, *, stream: bool = False, dead_letter: bool = False
 ) -> BasicMessage:
-    """Return a delivered message as it was published, so that it can be published anew.
+    """Return a delivered message as it was published, so that it can be published again.
 
     Exchange, routing key and whether it was redelivered are left out, and so is what RabbitMQ adds
     to the headers for one delivery: to a message of a stream the offset, with a delivery mode of 1

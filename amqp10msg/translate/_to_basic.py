@@ -220,7 +220,7 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         made.redelivered = bool(count)
         if count == 1 and not header.first_acquirer:
             # What a redelivered 0-9-1 message becomes, so it returns without a residual.
-            reason = "redelivered says it; a broker on the way back says both anew"
+            reason = "redelivered says it; a broker on the way back says both again"
             path = "header.delivery-count"
             notes.add(path, "retyped", count, True, reason, recoverable=True)
         elif header.first_acquirer or count:
@@ -246,7 +246,7 @@ def _properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
         row = _MAPPED.get(name)
         mapped, exact = (None, False) if row is None else row.backward(value)
         if exact and row is not None and row.form == KNOWN:
-            # In front of another body the field says nothing in 1.0.
+            # Before another body the field says nothing in 1.0.
             exact = made.is_data and row.forward(mapped, True).where == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
@@ -476,7 +476,7 @@ def _section_octets(code: int, section: Any) -> bytes:
 
 
 def _heads(made: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
-    """Note what stands in front of a data section's content, where it must be kept."""
+    """Note what stands before a data section's content, where it must be kept."""
     if code != DATA_CODE:
         return False
     width = HEAD_SIZES[made.wire[content]]

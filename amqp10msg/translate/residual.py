@@ -66,7 +66,7 @@ FORM = 4  # 1: exchange and routing key stood in front, as RabbitMQ 4.3 delivers
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
 SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
-SHAPE = DATA_CODE  # of the body: the bytes in front of each data section's content
+SHAPE = DATA_CODE  # of the body: the bytes before each data section's content
 UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, and the type does not say so
 
 
@@ -232,7 +232,7 @@ class _Reader:
             key = self.value(depth)
             octets = self.data[start : self.pos]
             if not isinstance(key, (int, str)) or octets <= last:
-                raise _CborError("the keys of a map are no numbers or texts, or not in order")
+                raise _CborError("the keys of a map are not numbers or texts, or not in order")
             last = octets
             found[key] = self.value(depth)
         return found

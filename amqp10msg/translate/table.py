@@ -104,7 +104,7 @@ MARKER = "amqp-1.0"
 
 
 def _type_forward(text: str, is_data: bool) -> Place:
-    if text == MARKER:  # in front of other bytes it ends the connections of consumers of 1.0
+    if text == MARKER:  # before other bytes it ends the connections of consumers of 1.0
         return Place("residual", None, False, ("carried", "the payload is no such sections"))
     return _annotated_forward(text, is_data)
 
@@ -315,7 +315,7 @@ DIGITS = 4
 SECONDS = 5
 #: 2: true.
 PERSISTENT = 6
-#: A registered symbol, in front of a body of data: the same text.
+#: A registered symbol, before a body of data: the same text.
 KNOWN = 7
 
 

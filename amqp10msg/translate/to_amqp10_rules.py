@@ -73,7 +73,7 @@ class LossRule(NamedTuple):
 #: The losses that the engine tells of, in the order of its numbers.
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "redelivered": LossRule(
-        "retyped", "header.delivery-count says it; a broker on the way back says both anew", True
+        "retyped", "header.delivery-count says it; a broker on the way back says both again", True
     ),
     "fact": LossRule("dropped", "RabbitMQ added it at delivery"),
     "unplaced": LossRule(

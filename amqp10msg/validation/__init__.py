@@ -146,7 +146,7 @@ _RABBITMQ = {rule.id: rule.severity for rule in RULES.values() if rule.clause ==
 _TRACE = ("traceparent", "tracestate")
 _OASIS = Profile(
     "oasis",
-    "OASIS AMQP 1.0, Part 3, section 3.2, to the letter.",
+    "OASIS AMQP 1.0, Part 3, section 3.2, exactly.",
     {rule.id: rule.severity for rule in RULES.values() if rule.id not in _RABBITMQ},
     {"delivery-annotations": ("rejected",), "message-annotations": _TRACE},
 )

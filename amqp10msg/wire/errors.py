@@ -33,7 +33,7 @@ class AmqpError(Exception):
     """Base class of every exception that this library raises on purpose."""
 
 
-# What is no AMQP value fails in its first bytes.
+# What is not an AMQP value fails in its first bytes.
 _FRONT = 4
 _HEX = re.compile(rb"[0-9A-Fa-f\s]{8,}")
 _BASE64 = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")

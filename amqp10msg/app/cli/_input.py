@@ -95,7 +95,7 @@ class _Source:
 class Inputs:
     """The messages that the arguments of a command stand for, in their order.
 
-    As a context it shows how far it is.
+    As a context it shows progress.
 
     Args:
         arguments: files, directories, ``FILE:NUMBER`` and ``FILE@OFFSET``, ``-`` and what stands on

@@ -36,7 +36,7 @@ class LiveLine:
         self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def show(self, counts: Mapping[str, Statistics]) -> None:
-        """Write the line anew."""
+        """Write the line again."""
         # A line that the terminal broke would not be written over.
         text, width = safe(self._text(counts)), _width() - 1
         if len(text) > width:

@@ -18,7 +18,7 @@ __all__ = ["printable", "render"]
 # After these, unless a space or the end of the text follows. "&" would part an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
-# What stands in the pages themselves.
+# Embedded in the pages themselves.
 _INLINE = tuple(
     f"{name}.{kind}" for name in ("page", "scoreboard", "inspector") for kind in ("css", "js")
 )

@@ -27,7 +27,7 @@ cdef inline cursor read_data(
     if n > end - p:
         return NULL
     if b.body_text >= 0:
-        # Bytes that are no text are null there. The plain implementation looks across sections.
+        # Bytes that are not text are null there. The plain implementation looks across sections.
         if again or (
             not put_text(b, &b.columns[b.body_text], row, p, n, UTF8) and b.full
         ):

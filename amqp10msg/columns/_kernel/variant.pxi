@@ -1,5 +1,5 @@
 # Values as VARIANT: the same bytes that `_variant` makes. What is left to the plain implementation:
-# described values, decimals, chars, maps with keys that are no texts or with very many, and
+# described values, decimals, chars, maps with keys that are not texts or with very many, and
 # what is nested deeper than MAX_NESTED.
 
 cdef enum:
@@ -38,7 +38,7 @@ cdef inline int width_of(uint64_t number) noexcept nogil:
 
 
 cdef inline uint8_t* write_little(uint8_t* out, uint64_t number, int width) noexcept nogil:
-    """Write a number in little-endian order: return what is after it."""
+    """Write a number in little-endian order: return where it ends."""
     cdef int i
     for i in range(width):
         out[i] = <uint8_t> (number >> 8 * i)

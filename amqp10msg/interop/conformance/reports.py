@@ -469,7 +469,7 @@ def _case(case: Case) -> dict[str, Any]:
 def _tree(case: Case) -> list[list[Any]]:
     """Return the lines of a case's tree: places, level, name, type, value, classes, problems."""
     if case.kind in BASIC_KINDS or (case.given and "basic" in case.given):
-        return []  # these are no bytes of 1.0
+        return []  # these are not bytes of 1.0
     (shown,) = annotated([parse_tree(case.data, limit=_MAX_ROWS)])
     return [
         [

@@ -28,7 +28,7 @@ FACETS = {
 }
 #: What is asked besides, of live brokers alone.
 BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
-#: Facets that are no requirement: a longer encoding is as valid, and types of one family may serve.
+#: Facets that are not required: a longer encoding is as valid, types of one family may serve.
 OPTIONAL = frozenset(("typed", "identical"))
 #: Outcomes of cases in which no clause was broken.
 SOUND = frozenset(("pass", "skip", "note"))

@@ -143,7 +143,7 @@ def _loose(typed: Any, one_kind: bool) -> Any:
             (value,) = struct.unpack(">f" if len(bits) == 4 else ">d", bits)
         if one_kind and math.isfinite(value) and value == int(value):
             return _loose(["integer", int(value)], one_kind)
-        # What is no number is none whatever its bits: those are of the type, not of the value.
+        # What is not a number is none whatever its bits: those are of the type, not of the value.
         value = "nan" if math.isnan(value) else struct.pack(">d", value).hex()
     elif family == "octets" and kind in ("string", "symbol", "S"):
         value = value["hex"] if isinstance(value, dict) else value.encode().hex()

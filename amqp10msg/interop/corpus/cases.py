@@ -100,7 +100,7 @@ class Case:
         licence: of the case, an SPDX identifier.
         note: what the case is about, for people.
         preference: why no clause requires what is expected; what is found instead is worth a note
-            and is no fault. Empty where a clause requires it.
+            and is not a fault. Empty where a clause requires it.
 
     Raises:
         CorpusError: the attributes contradict each other.

@@ -157,7 +157,7 @@ def from_message(
 
 @contextlib.contextmanager
 def _readable() -> Iterator[None]:
-    """Make ValueErrors of what the package cloudevents raises where something is no event."""
+    """Make ValueErrors of what the package cloudevents raises where something is not an event."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, RecursionError, OverflowError) as error:

@@ -360,7 +360,7 @@ class Amqp10Source(Peer):
             self.touch()
 
     def _owe(self) -> None:
-        """Grant credit anew, for many deliveries at a time."""
+        """Grant credit again, for many deliveries at a time."""
         self._owed += 1
         if self._owed * 4 >= self._window and not self._stopped:
             self.link.grant(self._owed)
@@ -377,7 +377,7 @@ class Amqp10Source(Peer):
     async def count(self) -> Depth:
         """Ask how many messages wait for credit.
 
-        RabbitMQ and this library's server say so. What others say may be nought whatever there is:
+        RabbitMQ and this library's server say so. What others say may be zero whatever there is:
         they are asked to use the credit up, and have nothing where nothing comes (Part 2, 2.6.7).
 
         Raises:

@@ -76,7 +76,7 @@ class Counting:
         first: of a stream, the position that reading begins with; None likewise.
 
     Raises:
-        ValueError: that is not the URL of a management API, or the source is no queue.
+        ValueError: that is not the URL of a management API, or the source is not a queue.
     """
 
     def __init__(self, source: Endpoint, management: str | None, *, sole: bool = False) -> None:
@@ -166,7 +166,7 @@ class Counting:
         return depth
 
     async def _elsewhere(self) -> str:
-        """Return why nought at one place of the source need not be nought at all of them.
+        """Return why zero at one place of the source need not be zero at all of them.
 
         Several places are taken for nodes of one cluster, which nobody has checked.
         """
@@ -219,7 +219,7 @@ class Counting:
     async def _apart(self, why: str) -> Depth:
         """Count over another connection, as the route's own does not answer.
 
-        So the source need not know yet what the route settled: nought is not certain.
+        So the source need not know yet what the route settled: zero is not certain.
         """
         if self._over_basic is None or self._source.file is not None:
             return Depth(why=why)

@@ -92,7 +92,7 @@ class Ending:
             self._finish("length")
 
     def open(self) -> None:
-        """Note that the source is open anew."""
+        """Note that the source is open again."""
         self._idle = 0.0
 
     def lose(self) -> None:

@@ -264,7 +264,7 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: a line is no message, or cannot be sent from here.
+        ValueError: a line is not a message, or cannot be sent from here.
     """
     endpoint = request.endpoint
     offset = endpoint.offset or "first"
@@ -465,7 +465,7 @@ async def open_source(request: SourceRequest) -> FileSource:
     """Read a file.
 
     Raises:
-        LinkError: it cannot be read, or a line is no message.
+        LinkError: it cannot be read, or a line is not a message.
     """
     try:
         made = FileSource(request)

@@ -446,7 +446,7 @@ class Pending:
         return list(self.in_flight)
 
     def lose_target(self) -> tuple[list[Delivery], list[Delivery]]:
-        """Take all that were in flight: those to be sent anew, and those that nobody can settle."""
+        """Take all in flight: those to be sent again, and those that nobody can settle."""
         flying: list[Delivery] = []
         orphans: list[Delivery] = []
         for delivery in self.in_flight:
@@ -455,7 +455,7 @@ class Pending:
         return flying, orphans
 
     def suspect(self, deliveries: Iterable[Delivery], *, isolated: bool) -> None:
-        """Send these anew, before all others.
+        """Send these again, before all others.
 
         Args:
             deliveries: what was in flight when the connection ended.
@@ -545,7 +545,7 @@ class Records:
         return False
 
     def forget(self, delivery: Delivery) -> list[Delivery]:
-        """Forget that a delivery is under way; return its copies, to be looked at anew."""
+        """Forget that a delivery is under way; return its copies, to be looked at again."""
         identity = delivery.identity
         if identity is None or self._under_way.pop(identity, None) is None:
             return []

@@ -76,7 +76,7 @@ def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Part:
 
 
 def _left(found: Statistics) -> str:
-    """Say what the source has, and what others hold or may hold: nought alone means empty."""
+    """Say what the source has, and what others hold or may hold: only zero means empty."""
     if not found.asked:
         return ""
     if found.remaining is None:

@@ -474,7 +474,7 @@ class Route:
             self._fail(stuck)
 
     def _relax(self) -> None:
-        """Open the source anew, which gave out one message at a time, and now may give out many."""
+        """Open the source again, with many messages at a time instead of one."""
         self._relaxing = False
         link = self._from.release()
         if link is not None:
@@ -495,7 +495,7 @@ class Route:
         self._records.reset(in_flight)
 
     def _lost_target(self, error: LinkError) -> None:
-        """Send anew what was in flight: one at a time where one of them may be the cause.
+        """Send again what was in flight: one at a time where one of them may be the cause.
 
         So all that may come twice did so with the first end. A connection that was merely cut for
         the first time is not blamed on a message.

@@ -383,7 +383,7 @@ class Attacher:
             Those that it has not all of, which the new link goes on with.
 
         Raises:
-            NodeError: the map has what is no delivery-tag, or a place that is not in a message.
+            NodeError: the map has what is not a delivery-tag, or a place that is not in a message.
         """
         deliveries = {delivery.tag: delivery for delivery in out.unsettled.values()}
         try:

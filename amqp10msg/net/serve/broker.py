@@ -113,8 +113,8 @@ class Broker:
         exchanges: the exchanges by name.
         services: what answers the requests to an address: called with the request and the origin
             of the connection that it came from.
-        service_bus: what Azure's clients ask for beyond AMQP; None where the server is no double of
-            Service Bus.
+        service_bus: what Azure's clients ask for beyond AMQP; None where the server is not a double
+            of Service Bus.
         on_ended: called with the origin of each connection that ends.
         termini: the sources that outlive their links.
         connections: those that are open.

@@ -128,7 +128,7 @@ class ServiceBus:
     Args:
         clock: returns milliseconds since the Unix epoch.
         limits: what decoding a message may cost.
-        memory: what all messages take up; those that are no node's count, too.
+        memory: what all messages take up; those that are not a node's count, too.
 
     Attributes:
         nodes: of the server; set when it starts.

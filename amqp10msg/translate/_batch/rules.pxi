@@ -34,7 +34,7 @@ cdef const char* NO_TYPE = b"0-9-1 has no such type"
 cdef const char* OTHER_NAME = b"0-9-1 has no such type, or the name is another"
 cdef const char* NO_PROPERTY = b"0-9-1 has no such property"
 cdef const char* NOT_EXACT = b"0-9-1 cannot express it exactly"
-cdef const char* SAID_ANEW = b"redelivered says it; a broker on the way back says both anew"
+cdef const char* SAID_ANEW = b"redelivered says it; a broker on the way back says both again"
 cdef const char* ONLY_WHETHER = b"0-9-1 says only whether it may have been delivered before"
 cdef const char* LOW_PRIORITY = b"a priority of 0-9-1 is 0 to 9"
 cdef const char* IN_STREAM = (
@@ -68,7 +68,7 @@ cdef int[FIELDS] TARGETS = [
 ]
 
 
-# What a message becomes: values of 0-9-1 (those that are no bytes in `numbers`), and what is kept.
+# What a message becomes: values of 0-9-1 (those that are not bytes in `numbers`), and what is kept.
 cdef struct Made:
     bint[PROPERTIES] there
     Value[PROPERTIES] given

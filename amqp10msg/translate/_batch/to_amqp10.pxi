@@ -304,7 +304,7 @@ cdef class ToAmqp10:
         if self.rules.is_plugin:
             return GOOD
         if not g.is_marked:
-            # What is no symbol of 1.0 stands in an annotation; a residual may say otherwise.
+            # What is not a symbol of 1.0 stands in an annotation; a residual may say otherwise.
             return GOOD if g.residual.at == NULL or not (g.annotated[0] or g.annotated[1]) else ODD
         if not is_body(g.body.at, g.body.at + g.body.n):
             return ODD

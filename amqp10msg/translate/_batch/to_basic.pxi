@@ -543,7 +543,7 @@ cdef class ToBasic:
             if made.is_marked or not self.is_known_symbol(row.target, v.at, v.n):
                 self.keep_inexact(row, v)
         elif v.kind == ULONG:
-            if form == BYTES_FIELD:  # which is no text
+            if form == BYTES_FIELD:  # which is not text
                 return ODD
             if form == BROKER_ID_FIELD:
                 self.tell_field(row, v)
@@ -727,7 +727,7 @@ cdef class ToBasic:
         return GOOD
 
     cdef int write_anew(self, Span* body) except -1:
-        """Tell where RabbitMQ encodes a body of sections anew; odd where it cannot."""
+        """Tell where RabbitMQ encodes a body of sections again; odd where it cannot."""
         cdef bytes given = PyBytes_FromStringAndSize(<const char*> body.at, body.n)
         written = self.rewritten(given)
         if written is None:

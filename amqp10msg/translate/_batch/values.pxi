@@ -117,7 +117,7 @@ cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
 
 
 cdef inline bint is_finite(int kind, uint64_t bits) noexcept nogil:
-    """Whether a value is no float or double that is an infinity or NaN."""
+    """Whether a value is not a float or double that is an infinity or NaN."""
     if kind == DOUBLE:
         return (bits >> 52 & 0x7FF) != 0x7FF
     return kind != FLOAT or (bits >> 23 & 0xFF) != 0xFF

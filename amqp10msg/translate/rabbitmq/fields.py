@@ -80,7 +80,7 @@ def header_fields(given: BasicProperties, notes: Notes) -> list[Term]:
     """Return the fields of the header that properties say: durable, priority and ttl.
 
     Raises:
-        RefusedError: publishing fails, as the expiration is no number.
+        RefusedError: publishing fails, as the expiration is not a number.
     """
     header: list[Term] = [None] * len(HEADER_NAMES)
     header[DURABLE] = given.delivery_mode == 2

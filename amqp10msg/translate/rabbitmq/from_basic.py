@@ -115,7 +115,7 @@ def to_amqp10(
 
 
 def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> bytes:
-    """Read a message out of a stream, and write again what stands in front of the bare message."""
+    """Read a message out of a stream, and write again what stands before the bare message."""
     found = received(broker, stored)
     expiration(found.header, found.annotations)
     added = list(found.annotations)
@@ -198,7 +198,7 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
             raise CrashedError("the 1.0 consumer's session dies: a section after a value", "body")
         body.append((code, content))
     if any(content is None and code == BODY_CODES["data"] for code, content in body):
-        raise CrashedError("the session dies: data is no binary", "data")
+        raise CrashedError("the session dies: data is not a binary", "data")
     return {**found, "body": body}
 
 

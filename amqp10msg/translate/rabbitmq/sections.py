@@ -68,7 +68,7 @@ def decoded(term: Term) -> tuple[str, Any]:
     if name == "data" and kind == "list" and len(value[1]) < 2:
         return name, None  # nobody looks into it if a value follows
     if kind != wanted:
-        raise CrashedError(f"the session dies: {name} is no {wanted}", name)
+        raise CrashedError(f"the session dies: {name} is not a {wanted}", name)
     if name == "amqp-sequence":
         for item in value[1]:
             if isinstance(item, tuple) and item[0] == "described" and not _is_composite(item[1]):
@@ -217,11 +217,11 @@ def with_metadata(
 
 
 def check_filter(annotations: list[Any], path: str) -> None:
-    """Raise where the annotation by which a stream filters is no text."""
+    """Raise where the annotation by which a stream filters is not text."""
     found = annotation(annotations, b"x-stream-filter-value")
     if found is not None and not (isinstance(found, tuple) and found[0] == "utf8"):
         raise CrashedError(
-            "the publisher's session or connection dies (541): x-stream-filter-value is no text",
+            "the publisher's session or connection dies (541): x-stream-filter-value is not text",
             path,
         )
 
@@ -230,7 +230,7 @@ def expiration(header: list[Term] | None, annotations: list[Any]) -> int | None:
     """Return the time to live that the broker finds when a message comes in.
 
     Raises:
-        CrashedError: the annotation in the place of the header is no expiration.
+        CrashedError: the annotation in the place of the header is not an expiration.
     """
     ttl = header[TTL] if header else None
     if isinstance(ttl, tuple) and ttl[0] == "uint":
@@ -242,7 +242,7 @@ def expiration(header: list[Term] | None, annotations: list[Any]) -> int | None:
         return checked_expiration(found[1].decode("latin-1"))
     except RefusedError:
         raise CrashedError(
-            "the session dies: the annotation is no expiration",
+            "the session dies: the annotation is not an expiration",
             "message-annotations['x-basic-expiration']",
         ) from None
 

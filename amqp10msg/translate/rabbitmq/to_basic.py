@@ -222,7 +222,7 @@ def _payload(
                 "the consumer's connection dies (541): body sections are mixed", "body"
             )
         if value is None:
-            raise CrashedError("the session dies: data is no binary", "data")
+            raise CrashedError("the session dies: data is not a binary", "data")
         content.append(bytes(value[1]))
     if len(content) > 1:
         notes.add("body", "retyped", len(content), 1, "the data sections are joined")
@@ -232,7 +232,7 @@ def _payload(
 def _transport(made: BasicProperties, found: Received, arrived: _Arrived) -> None:
     """Set what comes from the header section, from annotations in its place, or is remembered.
 
-    Of a header in front of the bare message a queue keeps only what the broker remembers of it.
+    Of a header before the bare message a queue keeps only what the broker remembers of it.
     """
     annotations = found.annotations
     durable, priority, ttl = None, None, None
@@ -475,7 +475,7 @@ def _table(
         if top and broker.drops_unread and (is_kind(key, "as_is") or is_kind(value, "as_is")):
             notes.dropped(path, shown(value), "the broker cannot read the value")
             continue
-        # An empty list or map is no text, but it has no characters either.
+        # An empty list or map is not text, but it has no characters either.
         name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
         if not isinstance(name, bytes) or len(name) > 255:
             raise CrashedError("the consumer's connection dies (541): no name of a field", path)

@@ -128,7 +128,7 @@ def _own_offset(table: FieldTable) -> int | None:
         if name == _OFFSET:
             if letter not in _NUMBERS:
                 raise CrashedError(
-                    "the 1.0 consumer dies: the offset is no number", f"headers[{name!r}]"
+                    "the 1.0 consumer dies: the offset is not a number", f"headers[{name!r}]"
                 )
             return value if isinstance(value, int) else int(value.timestamp())
     return None
@@ -206,7 +206,7 @@ def _properties(made: Any, fields: list[Term], user: str | None) -> None:
     user_id = _plain(fields[USER_ID])
     if user_id is not None:
         if not isinstance(user_id, bytes):
-            raise RefusedError("refused: the user-id is no text", "properties.user-id")
+            raise RefusedError("refused: the user-id is not text", "properties.user-id")
         check_user(user_id, user)
     made.user_id = user_id
     _plain(fields[SUBJECT])  # for a routing key
@@ -325,7 +325,7 @@ def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
             raise CrashedError(f"the connection dies: it expects no {name} there", name)
     if kinds == ["data"]:
         if not isinstance(content, bytes):
-            raise CrashedError("the connection dies: data is no binary", "body")
+            raise CrashedError("the connection dies: data is not a binary", "body")
         return found, kinds, content
     return found, kinds, b"".join(reversed(bodies))
 
@@ -346,14 +346,14 @@ def _decoded(term: Term) -> tuple[str, Any]:
         return name, [] if name in _MAPS else value
     if name in _MAPS:
         if kind != "map":
-            raise CrashedError(f"the connection dies: {name} is no map", name)
+            raise CrashedError(f"the connection dies: {name} is not a map", name)
         _check_described([one for pair in value[1] for one in pair], name)
         return name, value[1]
     if name == "data":
         return name, value[1] if kind == "binary" else value
     if name == "amqp-sequence":
         if kind not in ("list", "map"):
-            raise CrashedError("the connection dies: an amqp-sequence is no list", name)
+            raise CrashedError("the connection dies: an amqp-sequence is not a list", name)
         if kind == "list":
             _check_described(value[1], name)
     return name, value
@@ -378,7 +378,7 @@ def _transport(made: Any, header: list[Term]) -> None:
     ttl = header[TTL]
     if ttl is not None:
         if not (isinstance(ttl, tuple) and ttl[0] == "uint"):
-            raise CrashedError("the connection dies: the ttl is no uint", "header.ttl")
+            raise CrashedError("the connection dies: the ttl is not a uint", "header.ttl")
         made.expiration = str(ttl[1]).encode()
 
 

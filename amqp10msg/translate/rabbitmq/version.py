@@ -20,7 +20,7 @@ class BrokerVersion:
         codec: how it reads 1.0.
         durable_by_default: a 1.0 message that does not say so is durable (4.0 and 4.1).
         queue_addresses: a reply-to is an address, ``/queues/`` and the queue's name (from 4.2).
-        metadata_first: its own annotations stand in front of the others.
+        metadata_first: its own annotations stand before the others.
         trims: trailing nulls of properties are left out.
         validates: order, number and values of the sections are checked when a message comes in.
         drops_unread: values that it carries unread are left out of headers; else they kill the

@@ -317,9 +317,9 @@ cdef enum:
     DECIMAL_KIND
     LIST_KIND
     MAP_KIND
-    NO_KIND # array, described, and what is no format code
+    NO_KIND # array, described, and what is not a format code
 
-# How a value is read. OTHER needs handling of its own, or is no format code.
+# How a value is read. OTHER needs handling of its own, or is not a format code.
 cdef enum:
     OTHER
     NOTHING  # null

@@ -286,7 +286,7 @@ class Reader(ValueReader):
     def section_code(self) -> int:
         """Pass over a section's constructor and descriptor; return its code, or -1 if it is none.
 
-        A descriptor that is no section's is not read, so that it may be malformed.
+        A descriptor that is not a section's is not read, so that it may be malformed.
         """
         pos = self.pos
         buf = self.buf
@@ -640,7 +640,7 @@ def scanned(data: Any, limits: Any) -> Any:
 
 
 def write_message(message: Any) -> Any:
-    """Encode all sections of a message anew.
+    """Encode all sections of a message again.
 
     None where one is not of its very class, or cannot be encoded.
     """
@@ -685,7 +685,7 @@ def encode_message(message: Any) -> bytes:
 
 
 def merge(wire: Any, anew: Any) -> Any:
-    """Return the message written anew, with the original bytes of all that is unchanged.
+    """Return the message written again, with the original bytes of all that is unchanged.
 
     Only a section whose bytes differ is read again. None where sections are not one of each kind.
     """
@@ -728,7 +728,7 @@ def says_anew(before: Any, begin: int, spec: Any, reader: Any, start: int) -> bo
         before: after the one that came.
         begin: where that begins.
         spec: how both are read.
-        reader: after the one that was written anew.
+        reader: after the one that was written again.
         start: where that begins.
     """
     end = before.pos

@@ -29,7 +29,7 @@ _pack_head32 = struct.Struct(">BII").pack
 class Symbols:
     """Short symbols that were read before, by their bytes: making them costs more than this.
 
-    A full table starts anew, so a peer that invents symbols makes this useless for itself and no
+    A full table starts again, so a peer that invents symbols makes this useless for itself and no
     larger than 4,096 entries of some 240 bytes, 1 MB.
     """
 
@@ -55,7 +55,7 @@ SYMBOLS = Symbols()
 class Headers:
     """Headers that were read before, by their bytes: few say more than a durability and a ttl.
 
-    A full table starts anew, so a peer that invents headers makes this useless for itself and no
+    A full table starts again, so a peer that invents headers makes this useless for itself and no
     larger than 4,096 entries of some 500 bytes, 2 MB.
     """
 

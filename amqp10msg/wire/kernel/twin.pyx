@@ -612,7 +612,7 @@ cdef class Layout:
 
     Plainly, that costs 17 % of the time of decoding and 29 % of encoding. So the slots of an
     ordinary class are read and set where they lie in an instance. That holds for a state of the
-    class: once it is changed, as by a patch, everything is checked anew, and what is not ordinary
+    class: once it is changed, as by a patch, everything is checked again, and what is not ordinary
     is read and set plainly. So are instances of subclasses, which may have ways of their own.
     """
 
@@ -710,7 +710,7 @@ cdef class Slot:
         self.cls = cls
         self.offset = amqp_offset(getattr(cls, name), cls)
         if self.offset < 0:
-            raise TypeError(f"{name} is no slot of {cls.__name__}")
+            raise TypeError(f"{name} is not a slot of {cls.__name__}")
 
     cdef object get(self, made):
         """Return the slot's value in an instance, None where it is empty or there is none."""

@@ -62,7 +62,7 @@ class Value:
     Attributes:
         offset: where it begins: at its constructor, or at its content where it is the element of
             an array.
-        code: its format code, 0 for a described value; what stands there where that is no code,
+        code: its format code, 0 for a described value; what stands there where that is not a code,
             -1 where nothing does.
         content: where its content or first child begins, after constructor, size and count.
         end: where it ends, within what encloses it; of a described value only once it was left.

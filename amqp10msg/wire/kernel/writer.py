@@ -146,7 +146,7 @@ class Writer(ValueWriter):
         if spec is None:
             ValueWriter.other(self, value)
             return
-        # A section may hold itself; as a section of a message it is no level of nesting.
+        # A section may hold itself; as a section of a message it is not a level of nesting.
         self.enter()
         self.section(spec, value)
         self.depth -= 1

@@ -46,7 +46,7 @@ class Array(Sequence[Any]):
     Attributes:
         type: the AMQP type of the elements.
         code: the format code of the constructor, or None to take the smallest.
-        descriptors: descriptors in front of the format code, outermost first; the elements of
+        descriptors: descriptors before the format code, outermost first; the elements of
             such an array are described values, and `values` holds what is described.
         values: the elements, a list.
     """

@@ -55,7 +55,7 @@ function json(made) {
 module.exports = { Unsupported, folder, version };
 
 if (require.main === module) {
-  // What an implementation prints is no answer.
+  // What an implementation prints is not an answer.
   const write = process.stdout.write.bind(process.stdout);
   process.stdout.write = process.stderr.write.bind(process.stderr);
   const [file, ...settings] = process.argv.slice(2);

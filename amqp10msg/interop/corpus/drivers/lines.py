@@ -55,7 +55,7 @@ def main(path: str, *arguments: str) -> None:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     driver = module.Driver(*arguments)
-    # What an implementation prints is no answer.
+    # What an implementation prints is not an answer.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
