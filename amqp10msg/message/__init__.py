@@ -109,8 +109,14 @@ class Message(kernel.Record):
     """
 
     __match_args__ = (
-        *("body", "properties", "application_properties", "message_annotations", "header"),
-        *("delivery_annotations", "footer", "message_format"),
+        "body",
+        "properties",
+        "application_properties",
+        "message_annotations",
+        "header",
+        "delivery_annotations",
+        "footer",
+        "message_format",
     )
 
     # The order in which the kernel's decode_message sets them.

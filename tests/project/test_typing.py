@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from doctest import DocTestParser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -19,6 +23,8 @@ pytest.importorskip("mypy", reason="mypy is not installed: make setup")
 pytestmark = pytest.mark.xdist_group("typing")
 
 ROOT = Path(__file__).parents[2]
+#: What users write from the documentation alone, each in its obvious spelling.
+PROGRAMS = sorted((ROOT / "tests" / "programs").glob("*.py"))
 BEGINNING = """
 import attrs
 from amqp10msg import *
@@ -125,15 +131,23 @@ match message:
 """
 
 
-def mypy(tmp_path: Path, program: str) -> list[str]:
-    """The errors of mypy --strict in a program, one for each line that has any."""
-    file = tmp_path / "program.py"
-    file.write_text(program, encoding="utf-8")
+def needs(program: str) -> list[str]:
+    """The packages that a program imports which need not be there."""
+    return re.findall(r"^(?:from|import) (proton|pyarrow)", program, re.MULTILINE)
+
+
+def mypy(tmp_path: Path, program: str, **others: str) -> list[str]:
+    """The errors of mypy --strict in programs, one for each line that has any."""
+    programs = {"program": program, **others}
+    for name, text in programs.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     done = subprocess.run(
         [
             *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file="),
             *("--no-color-output", "--hide-error-context", "--follow-imports=silent"),
-            *("--cache-dir", str(ROOT / ".mypy_cache" / "programs"), str(file)),
+            *("--disable-error-code=import-untyped", "--cache-dir"),
+            str(ROOT / ".mypy_cache" / "programs"),
+            *(str(tmp_path / f"{name}.py") for name in programs),
         ],
         cwd=ROOT,
         check=False,
@@ -141,8 +155,38 @@ def mypy(tmp_path: Path, program: str) -> list[str]:
         text=True,
     )
     assert done.returncode in {0, 1}, done.stdout + done.stderr
-    errors = re.findall(r"program\.py:(\d+): error: (.*)", done.stdout)
-    return [f"{program.splitlines()[int(line) - 1]}: {text}" for line, text in errors]
+    errors = re.findall(r"(\w+)\.py:(\d+): error: (.*)", done.stdout)
+    return [f"{programs[name].splitlines()[int(line) - 1]}: {text}" for name, line, text in errors]
+
+
+def pyright(tmp_path: Path, program: str, **others: str) -> list[str]:
+    """The errors of pyright's strict mode in programs, each with its line."""
+    pytest.importorskip("basedpyright", reason="basedpyright is not installed: make setup")
+    programs = {"program": program, **others}
+    for name, text in programs.items():
+        # These packages have no types, so that those of all that they return are unknown.
+        beginning = "# pyright: standard\n" if needs(text) else "\n"
+        (tmp_path / f"{name}.py").write_text(beginning + text, encoding="utf-8")
+    # A page shows values as a console does, without printing them.
+    settings = {"typeCheckingMode": "strict", "reportUnusedExpression": "none"}
+    config = tmp_path / "pyrightconfig.json"
+    config.write_text(json.dumps({**settings, "extraPaths": [str(ROOT)]}))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "basedpyright", "--outputjson", "--project", str(config)),
+            *("--pythonpath", sys.executable),
+        ],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    return [
+        f"{programs[Path(one['file']).stem].splitlines()[one['range']['start']['line'] - 1]}:"
+        f" {one['message']}"
+        for one in json.loads(done.stdout)["generalDiagnostics"]
+    ]
 
 
 def test_mypy_finds_deliberate_mistakes(tmp_path: Path) -> None:
@@ -161,13 +205,60 @@ def test_mypy_finds_nothing_in_what_is_right(tmp_path: Path) -> None:
     assert mypy(tmp_path, BEGINNING + profiles + RIGHT) == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
-def test_mypy_finds_nothing_in_what_a_page_shows(tmp_path: Path, page: str) -> None:
-    text = (ROOT / page).read_text("utf-8").replace("```", "")
-    program = "".join(example.source for example in DocTestParser().get_examples(text))
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_checkers_find_nothing_in_what_a_page_shows(
+    tmp_path: Path, checker: Callable[..., list[str]]
+) -> None:
+    pages = [(ROOT / page).read_text("utf-8") for page in ("README.md", "docs/tutorial.md")]
+    programs = [
+        "".join(example.source for example in DocTestParser().get_examples(text.replace("```", "")))
+        for text in pages
+    ]
 
-    assert "Message.decode(" in program
-    assert [] == mypy(tmp_path, program)
+    assert all("Message.decode(" in program for program in programs)
+    assert [] == checker(tmp_path, programs[0], tutorial=programs[1])
+
+
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_checkers_find_nothing_in_typical_programs(
+    tmp_path: Path, checker: Callable[..., list[str]]
+) -> None:
+    programs = {file.stem: file.read_text("utf-8") for file in PROGRAMS}
+    assert len(programs) >= 10
+
+    there = {name: text for name, text in programs.items() if all(map(find_spec, needs(text)))}
+    assert [] == checker(tmp_path, "", **there)
+
+
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda file: str(file.stem))
+def test_typical_programs_run(tmp_path: Path, file: Path) -> None:
+    program = file.read_text("utf-8")
+    for package in needs(program):
+        pytest.importorskip(package)
+    (tmp_path / file.name).write_text(program, encoding="utf-8")
+    run = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if "def test_" in program else []
+    done = subprocess.run(
+        [sys.executable, *run, file.name],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
+def test_pyright_finds_deliberate_mistakes(tmp_path: Path) -> None:
+    found = pyright(tmp_path, BEGINNING + MISTAKES)
+
+    missed = [
+        mistake
+        for mistake in MISTAKES.strip().splitlines()
+        if not mistake.startswith("attrs.evolve(")  # which mypy knows, and pyright does not
+        and not any(error.startswith(mistake) for error in found)
+    ]
+    assert [] == missed
 
 
 def test_the_types_name_every_profile() -> None:

@@ -309,7 +309,7 @@ class Cursor:
         return layout.build([buf[at:pos]])
 
 
-class Mapping(dict):  # type: ignore[type-arg]
+class Mapping(dict[Any, Any]):
     """A dict to derive from; its subclasses look keys up as fast as a dict does."""
 
     __slots__ = ()
