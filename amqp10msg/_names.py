@@ -1,6 +1,7 @@
 """The public names of ``amqp10msg`` itself, imported with all that they need."""
 
 from amqp10msg.message import Message
+from amqp10msg.message.picks import Picker
 from amqp10msg.sections import (
     AmqpSequence,
     AmqpValue,
@@ -73,6 +74,7 @@ __all__ = [
     "Message",
     "MessageAnnotations",
     "Part",
+    "Picker",
     "Properties",
     "Scan",
     "Short",

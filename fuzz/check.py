@@ -8,13 +8,15 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from fuzz import picks
 from fuzz.builds import alike
 
 
 def core(package: ModuleType, octets: bytes) -> None:
     """Feed the bytes to the decoders of one build, which is most of the kernel and fast.
 
-    A value or DecodeError; what was decoded encodes again, and a message byte for byte.
+    A value or DecodeError; what was decoded encodes again, and a message byte for byte; picks give
+    what is in it.
 
     Raises:
         Exception: anything that the contract does not allow.
@@ -27,9 +29,11 @@ def core(package: ModuleType, octets: bytes) -> None:
     try:
         message = package.Message.decode(octets)
     except decode_error:
+        picks.check(package, octets, None)
         return
     if message.encode() != octets:
         raise AssertionError("an unchanged message does not encode as it came")
+    picks.check(package, octets, message)
 
 
 def contract(package: ModuleType, octets: bytes) -> None:
@@ -160,6 +164,13 @@ def _lenient(package: ModuleType, octets: bytes) -> Any:
     return message, [section for _, section in message.sections()]
 
 
+def _pick(package: ModuleType, octets: bytes) -> Any:
+    try:
+        return picks.picker(package, picks.FIXED)(octets)
+    except package.DecodeError as error:
+        return error
+
+
 def _verdict(package: ModuleType, octets: bytes) -> Any:
     return package.validate(octets)
 
@@ -171,5 +182,6 @@ OUTCOMES: dict[str, Callable[[ModuleType, bytes], Any]] = {
     "strict": _strict,
     "lenient": _lenient,
     "scan": _scan,
+    "pick": _pick,
     "validate": _verdict,
 }

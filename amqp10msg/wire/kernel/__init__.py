@@ -29,6 +29,7 @@ from amqp10msg.wire.kernel.messages import (
     write_message,
 )
 from amqp10msg.wire.kernel.path import key_text, path_of
+from amqp10msg.wire.kernel.picks import Picks, Wanted
 from amqp10msg.wire.kernel.twin import COMPILED, Layout, Mapping, Record, make_fast
 from amqp10msg.wire.kernel.value_reader import (
     READ_FAULTS,
@@ -64,10 +65,12 @@ __all__ = [
     "TYPE_IDS",
     "Layout",
     "Mapping",
+    "Picks",
     "Reader",
     "Record",
     "Scanned",
     "Spec",
+    "Wanted",
     "Writer",
     "check_section",
     "decode_message",

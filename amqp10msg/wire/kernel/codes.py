@@ -134,6 +134,21 @@ KIND_OF = bytes(
 )
 #: The fewest bytes that an element takes after a shared constructor.
 LEAST = bytes(_least(code) for code in range(256))
+# What `STEPS` says of values with a size of one byte, and of four.
+SHORT_SIZE = 32
+LONG_SIZE = 33
+
+
+def _step(code: int) -> int:
+    if code not in FORMAT_CODES:
+        return 0
+    if code < 0xA0:
+        return 1 + LEAST[code]
+    return LONG_SIZE if code & 0x10 else SHORT_SIZE
+
+
+#: The bytes of a value, its format code among them, or one of the two above; 0 for what is none.
+STEPS = bytes(_step(code) for code in range(256))
 #: The kinds of field that a string fits.
 IS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
 

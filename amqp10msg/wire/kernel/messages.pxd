@@ -42,6 +42,8 @@ cdef class Reader(ValueReader):
     @cython.locals(at=Py_ssize_t)
     cdef duplicate(self, long long count)
 
+    cdef too_many(self, Spec spec, long long count, Py_ssize_t pos)
+    cdef compound_property(self, key, Py_ssize_t pos)
     cdef wrong_value(self, Spec spec, int code, wanted, Py_ssize_t pos)
     cdef wrong_key(self, Spec spec, int code, wanted, Py_ssize_t pos)
 

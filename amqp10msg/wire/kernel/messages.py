@@ -125,12 +125,7 @@ class Reader(ValueReader):
             count = self.count
             known = len(values)
             if count > known and not self.lenient:
-                raise DecodeError(
-                    f"{spec.name} has {known} fields, not {count}",
-                    start,
-                    rule="too-many-fields",
-                    condition=INVALID_FIELD,
-                )
+                raise self.too_many(spec, count, start)
             self.enter(start)
             outer = self.end
             self.end = stop
@@ -156,6 +151,14 @@ class Reader(ValueReader):
                     )
         return values
 
+    def too_many(self, spec: Any, count: int, pos: int) -> DecodeError:
+        return DecodeError(
+            f"{spec.name} has {len(spec.names)} fields, not {count}",
+            pos,
+            rule="too-many-fields",
+            condition=INVALID_FIELD,
+        )
+
     def wrong_value(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
         have = KIND_OF[code]
         if code != 0 and have == 0:
@@ -179,11 +182,7 @@ class Reader(ValueReader):
         stop = self.open(code)
         count = self.count
         if count & 1:
-            raise DecodeError(
-                f"a map with {count} elements has a key without a value",
-                start,
-                rule="map-odd-count",
-            )
+            raise self.odd_count(count, start)
         self.enter(start)
         outer = self.end
         self.end = stop
@@ -226,12 +225,7 @@ class Reader(ValueReader):
                 and not annotations
                 and not_simple(value)
             ):
-                raise DecodeError(
-                    f"application property {key!r} must have a simple type, not list, map or array",
-                    pos,
-                    rule="application-properties-value-not-simple",
-                    condition=INVALID_FIELD,
-                )
+                raise self.compound_property(key, pos)
             made[key] = value
         self.close(stop, outer)
         if len(made) != count >> 1:
@@ -250,6 +244,14 @@ class Reader(ValueReader):
                 break
             seen.add(key)
         return DecodeError(f"duplicate map key {key!r}", at, rule="map-duplicate-key")
+
+    def compound_property(self, key: Any, pos: int) -> DecodeError:
+        return DecodeError(
+            f"application property {key!r} must have a simple type, not list, map or array",
+            pos,
+            rule="application-properties-value-not-simple",
+            condition=INVALID_FIELD,
+        )
 
     def wrong_key(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
         have = KIND_OF[code]

@@ -49,6 +49,14 @@ cdef Texts TEXTS
 cdef class Layout
 
 
+@cython.final
+cdef class Keys:
+    cdef list keys
+    cdef list places
+
+    cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2
+
+
 @cython.freelist(8)
 cdef class Cursor:
     cdef readonly bytes buf
@@ -62,6 +70,7 @@ cdef class Cursor:
     cdef long long zero_width
     cdef public bint lenient
 
+    cdef bint passed(self, Py_ssize_t count) except -1
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
     cdef object quick_fields(
         self, Layout layout, bytes usual_codes, tuple defaults, bint is_header

@@ -10,7 +10,7 @@ import struct
 from operator import attrgetter
 from typing import Any, Self
 
-from amqp10msg.wire.kernel.codes import OF_OCTET
+from amqp10msg.wire.kernel.codes import OF_OCTET, SHORT_SIZE, STEPS
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Int, Symbol, Timestamp, UInt
 
@@ -81,6 +81,17 @@ HEADERS = Headers()
 _FAULTS = (IndexError, struct.error, UnicodeDecodeError)
 
 
+class Keys:
+    """Keys that are looked for in the bytes of a map, by their content."""
+
+    def __init__(self, places: dict[bytes, int]) -> None:
+        self.places = places
+
+    def place(self, buf: bytes, start: int, stop: int) -> int:
+        """Return the place of the key that stands there, -1 where it is none of them."""
+        return self.places.get(buf[start:stop], -1)
+
+
 class Cursor:
     """A position in bytes. What takes positions checks them: IndexError or struct.error."""
 
@@ -116,6 +127,28 @@ class Cursor:
     def holds(self, start: int, stop: int, other: bytes, at: int) -> bool:
         """Return whether the bytes here are those of others from `at` on."""
         return self.buf[start:stop] == other[at : at + stop - start]
+
+    def passed(self, count: int) -> bool:
+        """Pass over some values, none of them described; False, and nothing, where one is odd."""
+        buf = self.buf
+        pos = self.pos
+        try:
+            for _ in range(count):
+                step = STEPS[buf[pos]]
+                if step < SHORT_SIZE:
+                    if step == 0:
+                        return False
+                    pos += step
+                elif step == SHORT_SIZE:
+                    pos += 2 + buf[pos + 1]
+                else:
+                    pos += 5 + _unpack_u32(buf, pos + 1)[0]
+        except (IndexError, struct.error):
+            return False
+        if pos > self.end:
+            return False
+        self.pos = pos
+        return True
 
     def symbol(self, start: int, stop: int) -> Symbol:
         """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""

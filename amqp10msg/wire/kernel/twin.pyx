@@ -17,7 +17,8 @@ from libc.string cimport memcmp, memcpy, memmove
 
 from operator import attrgetter
 
-from amqp10msg.wire.kernel.codes import OF_OCTET
+from amqp10msg.wire.kernel.codes import OF_OCTET, STEPS
+from amqp10msg.wire.kernel.codes import SHORT_SIZE as _SHORT_SIZE
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Int, Symbol, Timestamp, UInt
 
@@ -164,6 +165,11 @@ cdef type _Int = Int
 cdef type _Timestamp = Timestamp
 cdef type _UInt = UInt
 cdef list _OF_OCTET = OF_OCTET
+# By format code, as `STEPS`.
+cdef int SHORT_SIZE = _SHORT_SIZE
+cdef unsigned char STEP_OF[256]
+for _code in range(256):
+    STEP_OF[<int>_code] = STEPS[_code]
 
 
 # What a list or map holds: where its values begin and end, and how many there are.
@@ -227,11 +233,71 @@ cdef int leave_compound(Cursor cursor, Compound *found) except -1:
     return 0
 
 
+cdef class Keys:
+    """Keys that are looked for in the bytes of a map, by their content."""
+
+    def __init__(self, dict places):
+        self.keys = list(places)
+        self.places = list(places.values())
+
+    cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2:
+        """Return the place of the key that stands there, -1 where it is none of them."""
+        cdef Py_ssize_t i
+        cdef PyObject *key
+        if not 0 <= start <= stop <= PyBytes_GET_SIZE(buf):
+            raise IndexError("bytes outside the input")
+        for i in range(PyList_GET_SIZE(self.keys)):
+            key = PyList_GET_ITEM(self.keys, i)
+            if (
+                PyBytes_GET_SIZE(<bytes>key) == stop - start
+                and memcmp(
+                    PyBytes_AS_STRING(<bytes>key), PyBytes_AS_STRING(buf) + start, stop - start
+                ) == 0
+            ):
+                return self.places[i]
+        return -1
+
+
 cdef class Cursor:
     """A position in bytes. What takes positions checks them: IndexError."""
 
     def __cinit__(self, *_, **__):
         self.buf = b""  # what reads it does not look whether it is None
+
+    cdef bint passed(self, Py_ssize_t count) except -1:
+        """Pass over some values, none of them described; False, and nothing, where one is odd."""
+        cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(self.buf)
+        cdef const unsigned char *at
+        cdef const unsigned char *stop
+        cdef Py_ssize_t size
+        cdef int step
+        if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
+            return False
+        at = base + self.pos
+        stop = base + self.end
+        while count > 0:
+            count -= 1
+            if at >= stop:
+                return False
+            step = STEP_OF[at[0]]
+            if step < SHORT_SIZE:
+                if step == 0 or step > stop - at:
+                    return False
+                at += step
+                continue
+            if step == SHORT_SIZE:
+                if stop - at < 2:
+                    return False
+                size = 2 + <Py_ssize_t>at[1]
+            else:
+                if stop - at < 5:
+                    return False
+                size = 5 + <Py_ssize_t>amqp_load32(<const char *>at + 1)
+            if size > stop - at:
+                return False
+            at += size
+        self.pos = at - base
+        return True
 
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop):
         """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""

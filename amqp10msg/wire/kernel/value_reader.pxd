@@ -36,6 +36,8 @@ cdef class ValueReader(Cursor):
 
     cdef translated(self, error)
 
+    cdef odd_count(self, long long count, Py_ssize_t pos)
+
     cpdef trailing(self)
 
     cdef truncated(self, Py_ssize_t pos, Py_ssize_t needed)

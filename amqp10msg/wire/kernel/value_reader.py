@@ -182,6 +182,11 @@ class ValueReader(Cursor):
             rule="compound-size-too-small",
         )
 
+    def odd_count(self, count: int, pos: int) -> DecodeError:
+        return DecodeError(
+            f"a map with {count} elements has a key without a value", pos, rule="map-odd-count"
+        )
+
     def trailing(self) -> DecodeError:
         return DecodeError(
             f"{number_of_bytes(len(self.buf) - self.pos, 'trailing ')} after the value",
@@ -510,11 +515,7 @@ class ValueReader(Cursor):
         stop = self.open(code)
         count = self.count
         if count & 1:
-            raise DecodeError(
-                f"a map with {count} elements has a key without a value",
-                start,
-                rule="map-odd-count",
-            )
+            raise self.odd_count(count, start)
         self.enter(start)
         outer = self.end
         self.end = stop

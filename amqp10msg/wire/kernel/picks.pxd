@@ -1,0 +1,54 @@
+cimport cython
+
+from amqp10msg.wire.kernel.messages cimport Reader
+from amqp10msg.wire.kernel.twin cimport Keys
+from amqp10msg.wire.kernel.writer cimport Spec
+
+cdef bytes KIND_OF
+cdef dict NAMES
+cdef list SECTIONS
+cdef int AMQP_SEQUENCE, DATA, FIRST_CODE, FOOTER, FOOTER_CODE
+cdef int KIND_STRING, KIND_SYMBOL, KIND_ULONG, SHAPE_ANNOTATIONS, SHAPE_COMPOSITE
+cdef object _ABSENT
+
+
+@cython.final
+cdef class Wanted:
+    cdef Spec spec
+    cdef Py_ssize_t whole
+    cdef list fields
+    cdef Keys keys
+    cdef dict numbers
+
+
+cdef class Picks:
+    cdef list wanted
+    cdef readonly tuple defaults
+    cdef Py_ssize_t body
+    cdef readonly object limits
+
+    @cython.locals(reader=Reader)
+    cdef tuple picked(self, data)
+
+    @cython.locals(found=list, buf=bytes, end=Py_ssize_t, start=Py_ssize_t, seen=int, last=int,
+                   index=int, wanted=Wanted, i=Py_ssize_t)
+    cdef tuple read(self, Reader reader)
+
+    @cython.locals(spec=Spec, fields=list, wide=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
+                   code=int, stop=Py_ssize_t, count="long long", outer=Py_ssize_t,
+                   place=Py_ssize_t, pos=Py_ssize_t)
+    cdef read_fields(self, Reader reader, list found, Wanted wanted)
+
+    @cython.locals(spec=Spec, start=Py_ssize_t, code=int, stop=Py_ssize_t, count="long long",
+                   outer=Py_ssize_t, annotations=bint, wanted_kind=int, buf=bytes, keys=Keys,
+                   at=Py_ssize_t, kind=int, begin=Py_ssize_t, place=Py_ssize_t, pos=Py_ssize_t,
+                   end=Py_ssize_t)
+    cdef read_entries(self, Reader reader, list found, Wanted wanted)
+
+    @cython.locals(spec=Spec)
+    cdef read_body(self, Reader reader, list found, int index, int last, Py_ssize_t start)
+
+
+cdef pass_over(Reader reader, Py_ssize_t count)
+
+cdef joined(list parts, int index)

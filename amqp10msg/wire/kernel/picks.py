@@ -1,0 +1,286 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""Single fields and entries of an encoded message, read without the rest of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel.codes import (
+    AMQP_SEQUENCE,
+    DATA,
+    FIRST_CODE,
+    FOOTER,
+    FOOTER_CODE,
+    KIND_OF,
+    KIND_STRING,
+    KIND_SYMBOL,
+    KIND_ULONG,
+    NAMES,
+    SECTIONS,
+    SHAPE_ANNOTATIONS,
+    SHAPE_COMPOSITE,
+)
+from amqp10msg.wire.kernel.messages import Reader
+from amqp10msg.wire.kernel.twin import Keys
+from amqp10msg.wire.kernel.value_reader import READ_FAULTS, octets_of
+from amqp10msg.wire.kernel.writer import not_simple
+from amqp10msg.wire.limits import DEFAULT_LIMITS
+
+_ABSENT = object()
+
+
+class Wanted:
+    """What is read of one section."""
+
+    def __init__(
+        self, spec: Any, whole: int, fields: Any, keys: dict[bytes, int], numbers: dict[int, int]
+    ) -> None:
+        """Take what is wanted, each with its place in the result.
+
+        Args:
+            spec: how the section is read.
+            whole: the place of the section itself, -1 where it is not wanted.
+            fields: of a composite, by field up to the last that is wanted: its place, or less
+                the number of fields from it on that are not wanted.
+            keys: of a map, the places by key: a string or symbol, encoded.
+            numbers: of a map, the places by key that is a ulong.
+        """
+        self.spec = spec
+        self.whole = whole
+        self.fields = fields
+        self.keys = Keys(keys)
+        self.numbers = numbers
+
+
+class Picks:
+    """Reads what is wanted of messages: a call returns the values in their order."""
+
+    def __init__(
+        self, wanted: list[Any], defaults: tuple[Any, ...], body: int, limits: Any
+    ) -> None:
+        """Take what is wanted.
+
+        Args:
+            wanted: by the section's code less that of the header a `Wanted`, or None.
+            defaults: what stands for an absent value, in the order of the result.
+            body: the place of the body in the result, -1 where it is not wanted.
+            limits: what reading one message may cost.
+        """
+        self.wanted = wanted
+        self.defaults = defaults
+        self.body = body
+        self.limits = limits
+
+    def __call__(self, data: Any) -> Any:
+        """Return the values that were asked for, in the order of the paths.
+
+        Args:
+            data: the encoded message: bytes, bytearray or memoryview.
+
+        Raises:
+            DecodeError: as the class says.
+        """
+        return self.picked(data)
+
+    def picked(self, data: Any) -> Any:
+        """Read an encoded message."""
+        limits = self.limits
+        if type(data) is not bytes or limits is not DEFAULT_LIMITS:
+            data = octets_of(data, limits)
+        reader = Reader.__new__(Reader)
+        reader.begin(data, 0, limits)
+        try:
+            return self.read(reader)
+        except READ_FAULTS as error:
+            raise reader.fault(error, NAMES) from None
+
+    def read(self, reader: Any) -> Any:
+        """Read a message from its beginning."""
+        found = [_ABSENT] * len(self.defaults)
+        buf = reader.buf
+        end = reader.end
+        seen = 0
+        last = -1  # the kind of the body, where that is wanted
+        while reader.pos < end:
+            start = reader.pos
+            if (
+                end - start > 2
+                and buf[start + 1] == 0x53
+                and FIRST_CODE <= buf[start + 2] <= FOOTER_CODE
+                and buf[start] == 0
+            ):
+                index = buf[start + 2] - FIRST_CODE
+                reader.pos = start + 3
+            else:
+                index = reader.section_code() - FIRST_CODE
+                if index < 0:
+                    reader.pos = start
+                    reader.skip()
+                    continue
+            if self.body >= 0 and DATA <= index < FOOTER:
+                self.read_body(reader, found, index, last, start)
+                last = index
+                continue
+            wanted = self.wanted[index]
+            if wanted is None:
+                pass_over(reader, 1)
+                continue
+            if seen >> index & 1:
+                raise DecodeError(
+                    f"duplicate {wanted.spec.name} section", start, rule="duplicate-section"
+                )
+            seen |= 1 << index
+            if wanted.whole >= 0:
+                found[wanted.whole] = reader.section(wanted.spec)
+            elif wanted.spec.shape == SHAPE_COMPOSITE:
+                self.read_fields(reader, found, wanted)
+            else:
+                self.read_entries(reader, found, wanted)
+        if last == DATA or last == AMQP_SEQUENCE:
+            found[self.body] = joined(found[self.body], last)
+        for i in range(len(found)):
+            if found[i] is _ABSENT:
+                found[i] = self.defaults[i]
+        return tuple(found)
+
+    def read_fields(self, reader: Any, found: list[Any], wanted: Any) -> None:
+        """Read fields of a composite, and nothing after the last that is wanted."""
+        spec = wanted.spec
+        fields = wanted.fields
+        wide = len(fields)
+        for i in range(wide):
+            if fields[i] >= 0 and spec.defaults[i] is not None:
+                found[fields[i]] = spec.defaults[i]
+        start = reader.pos
+        if start >= reader.end:
+            raise reader.truncated(start, 1)
+        code = reader.buf[start]
+        reader.pos = start + 1
+        if code == 0x45:
+            return
+        if code != 0xC0 and code != 0xD0:
+            raise reader.wrong_value(spec, code, "a list", start)
+        stop = reader.open(code)
+        count = reader.count
+        if count > len(spec.names):
+            raise reader.too_many(spec, count, start)
+        reader.enter(start)
+        outer = reader.end
+        reader.end = stop
+        i = 0
+        while i < count:
+            if i == wide:
+                # The others are as little on the way as what is in other sections.
+                reader.pos = stop
+                break
+            place = fields[i]
+            if place < 0:
+                place = -place if i - place < count else count - i
+                pass_over(reader, place)
+                i += place
+                continue
+            pos = reader.pos
+            if pos >= stop:
+                raise reader.truncated(pos, 1)
+            code = reader.buf[pos]
+            reader.pos = pos + 1
+            if code != 0x40:
+                found[place] = reader.field(spec.kinds[i], code, spec, i)
+            i += 1
+        reader.close(stop, outer)
+
+    def read_entries(self, reader: Any, found: list[Any], wanted: Any) -> None:
+        """Read entries of a map, whose other values are passed over."""
+        spec = wanted.spec
+        start = reader.pos
+        if start >= reader.end:
+            raise reader.truncated(start, 1)
+        code = reader.buf[start]
+        reader.pos = start + 1
+        if code != 0xC1 and code != 0xD1:
+            raise reader.wrong_value(spec, code, "a map", start)
+        stop = reader.open(code)
+        count = reader.count
+        if count & 1:
+            raise reader.odd_count(count, start)
+        reader.enter(start)
+        outer = reader.end
+        reader.end = stop
+        annotations = spec.shape == SHAPE_ANNOTATIONS
+        wanted_kind = KIND_SYMBOL if annotations else KIND_STRING
+        buf = reader.buf
+        keys = wanted.keys
+        for _ in range(count >> 1):
+            at = reader.pos
+            if at >= stop:
+                raise reader.truncated(at, 1)
+            code = buf[at]
+            reader.pos = at + 1
+            kind = KIND_OF[code]
+            if kind == wanted_kind:
+                begin = reader.span(code)
+                place = keys.place(buf, begin, reader.pos)
+            elif annotations and kind == KIND_ULONG:
+                place = wanted.numbers.get(reader.number(code), -1)
+            else:
+                raise reader.wrong_key(
+                    spec, code, "a symbol or a ulong" if annotations else "a string", at
+                )
+            if place < 0:
+                pass_over(reader, 1)
+                continue
+            if found[place] is not _ABSENT:
+                reader.pos = at
+                key = reader.value()
+                raise DecodeError(f"duplicate map key {key!r}", at, rule="map-duplicate-key")
+            pos = reader.pos
+            value = reader.value()
+            code = buf[pos]
+            if (
+                (code >= 0xC0 or code == 0x45 or code == 0)
+                and not annotations
+                and not_simple(value)
+            ):
+                end = reader.pos
+                reader.pos = at
+                key = reader.value()
+                reader.pos = end
+                raise reader.compound_property(key, pos)
+            found[place] = value
+        reader.close(stop, outer)
+
+    def read_body(self, reader: Any, found: list[Any], index: int, last: int, start: int) -> None:
+        """Read one section of the body."""
+        spec = SECTIONS[index]
+        if last >= 0 and (last != index or index > AMQP_SEQUENCE):
+            if last == index:
+                raise DecodeError(f"duplicate {spec.name} section", start, rule="duplicate-section")
+            raise DecodeError(
+                f"{spec.name} beside {SECTIONS[last].name}: a body has sections of one kind",
+                start,
+                rule="mixed-body-sections",
+            )
+        value = getattr(reader.section(spec), spec.attribute)
+        if index > AMQP_SEQUENCE:
+            found[self.body] = value
+        elif last < 0:
+            found[self.body] = [value]
+        else:
+            found[self.body].append(value)
+
+
+def pass_over(reader: Any, count: int) -> None:
+    """Pass over some values, by their constructors and sizes."""
+    if not reader.passed(count):
+        for _ in range(count):
+            reader.skip()
+
+
+def joined(parts: Any, index: int) -> Any:
+    """Return the content of several sections of a body as that of one."""
+    if len(parts) == 1:
+        return parts[0]
+    if index == DATA:
+        return b"".join(parts)
+    return [value for part in parts for value in part]
