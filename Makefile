@@ -185,8 +185,9 @@ $(PY):
 	@$(PIP) --upgrade 'pip>=25.1'
 
 # The library itself. The kernel is compiled by its own rule, hence skip; the warning is
-# setuptools' general one on editable installations.
-EDITABLE := AMQP10MSG_EXT=skip PYTHONWARNINGS=ignore $(PIP) --no-build-isolation --editable
+# setuptools' general one on editable installations. In this mode type checkers find the package.
+EDITABLE := AMQP10MSG_EXT=skip PYTHONWARNINGS=ignore $(PIP) --no-build-isolation \
+  --config-settings editable_mode=compat --editable
 
 $(VENV)/.package: pyproject.toml | $(PY)
 	$(PIP) --group dev

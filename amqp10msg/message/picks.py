@@ -110,7 +110,7 @@ def _rebuild(fields: tuple[tuple[str, Any], ...], limits: Limits) -> Picker:
 
 
 def _wanted(index: int, parts: list[tuple[int, Path]]) -> kernel.Wanted:
-    """Return what the kernel reads of a section: paths with their places in the result."""
+    """Return the plan of a section for the kernel: paths with their places in the result."""
     fields = [-1] * (1 + max(path.index for _, path in parts))
     keys: dict[bytes, int] = {}
     numbers: dict[int, int] = {}

@@ -55,7 +55,7 @@ def path_of(text: str) -> Path:
 
     Raises:
         ValueError: there is no such section or field, or the key cannot be one.
-        TypeError: it is no str.
+        TypeError: it is not a str.
     """
     if not isinstance(text, str):
         raise TypeError(f"a path is a str, not {type(text).__name__}")

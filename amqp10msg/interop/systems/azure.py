@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import json
+import struct
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
@@ -16,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from amqp10msg.message import Message
+from amqp10msg.notation import to_typed
 from amqp10msg.notation.type_names import INTEGERS, TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import check_fields, merged
@@ -34,6 +37,7 @@ __all__ = [
     "Service",
     "broker_fields",
     "from_client",
+    "lost_in_client",
     "scheduled",
     "to_annotated",
     "to_event_data",
@@ -319,7 +323,7 @@ def from_client(given: Any) -> Message:
         given: an ``AmqpAnnotatedMessage``, or what holds one: a ``ServiceBusMessage``, received or
             not, or an ``EventData``. Of what was received, the clients keep neither the types of
             numbers nor the difference of string, symbol and binary: bytes that are UTF-8 become
-            text.
+            text; `lost_in_client` lists what that costs a message.
 
     Raises:
         TypeError: it is none of these.
@@ -350,6 +354,62 @@ def from_client(given: Any) -> Message:
             fields["user_id"] = fields["user_id"].encode()
         message.properties = Properties(**fields) if fields else None
     return message
+
+
+def lost_in_client(message: Message, service: Service = "servicebus") -> list[str]:
+    """List what a client's object of this message does not give back; empty where it gives all.
+
+    The client reads the message, `from_client` makes a message of its object, and both are
+    compared, value by value with their types.
+
+    Args:
+        message: the message, as the service would deliver it.
+        service: whose client receives it.
+
+    Raises:
+        ValueError: the client cannot read it.
+        ImportError: the client is not installed.
+    """
+    read = to_received if service == "servicebus" else to_event_data
+    before, after = _contents(message), _contents(from_client(read(message)))
+    return [
+        f"{path}: {_shown(before.get(path))} becomes {_shown(after.get(path))}"
+        for path in dict.fromkeys((*before, *after))
+        if before.get(path) != after.get(path)
+    ]
+
+
+_BODIES = {"data", "amqp-sequence", "amqp-value"}
+
+
+def _contents(message: Message) -> dict[str, Any]:
+    """Return the values of a message in typed JSON, each under its path."""
+    found: dict[str, Any] = {}
+    names = {"header": attrs.fields(Header), "properties": attrs.fields(Properties)}
+    for section, content in to_typed(message):
+        known = len(found)
+        if section in names:
+            for field, value in zip(names[section], content, strict=False):
+                if value != ["null"]:
+                    found[f"{section}.{field.name.replace('_', '-')}"] = value
+        elif section in _BODIES:
+            found.setdefault("body", []).append([section, content])
+        else:
+            found.update({f"{section}[{key[1]!r}]": value for key, value in content})
+        if len(found) == known and section not in _BODIES:
+            found[section] = "an empty section"
+    return found
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or "nothing"
+    if value[0] in ("float", "double"):
+        (number,) = struct.unpack(">f" if value[0] == "float" else ">d", bytes.fromhex(value[1]))
+        return f"{value[0]} {number!r}"
+    if len(value) == 2 and isinstance(value[1], (str, int, bool)):
+        return f"{value[0]} {value[1]!r:.40}"
+    return f"{json.dumps(value, ensure_ascii=False):.60}"
 
 
 def _section(given: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
