@@ -256,6 +256,14 @@ def test_everything_with_types_for_the_compiler_is_compiled() -> None:
         assert [path for path in typed if not Path(f"{path}{suffix}").exists()] == []
 
 
+def test_the_readme_lists_every_extra() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.*?`) \|", readme, re.MULTILINE)
+
+    listed = {extra for row in rows for extra in re.findall(r"`(.+?)`", row)}
+    assert set() == set(PYPROJECT["project"]["optional-dependencies"]) - listed
+
+
 def test_the_extra_all_holds_every_other_one() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (every,) = extras["all"]
