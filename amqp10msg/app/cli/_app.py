@@ -42,13 +42,13 @@ COMMANDS = {
     "inspect": ("inspect:inspect", "Show what every byte of a message means."),
     "migrate": (
         "migrate:migrate",
-        "Move queues from one RabbitMQ to another, and account for all.",
+        "Move queues from one RabbitMQ to another, and account for each message.",
     ),
     "migrate-check": (
         "migrate:migrate_check",
         "Show what moving the messages of queues would lose.",
     ),
-    "pipeline": ("pipeline:pipeline", "Decode, judge, translate or profile many messages."),
+    "pipeline": ("pipeline:pipeline", "Decode, validate, translate or profile many messages."),
     "serve": ("serve:serve", "Serve distribution nodes over AMQP 1.0."),
     "spool": ("spool:spool", "Write what comes from a broker into Parquet files."),
     "translate": (
@@ -183,7 +183,7 @@ Shell completion, for ~/.bashrc, ~/.zshrc and config.fish:
 @showing_option("--version", version, "Show the version and whether the kernel is compiled.")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Inspect, build, judge and convert AMQP 1.0 messages.
+    """Inspect, build, validate and convert AMQP 1.0 messages.
 
     Messages are given as files, directories, hex, base64, or on standard input. Exit status: 0
     where all is well, 1 where the input is broken or breaks a rule, 2 where the command line is

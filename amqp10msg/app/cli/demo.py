@@ -321,7 +321,7 @@ def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) 
     for arguments, why in (
         (f"inspect {octets}", "explain a message"),
         ('encode \'{"body": "hello"}\'', "make one"),
-        ("validate FOLDER --report report.html", "judge many"),
+        ("validate FOLDER --report report.html", "validate many"),
         ("--help", "all there is"),
     ):
         screen.line(f"{_INDENT}{f'{me} {arguments}':<{len(me) + 40}}{why}")

@@ -125,7 +125,7 @@ def migrate_check(
 
 
 @click.command(
-    short_help="Move queues from one RabbitMQ to another, and account for all.",
+    short_help="Move queues from one RabbitMQ to another, and account for each message.",
     epilog="""
 \b
 Examples:

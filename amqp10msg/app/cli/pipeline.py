@@ -147,7 +147,7 @@ Examples:
     "Show the path of the file for spark-submit, which takes the same arguments.",
 )
 def pipeline() -> None:
-    """Decode, judge, translate or profile many messages.
+    """Decode, validate, translate or profile many messages.
 
     IN is a file, a folder or a pattern: Parquet with a column of encoded messages, or files of
     messages: one each, length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
