@@ -3,16 +3,21 @@
     python tools/compare_broker.py --to amqp10 --examples 3000
     python tools/compare_broker.py --to basic --queue stream --broker localhost:5672
     python tools/compare_broker.py --queue quorum --given-back released --given-back closed
+    python tools/compare_broker.py --queue stream --dead-lettered
     python tools/compare_broker.py --examples 200 --record odd.jsonl
 
-Messages are published over one protocol and consumed over the other, one at a time, from a queue
-that is deleted at the end. A message agrees if the profile gives the bytes that the consumer
-receives, or refuses it where the broker does, or where the consumer's connection dies. The profile
-is that of the broker's version and the queue.
+Messages are published over one protocol and consumed over the other, one at a time in each of
+several queues that are deleted at the end. A message agrees if the profile gives the bytes that the
+consumer receives, or refuses it where the broker does, or where the consumer's connection dies. The
+profile is that of the broker's version and the queue.
 
 Messages that are known to be odd come first. With ``--record``, what the broker made of each is
 appended to a file, in the form of tests/vectors/translations.jsonl.gz. With ``--given-back``, each
-message is given back to its queue before.
+message is given back to its queue before. With ``--dead-lettered``, it comes from a queue that
+holds none; a stream gets it from a classic queue.
+
+A connection over 1.0 on which RabbitMQ 3.10 finds a message that it cannot read ends 3 s later (the
+``SILENT_CLOSE_DELAY`` of its reader), so several messages are under way at the same time.
 
 What differs is cut down to the smallest message that still differs, and printed; the exit status
 is 1. Messages that the library cannot read are counted, and not compared.
@@ -26,9 +31,11 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import attrs
@@ -43,6 +50,7 @@ from amqp10msg import DecodeError, Message, decode_value
 from amqp10msg.basic import BasicMessage, decode_properties, encode_properties
 from amqp10msg.translate import (
     Circumstances,
+    Death,
     TranslationError,
     TranslationProfile,
     to_amqp10,
@@ -66,32 +74,38 @@ class Lane:
     to_amqp10: bool
     wait: float
     given_back: Sequence[Any] = ()
+    dead_lettered: bool = False
     _open: ExitStack | None = None
-    _name: str = ""
+    _names: tuple[str, str] = ("", "")
     _publish: Any = None
     _receive: Any = None
 
-    def observe(self, given: Any) -> tuple[str, Any, str]:
+    def observe(self, given: Any) -> tuple[tuple[str, str], Any, str]:
         """Send a message through the queue.
 
         Returns:
-            The queue's name, and what came, or None and why.
+            The names of the queues it is sent to and comes from, and what came, or None and why.
         """
         if self._open is None:
             self._start()
-        name = self._name
+        names = self._names
         doing = "refused"
         try:
             self._publish(given)
             doing = "not delivered"
-            return name, self._receive(), ""
+            return names, self._receive(), ""
         except Ended as error:
             self.close()
-            return name, None, f"{doing}: {error}".splitlines()[0]
+            return names, None, f"{doing}: {error}".splitlines()[0]
 
     def _start(self) -> None:
         self._open = stack = ExitStack()
-        self._name = name = stack.enter_context(queue(self.broker, self.kind))
+        name = letters = stack.enter_context(queue(self.broker, self.kind))
+        if self.dead_lettered:
+            route = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": letters}
+            route |= {"x-max-length": 0}
+            name = stack.enter_context(queue(self.broker, self.dies_in, route))
+        self._names = name, letters
         basic = stack.enter_context(Basic(self.broker))
         peer = stack.enter_context(Peer(self.broker))
         address = self.broker.address(name)
@@ -112,7 +126,7 @@ class Lane:
                     raise Ended(repr(error)) from None
                 return came
         elif self.to_amqp10:
-            link = peer.receiver(address)
+            link = peer.receiver(self.broker.address(letters))
             self._publish = partial(basic.publish, name)
 
             def received() -> bytes | BasicMessage:
@@ -120,7 +134,7 @@ class Lane:
                 peer.settle(link, delivery)
                 return octets
         else:
-            basic.consume(name)
+            basic.consume(letters)
             self._publish = partial(peer.send, peer.sender(address))
 
             def received() -> bytes | BasicMessage:
@@ -130,11 +144,63 @@ class Lane:
 
         self._receive = received
 
+    @property
+    def dies_in(self) -> Any:
+        """The kind of the queue that dead letters come from."""
+        return "quorum" if self.kind == "quorum" else "classic"
+
+    def circumstances(self, given: Any, name: str, delivered: Any) -> Circumstances:
+        """Say how what was delivered came to its consumer, from a queue by this name."""
+        is_stream = self.kind == "stream"
+        offset = offset_of(delivered) if delivered and is_stream else None
+        deaths: Sequence[Death] = ()
+        if self.dead_lettered:
+            death = attrs.evolve(death_of(delivered, name), queue_type=self.dies_in)
+            with suppress(AttributeError, TypeError, ValueError):
+                # What is published over 0-9-1 may not fit into the type that states it over 1.0.
+                death = attrs.evolve(death, ttl=int(given.properties.expiration))
+            deaths = [death]
+        return Circumstances(
+            stream_offset=offset,
+            queue_type=self.dies_in,
+            given_back=self.given_back,
+            deaths=deaths,
+        )
+
     def close(self) -> None:
         """Delete the queue, and hang up."""
         if self._open is not None:
             self._open.close()
             self._open = None
+
+
+def death_of(seen: Any, name: str) -> Death:
+    """Return how a dead letter left a queue: time, time to live and keys are those it states."""
+    death = Death(name, "maxlen", 0, "", [name])
+    if isinstance(seen, BasicMessage):
+        headers: Any = seen.properties.headers
+        with suppress(KeyError, TypeError, IndexError, ValueError):
+            said = headers["x-death"][0]
+            ttl = said.get("original-expiration")
+            death = attrs.evolve(
+                death,
+                time=int(said["time"]) * 1000,
+                ttl=None if ttl is None else int(ttl),
+                routing_keys=list(said["routing-keys"]),
+            )
+    else:
+        # Not every message can be read.
+        _, found, rest = (seen or b"").rpartition(b"\xa3\x0cx-opt-deaths")
+        with suppress(DecodeError, KeyError, TypeError, AttributeError, IndexError, ValueError):
+            said = decode_value(rest[: skip_value(rest, 0)]).values[0] if found else {}
+            said = {str(key): value for key, value in said.items()}
+            death = attrs.evolve(
+                death,
+                time=int(said["first-time"]),
+                ttl=said.get("ttl"),
+                routing_keys=[str(key) for key in said["routing-keys"].values],
+            )
+    return death
 
 
 def offset_of(seen: bytes | BasicMessage) -> int | None:
@@ -198,22 +264,25 @@ class Comparison:
                 return ""
         else:
             self.entry["basic"] = [encode_properties(sent.properties).hex(), sent.body.hex()]
-        name, delivered, why = self.lane.observe(sent)
+        (name, letters), delivered, why = self.lane.observe(sent)
         seen = delivered
         gives: Any = delivered.hex() if isinstance(delivered, bytes) else None
         if isinstance(delivered, BasicMessage):
             seen = encode_properties(delivered.properties), delivered.body
             gives = [seen[0].hex(), seen[1].hex()]
-        offset = offset_of(delivered) if delivered and self.lane.kind == "stream" else None
+        given_ = self.lane.circumstances(sent, name, delivered)
+        offset = given_.stream_offset
         if isinstance(sent, bytes):
             self.entry |= {"message": sent.hex(), "gives": gives, "offset": offset}
         else:
-            self.entry |= {"gives": gives, "exchange": "", "key": name, "offset": offset}
-        kind: Any = "quorum" if self.lane.kind == "quorum" else "classic"
-        given_ = Circumstances(
-            stream_offset=offset, queue_type=kind, given_back=self.lane.given_back
-        )
-        wanted, reason = predicted(sent, self.profile, given_, name)
+            self.entry |= {"gives": gives, "exchange": "", "key": letters, "offset": offset}
+        wanted, reason = predicted(sent, self.profile, given_, letters)
+        if given_.given_back or given_.deaths:
+            self.entry["circumstances"] = {"given_back": list(given_.given_back)}
+            self.entry["circumstances"] |= {"queue_type": given_.queue_type}
+            self.entry["circumstances"]["deaths"] = [attrs.asdict(one) for one in given_.deaths]
+            if isinstance(delivered, BasicMessage):
+                self.entry["redelivered"] = delivered.redelivered
         self.counts["delivered" if seen is not None else "not delivered"] += 1
         if seen == wanted:
             return ""
@@ -253,46 +322,61 @@ def main() -> int:
         default=[],
         help="give each message back so before it is taken; may be repeated",
     )
+    parser.add_argument("--dead-lettered", action="store_true", help="as dead letters")
+    parser.add_argument("--lanes", type=int, default=8, help="messages under way at a time")
     given = parser.parse_args()
-    if given.given_back and given.queue == "stream":
-        parser.error("nothing is given back to a stream")
+    if given.given_back and (given.queue == "stream" or given.dead_lettered):
+        parser.error("nothing is given back to a stream, or before it dies")
     broker = Broker.at(given.broker)
     profile = profile_of(broker, given.queue)
-    compared = Comparison(
-        Lane(broker, given.queue, given.to == "amqp10", given.wait, given.given_back), profile
-    )
     to_amqp10 = given.to == "amqp10"
+    ends = broker, given.queue, to_amqp10, given.wait, given.given_back, given.dead_lettered
+    lanes = [Comparison(Lane(*ends), profile) for _ in range(given.lanes)]
+    free: SimpleQueue[Comparison] = SimpleQueue()
+    for one in lanes:
+        free.put(one)
     chosen = random.Random(given.seed)
     draw = basic_message if to_amqp10 else sections
     known: list[Any] = list(KNOWN_BASICS if to_amqp10 else KNOWN_SECTIONS)
-    different = 0
+    drawn = known + [draw(chosen) for _ in range(given.examples)]
     printed: set[str] = set()
-    recorded = []
-    try:
-        for number in range(len(known) + given.examples):
-            drawn = known[number] if number < len(known) else draw(chosen)
-            text = compared.difference(drawn)
-            if given.record and compared.entry:
-                suffix = "" if given.queue == "classic" else f"-{given.queue}"
-                case = f"odd-{given.to}-{given.seed}-{number}"
-                head = {"broker": f"rabbitmq-{broker.version}{suffix}", "id": case}
-                recorded.append(json.dumps(head | compared.entry, separators=(",", ":")))
-            if not text:
-                continue
-            different += 1
-            if len(printed) < given.most:
-                small, text = least(drawn, compared.difference, given.tries)
+
+    def compared(message: Any) -> tuple[bool, dict[str, Any]]:
+        """Return whether profile and broker differ on a message, and what the broker did."""
+        comparison = free.get()
+        try:
+            text, entry = comparison.difference(message), comparison.entry
+            if text and len(printed) < given.most:
+                small, text = least(message, comparison.difference, given.tries)
                 told = repr(small) if to_amqp10 else octets_of(small).hex()
                 if told not in printed:
                     printed.add(told)
                     print(f"{told}\n{text}", flush=True)
+            return bool(text), entry
+        finally:
+            free.put(comparison)
+
+    different = 0
+    what = "dead" if given.dead_lettered else "odd"
+    recorded = []
+    try:
+        with ThreadPoolExecutor(given.lanes) as pool:
+            for number, (differs, entry) in enumerate(pool.map(compared, drawn)):
+                different += differs
+                if given.record and entry:
+                    suffix = "" if given.queue == "classic" else f"-{given.queue}"
+                    case = f"{what}-{given.to}-{given.seed}-{number}"
+                    head = {"broker": f"rabbitmq-{broker.version}{suffix}", "id": case}
+                    recorded.append(json.dumps(head | entry, separators=(",", ":")))
     finally:
-        compared.lane.close()
+        for comparison in lanes:
+            comparison.lane.close()
         if recorded:
             with given.record.open("a", encoding="utf-8") as lines:
                 lines.write("\n".join(recorded) + "\n")
-    counts = ", ".join(f"{number} {what}" for what, number in sorted(compared.counts.items()))
-    print(f"{profile.name}, to {given.to}: {number + 1} messages, {different} differ ({counts})")
+    total = sum((one.counts for one in lanes), Counter[str]())
+    counts = ", ".join(f"{number} {what}" for what, number in sorted(total.items()))
+    print(f"{profile.name}, to {given.to}: {len(drawn)} messages, {different} differ ({counts})")
     return 1 if different else 0
 
 

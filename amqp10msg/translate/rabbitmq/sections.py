@@ -123,6 +123,8 @@ class Received:
         properties: the fields, None where there are none.
         application: the application properties, pairs.
         delivery_annotations: how many there are.
+        are_annotations_last: those of the message stand after properties or application
+            properties.
         is_header_last: the header stands after properties or application properties.
         bare: where the properties begin, or what follows them where there are none.
         body: where the body begins.
@@ -134,6 +136,7 @@ class Received:
         self.properties: list[Term] | None = None
         self.application: list[Any] = []
         self.delivery_annotations = 0
+        self.are_annotations_last = False
         self.is_header_last = False
         self.bare = -1
         self.body = 0
@@ -143,7 +146,7 @@ class Received:
         if name == "header":
             self.header, self.is_header_last = content, self.bare >= 0
         elif name == "message-annotations":
-            self.annotations = content
+            self.annotations, self.are_annotations_last = content, self.bare >= 0
         elif name == "delivery-annotations":
             self.delivery_annotations = len(content)
         elif name == "properties":

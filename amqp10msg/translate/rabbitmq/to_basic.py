@@ -97,26 +97,35 @@ def to_basic(
         mode = annotation(annotations, b"x-basic-delivery-mode")
         is_durable = broker.durable_by_default or mode == ("ubyte", 2)
         found.header = found.header or [is_durable, None, None, None, None]
-        if given.deaths:  # the queue that it left wrote down what it took it for
-            found.header = [arrived.durable, *found.header[1:]]
+        if given.deaths and not found.is_header_last:
+            # The queue that it left wrote down what it took it for.
+            found.header = [arrived.durable, arrived.priority, *[None] * 3]
+            annotations = [pair for pair in annotations if pair[0][1] != b"x-opt-deaths"]
+            # The time to live is gone, but a header that it hid is read again.
+            arrived.expiration = expiration(found.header, annotations)
         found.is_header_last = True
         for part in (("list", found.header[:3]), ("map", _stored(annotations))):
             generate(part)  # or the publisher's session dies
         arrived.durable = _durable(broker, found.header, annotations)
+    before_body = found.annotations
     moment = found.properties[CREATION_TIME] if found.properties else None
     marker, payload, footer = _payload(broker, data, found, notes)
+    # Annotations in or after the bare message hide those of the stream, deaths among them.
+    is_hidden = broker.stream and (
+        found.are_annotations_last or found.annotations is not before_body
+    )
     annotations = found.annotations
     fields: list[Term] = found.properties or [None] * len(PROPERTY_NAMES)
     made = BasicProperties()
-    _transport(made, found, arrived)
+    # A queue sets no time to live for a dead letter, so that it does not expire again.
+    _transport(made, found, arrived, expires=broker.stream or not given.deaths)
     extra: list[tuple[bytes, str, Any]] = []
     if broker.stream and given.stream_offset is not None:
         extra.append((b"x-stream-offset", "l", given.stream_offset))
     before = redelivery(broker, given)
     extra += [(name, "l", count) for name, count in before.counts]
-    extra += deaths.added_headers(given)
-    if given.deaths:
-        made.expiration = None  # so that it does not expire again
+    if not is_hidden:
+        extra += deaths.added_headers(given)
     extra += annotation_headers(broker, annotations, notes)
     message_id = _id(fields[MESSAGE_ID], b"x-message-id", notes)
     correlation = _id(fields[CORRELATION_ID], b"x-correlation-id", notes)
@@ -229,7 +238,7 @@ def _payload(
     return None, b"".join(content), footer
 
 
-def _transport(made: BasicProperties, found: Received, arrived: _Arrived) -> None:
+def _transport(made: BasicProperties, found: Received, arrived: _Arrived, *, expires: bool) -> None:
     """Set what comes from the header section, from annotations in its place, or is remembered.
 
     Of a header before the bare message a queue keeps only what the broker remembers of it.
@@ -253,6 +262,8 @@ def _transport(made: BasicProperties, found: Received, arrived: _Arrived) -> Non
         raise CrashedError("the consumer's connection dies (541): no number", "header.ttl")
     # What is remembered is believed, but the broker takes the annotation out of its type before.
     given = None if lifetime is not None else plain(annotation(annotations, b"x-basic-expiration"))
+    if not expires:
+        return
     if arrived.expiration is not None:
         made.expiration = str(arrived.expiration)
     elif lifetime is not None:
@@ -267,7 +278,9 @@ def _durable(broker: BrokerVersion, header: list[Term] | None, annotations: list
     if isinstance(durable, bool):
         return durable
     mode = annotation(annotations, b"x-basic-delivery-mode")
-    return broker.durable_by_default if mode is None else mode != ("ubyte", 1)
+    if broker.durable_by_default:
+        return mode != ("ubyte", 1)
+    return mode == ("ubyte", 2)
 
 
 def _priority(header: list[Term] | None, annotations: list[Any]) -> Term:
