@@ -362,7 +362,9 @@ class Peer:
             link.flow(credit)
         self._write()
 
-    def give_back(self, delivery: Any, outcome: Any, *, failed: bool, up: bool) -> None:
+    def give_back(
+        self, delivery: Any, outcome: Any, *, failed: bool, up: bool, annotations: Any = None
+    ) -> None:
         """Settle a received message with an outcome, and take no other one.
 
         Args:
@@ -370,7 +372,9 @@ class Peer:
             outcome: any but accepted.
             failed: the delivery-failed of modified.
             up: the undeliverable-here of modified.
+            annotations: the message-annotations of modified.
         """
+        delivery.local.annotations = annotations
         delivery.local.failed = failed
         delivery.local.undeliverable = up
         delivery.update(outcome)

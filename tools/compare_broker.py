@@ -102,8 +102,11 @@ class Lane:
         self._open = stack = ExitStack()
         name = letters = stack.enter_context(queue(self.broker, self.kind))
         if self.dead_lettered:
-            route = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": letters}
-            route |= {"x-max-length": 0}
+            route: dict[str, Any] = {
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": letters,
+            }
+            route["x-max-length"] = 0
             name = stack.enter_context(queue(self.broker, self.dies_in, route))
         self._names = name, letters
         basic = stack.enter_context(Basic(self.broker))

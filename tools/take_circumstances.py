@@ -1,11 +1,13 @@
 """Record what a RabbitMQ makes of redelivered messages and of dead letters between the protocols.
 
     python tools/take_circumstances.py 127.0.0.1:5672 circumstances.jsonl
+    python tools/take_circumstances.py 127.0.0.1:5672 circumstances.jsonl annotated
 
 Appends to the file, in the form that ``tests/vectors/README.md`` describes: what a queue delivers
 for the first time, after each way to give a message back, once and twice, and after two different
 ones; dead letters for each reason and after each way to give a message up, from classic and quorum
-queues into classic and quorum queues and streams, and those given back there.
+queues into classic and quorum queues and streams, and those given back there. With ``annotated``,
+what becomes of the annotations of the outcome modified.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import attrs
+import proton
 from broker_clients import Basic, Broker, Ended, Outcome, Peer, queue
+from pika.exceptions import AMQPError
 
 from amqp10msg import Header, Message, Properties, Symbol, UInt
 from amqp10msg.basic import (
@@ -69,6 +75,32 @@ GIVEN_BACK: list[tuple[Any, ...]] = [
     ("modified-failed", "nack"),
     ("reject", "detached", "closed"),
 ]
+_UNDESCRIBED: Any = proton.UNDESCRIBED
+#: Message-annotations of the outcome modified, each map for a message of its own.
+ANNOTATIONS: list[dict[Any, Any]] = [
+    {proton.symbol(name): value for name, value in one.items()}
+    for one in (
+        {"x-opt-why": "late", "x-b": "again", "x-a": True, "x-z": False},
+        {
+            "x-uint": proton.uint(5),
+            "x-ulong": proton.ulong(2**64 - 1),
+            "x-neg": proton.byte(-1),
+            "x-char": proton.char("a"),
+            "x-time": proton.timestamp(1_234_567),
+        },
+        {"x-symbol": proton.symbol("s"), "x-binary": b"b", "x-uuid": uuid.UUID(int=1)},
+        {"x-list": [1, "a", None], "x-map": {"k": "v"}},
+        {"x-array": proton.Array(_UNDESCRIBED, proton.Data.INT, 1, 2)},
+        {"x-described": proton.Described(proton.symbol("d"), "v")},
+        {"x-null": None},
+        {"x-double": 1.5},
+        {"x-float": proton.float32(1.5)},
+        {"x-decimal": proton.decimal64(5)},
+        {"x-delivery-count": 7, "x-acquired-count": "n"},
+        {"x-exchange": "e", "x-routing-key": "k", "x-first-death-queue": "q"},
+        {"x-cc": ["a"], "x-basic-type": "t", "x-stream-offset": 3},
+    )
+]
 
 
 def publish(broker: Broker, name: str, sent: Any) -> None:
@@ -105,6 +137,7 @@ def give_back(
     up: bool = False,
     offset: str = "next",
     over: str = "amqp10",
+    annotations: Any = None,
 ) -> None:
     """Receive a message, and give it back in a way, or up; closed ends a connection `over`."""
     if way in ("nack", "reject") or (way == "closed" and over == "basic"):
@@ -125,7 +158,9 @@ def give_back(
             time.sleep(0.2)  # until the queue has it back
         elif way != "closed":
             kind = "MODIFIED" if way.startswith("modified") else way.upper()
-            peer.give_back(delivery, getattr(Outcome, kind), failed=way == "modified-failed", up=up)
+            failed = way == "modified-failed"
+            said = annotations if kind == "MODIFIED" else None
+            peer.give_back(delivery, getattr(Outcome, kind), failed=failed, up=up, annotations=said)
 
 
 @attrs.frozen
@@ -140,6 +175,8 @@ class Case:
         reason: why it leaves it for the queue of dead letters; None: it does not.
         into: the kind of that queue.
         after: how it is given back to that one.
+        annotations: the place in `ANNOTATIONS` of those of each outcome modified before; None:
+            without any.
     """
 
     way: str
@@ -149,6 +186,7 @@ class Case:
     reason: str | None = None
     into: str = "classic"
     after: Sequence[Any] = ()
+    annotations: int | None = None
 
     @property
     def name(self) -> str:
@@ -156,7 +194,21 @@ class Case:
         parts = [self.kind, self.way, str(self.number), *self.before]
         if self.reason is not None:
             parts += [self.reason, "into", self.into, *self.after]
+        if self.annotations is not None:
+            parts += ["annotations", str(self.annotations)]
         return "-".join(parts)
+
+    @property
+    def _said(self) -> Any:
+        return None if self.annotations is None else ANNOTATIONS[self.annotations]
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        if self._said is None:
+            return {}
+        data = proton.Data()
+        data.put_object(self._said)
+        return {"annotations": data.encode().hex()}
 
     def record(self, broker: Broker) -> dict[str, Any]:
         """Record it.
@@ -171,16 +223,16 @@ class Case:
                 publish(broker, name, sent)
                 offset = "first" if self.kind == "stream" else "next"
                 for way in self.before:
-                    give_back(broker, name, way, offset=offset)
+                    give_back(broker, name, way, offset=offset, annotations=self._said)
                 came = take(broker, name, to, offset)
-            given = self._queue(self.kind, self.before)
+            given = self._queue(self.kind, self.before) | self._told
             return self._entry(broker, self.kind, sent, name, given, came)
         with queue(broker, self.into) as letters:
             came, name = self._letter(broker, letters, sent, to)
         is_routed = sent is SENT["basic"][1]
         death: dict[str, Any] = {"queue": name, "reason": self.reason, "time": time_of(came)}
         death["routing_keys"] = [name, "nowhere"] if is_routed else [name]
-        death |= self._queue(self.kind, self.before)
+        death |= self._queue(self.kind, self.before) | self._told
         if self.number == 1:
             death["ttl"] = 200
         given = self._queue(self.into, self.after) | {"deaths": [death]}
@@ -195,11 +247,21 @@ class Case:
                 publish(broker, name, sent)
             for place, way in enumerate(self.before):
                 up = self.reason == "rejected" and place == len(self.before) - 1
-                give_back(broker, name, way, up=up)
+                give_back(broker, name, way, up=up, annotations=self._said)
             for way in self.after:
                 give_back(broker, letters, way)
             came = take(broker, letters, to, "first" if self.into == "stream" else "next")
         return came, name
+
+    def killed(self, broker: Broker) -> dict[str, Any]:
+        """Record that its consumer dies; what would say more of it is not known."""
+        given = self._queue(self.kind, self.before) | self._told
+        if self.reason is not None:
+            death = {"queue": "", "reason": self.reason, "time": 0}
+            given = self._queue(self.into, self.after) | {"deaths": [death | given]}
+        kind = self.kind if self.reason is None else self.into
+        sent = SENT[self.way][self.number]
+        return self._entry(broker, kind, sent, "", given, None)
 
     @staticmethod
     def _queue(kind: str, given_back: Sequence[Any]) -> dict[str, Any]:
@@ -213,11 +275,13 @@ class Case:
         made: dict[str, Any] = {"broker": f"rabbitmq-{broker.version}{suffix}"}
         made |= {"id": f"circumstances-{self.name}", "key": key, "circumstances": given}
         if isinstance(sent, BasicMessage):
-            made |= {"exchange": "", "gives": came.hex()}
+            made |= {"exchange": "", "gives": came and came.hex()}
             made["basic"] = [encode_properties(sent.properties).hex(), sent.body.hex()]
         else:
-            made["gives"] = [encode_properties(came.properties).hex(), came.body.hex()]
-            made |= {"message": sent.encode().hex(), "redelivered": came.redelivered}
+            made["message"] = sent.encode().hex()
+            made["gives"] = came and [encode_properties(came.properties).hex(), came.body.hex()]
+            if came:
+                made["redelivered"] = came.redelivered
         return made | {"offset": 0 if kind == "stream" else None}
 
 
@@ -234,6 +298,7 @@ def time_of(came: Any) -> int:
 def cases(broker: Broker) -> Iterator[Case]:
     """Yield what is recorded of a broker."""
     is_old = broker.version.startswith("3.")
+    yield from old_streams() if is_old else ()
     for way in SENT:
         # The plugin of 3.10 cannot read a stream from its beginning.
         for kind in ("classic", "quorum") if is_old else ("classic", "quorum", "stream"):
@@ -259,16 +324,42 @@ def cases(broker: Broker) -> Iterator[Case]:
                             yield attrs.evolve(death, into=into, after=(after,))
 
 
+def old_streams() -> Iterator[Case]:
+    """Yield what is recorded of streams of 3.10, which consumers of 0-9-1 read again."""
+    for before in ((), *((way,) * times for way in ("nack", "reject") for times in (1, 2))):
+        yield Case("amqp10", 0, "stream", before)
+
+
+def annotated(broker: Broker) -> Iterator[Case]:
+    """Yield what is recorded of the annotations of modified, which 3.10 does not take."""
+    if broker.version.startswith("3."):
+        return
+    for way, number in product(SENT, range(len(ANNOTATIONS))):
+        yield Case(way, 0, "quorum", ("modified",), annotations=number)
+        # Of values without a type the consumer dies that would release it.
+        if not {"x-null", "x-double", "x-float", "x-decimal"} & {*ANNOTATIONS[number]}:
+            before = ("modified-failed", "released")
+            yield Case(way, 0, "quorum", before, annotations=number)
+        for into in ("classic", "quorum", "stream"):
+            yield Case(way, 0, "quorum", ("modified",), "rejected", into, annotations=number)
+    for way in SENT:
+        yield Case(way, 0, "classic", ("modified",), annotations=0)
+        yield Case(way, 0, "classic", ("modified",), "rejected", annotations=0)
+
+
 def main() -> None:
     """Record all, and append it to the file."""
     broker = Broker.at(sys.argv[1])
+    what = annotated(broker) if sys.argv[3:] == ["annotated"] else cases(broker)
     with Path(sys.argv[2]).open("a", encoding="utf-8") as lines:
-        for case in cases(broker):
+        for case in what:
             try:
                 made = case.record(broker)
-            except Ended as error:
-                print(f"{case.name}: {error}")
-                continue
+            except (Ended, AMQPError) as error:
+                if case.annotations is None:
+                    print(f"{case.name}: {error}")
+                    continue
+                made = case.killed(broker)
             lines.write(json.dumps(made, separators=(",", ":")) + "\n")
 
 

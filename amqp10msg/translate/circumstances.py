@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
@@ -40,6 +40,15 @@ def _check_ways(_: Any, field: Any, value: Any) -> None:
             )
 
 
+def _check_names(_: Any, field: Any, value: Any) -> None:
+    for name in value:
+        if not name.startswith("x-"):
+            raise ValueError(
+                f"{field.name}[{name!r}]: names begin with 'x-'; a broker ends the session of a "
+                "consumer that says others, and takes the message back as closed"
+            )
+
+
 def _listed(names: Any) -> str:
     return ", ".join(get_args(names))
 
@@ -60,10 +69,13 @@ class Death:
         ttl: the time to live that it was published with, in ms; None without one.
         queue_type: of the queue that it left.
         given_back: how consumers gave it back to that queue, and up, in order.
+        annotations: the message-annotations of the outcomes modified there, by their names; of each
+            name the last value. Quorum queues of RabbitMQ 4 keep them.
 
     Raises:
         TypeError: `given_back` is a text.
-        ValueError: a type of queue or a way to give back is not known.
+        ValueError: a type of queue or a way to give back is not known; the name of an annotation
+            does not begin with ``x-``.
     """
 
     queue: str
@@ -76,6 +88,7 @@ class Death:
     ttl: int | None = None
     queue_type: QueueType = attrs.field(default="classic", validator=_check_type)
     given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_ways)
+    annotations: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_names)
 
 
 @attrs.frozen
@@ -90,13 +103,17 @@ class Circumstances:
         queue_type: of the queue that delivers it; a profile of a stream does not look at it.
         given_back: how consumers gave it back to that queue before, in order; empty when it is
             delivered for the first time. Streams do not say it.
+        annotations: the message-annotations of the outcomes modified among those, by their names;
+            of each name the last value. Quorum queues of RabbitMQ 4 add them to the message, others
+            leave them out; RabbitMQ 3.10 ends a session that says any, which is ``closed``.
         deaths: of a dead letter, the last one first; the profile is that of the queue or stream it
             went to; of RabbitMQ 3.10, a queue. Exchange and routing key of the message are
             then those of the dead letter.
 
     Raises:
         TypeError: `given_back` is a text.
-        ValueError: a type of queue or a way to give back is not known.
+        ValueError: a type of queue or a way to give back is not known; the name of an annotation
+            does not begin with ``x-``.
     """
 
     user: str | None = "guest"
@@ -105,6 +122,7 @@ class Circumstances:
     queue_type: QueueType = attrs.field(default="classic", validator=_check_type)
     given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_ways)
     deaths: Sequence[Death] = ()
+    annotations: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_names)
 
     @property
     def is_first_delivery(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import DecodeError, Message
+from amqp10msg import DecodeError, Message, decode_value
 from amqp10msg.basic import (
     BasicMessage,
     BasicProperties,
@@ -74,8 +74,17 @@ def circumstances_of(entry: Entry) -> Circumstances:
         stream_offset=entry["offset"],
         queue_type=given.get("queue_type", "classic"),
         given_back=given.get("given_back", ()),
-        deaths=[Death(**death) for death in given.get("deaths", [])],
+        deaths=[
+            Death(**{**death, "annotations": annotations_of(death)})
+            for death in given.get("deaths", [])
+        ],
+        annotations=annotations_of(given),
     )
+
+
+def annotations_of(given: Entry) -> dict[str, Any]:
+    value: Any = decode_value(bytes.fromhex(given.get("annotations", "c10100")))
+    return {str(name): one for name, one in value.items()}
 
 
 def message_of(raw: str) -> Message | None:

@@ -162,3 +162,30 @@ def test_recordings_have_every_way_once_and_twice() -> None:
     ]
     back = [(), *((way,) * times for way in WAYS for times in (1, 2))]
     assert set(product(brokers, ("basic", "amqp10"), back)) <= found
+
+
+@given(st.sampled_from(QUEUES), queue_types, st.dictionaries(st.just("x-opt-why"), st.text()))
+def test_quorum_queues_of_4_alone_keep_what_modified_says(
+    profile: Any, queue_type: Any, said: dict[str, Any]
+) -> None:
+    given_ = Circumstances(queue_type=queue_type, given_back=["modified"], annotations=said)
+    made = to_amqp10(BASIC, profile, circumstances=given_).message
+    basic = to_basic(Message(b"x"), profile, circumstances=given_).message
+    kept = said if queue_type == "quorum" and profile != "rabbitmq-3.10" else {}
+
+    assert kept.get("x-opt-why") == made.message_annotation("x-opt-why")
+    assert kept.get("x-opt-why") == (basic.properties.headers or {}).get("x-opt-why")
+
+
+@pytest.mark.parametrize("make", [Circumstances, lambda **how: Death("q", "maxlen", 0, **how)])
+def test_what_modified_cannot_say_is_an_error(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"annotations\['why'\]: names begin with 'x-'"):
+        make(annotations={"why": "late"})
+
+
+def test_recordings_have_annotations_of_modified() -> None:
+    path = Path(__file__).parents[1] / "vectors" / "circumstances.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        found = [entry for entry in map(json.loads, lines) if "annotations" in str(entry)]
+    assert 252 == len(found)
+    assert {"rabbitmq-4.0.5", "rabbitmq-4.3.6"} < {entry["broker"] for entry in found}

@@ -25,7 +25,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     octets,
     utf8_without_nul,
 )
-from amqp10msg.translate.rabbitmq.redelivery import redelivery
+from amqp10msg.translate.rabbitmq.redelivery import added_terms, check_typed, redelivery
 from amqp10msg.translate.rabbitmq.sections import (
     MARKER,
     check_filter,
@@ -93,10 +93,15 @@ def to_amqp10(
     added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
     told = deaths.added_annotations(given)
     counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in before.counts]
+    said = added_terms(broker, given)
+    check_typed(said)
+    # After x-opt-deaths they stand in the order of their names.
+    told = [*told[:1], *sorted({**dict(counts + told[1:]), **said}.items())]
     if broker.stream and broker.metadata_first:
-        added = [*told, *added]
-    else:  # after x-opt-deaths they stand in the order of their names
-        added += [*told[:1], *counts, *told[1:]]
+        names = [name for name, _ in own]
+        added = [*(one for one in told if one[0] not in names), *added]
+    else:
+        added += told
     sections = [
         section(HEADER_CODE, ("list", header)),
         section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added))),

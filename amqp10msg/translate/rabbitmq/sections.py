@@ -204,12 +204,13 @@ def with_metadata(
     broker: BrokerVersion, annotations: list[Any], own: list[tuple[bytes, Term]]
 ) -> list[Any]:
     """Return annotations with those of the broker, in the place of any of the same name."""
+    if broker.metadata_first:  # its own twice, where it has a name twice
+        made = [(("symbol", name), value) for name, value in reversed(own)]
+        keys = {key for key, _ in made}
+        return made + [pair for pair in annotations if pair[0] not in keys]
     result = list(annotations)
     for name, value in own:
         key = ("symbol", name)
-        if broker.metadata_first:
-            result = [(key, value), *[pair for pair in result if pair[0] != key]]
-            continue
         for place, pair in enumerate(result):
             if pair[0] == key:
                 result[place] = (key, value)

@@ -33,7 +33,12 @@ from amqp10msg.translate.rabbitmq.fields import (
     utf8_without_nul,
     written,
 )
-from amqp10msg.translate.rabbitmq.redelivery import redelivery
+from amqp10msg.translate.rabbitmq.redelivery import (
+    added_terms,
+    check_typed,
+    redelivery,
+    typed_fields,
+)
 from amqp10msg.translate.rabbitmq.sections import (
     BODY_HEADS,
     MARKER,
@@ -91,7 +96,14 @@ def to_basic(
         _priority(found.header, annotations),
         expiration(found.header, annotations),
     )
+    said = added_terms(broker, given)
     if broker.stream:
+        check_typed(said)
+        kept = [pair for pair in annotations if pair[0][1] not in said]
+        annotations = found.annotations = [
+            *((("symbol", name), _read_again(term)) for name, term in said.items()),
+            *kept,
+        ]
         check_filter(annotations, "message-annotations")
         # What is stored has a header section, which says what the broker takes it for.
         mode = annotation(annotations, b"x-basic-delivery-mode")
@@ -119,7 +131,7 @@ def to_basic(
     made = BasicProperties()
     # A queue sets no time to live for a dead letter, so that it does not expire again.
     _transport(made, found, arrived, expires=broker.stream or not given.deaths)
-    extra: list[tuple[bytes, str, Any]] = []
+    extra = [] if broker.stream else typed_fields(said)
     if broker.stream and given.stream_offset is not None:
         extra.append((b"x-stream-offset", "l", given.stream_offset))
     before = redelivery(broker, given)
@@ -171,6 +183,13 @@ def to_basic(
     if found.delivery_annotations:
         notes.dropped("delivery-annotations", found.delivery_annotations, "they are for one hop")
     return BasicMessage(made, payload, "", "", before.again)
+
+
+def _read_again(term: Term) -> Term:
+    """Return a boolean or a number as it is read out of a stream."""
+    if is_kind(term, "long"):
+        return "long", signed(term[1] % 2**64)
+    return term[1] if is_kind(term, "boolean") else term
 
 
 def check_routes(broker: BrokerVersion, annotations: list[Any]) -> None:
@@ -278,9 +297,7 @@ def _durable(broker: BrokerVersion, header: list[Term] | None, annotations: list
     if isinstance(durable, bool):
         return durable
     mode = annotation(annotations, b"x-basic-delivery-mode")
-    if broker.durable_by_default:
-        return mode != ("ubyte", 1)
-    return mode == ("ubyte", 2)
+    return bool(mode != ("ubyte", 1) if broker.durable_by_default else mode == ("ubyte", 2))
 
 
 def _priority(header: list[Term] | None, annotations: list[Any]) -> Term:
