@@ -84,6 +84,20 @@ def _place(given: str | Endpoint) -> Endpoint:
     return parse_url(given)
 
 
+def _api(given: str) -> str:
+    """Return the URL of a management API with what its files hold now, so that a change shows."""
+    from amqp10msg.net.bridge.urls import with_files  # noqa: PLC0415  (see above)
+
+    return with_files(given)
+
+
+def _api_shown(given: str | None) -> str:
+    """Return it as a route's repr has it: without credentials."""
+    from amqp10msg.net.bridge.urls import without_credentials  # noqa: PLC0415  (see above)
+
+    return repr(None if given is None else without_credentials(given))
+
+
 def _on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
     for reason, action in value.items():
         if reason not in REASONS:
@@ -241,6 +255,8 @@ class RouteOptions:
     )
     management: str | None = attrs.field(
         default=None,
+        converter=attrs.converters.optional(_api),
+        repr=_api_shown,
         metadata=_given(
             str,
             "RabbitMQ's management API of the source, which counts what other consumers hold.",
@@ -257,6 +273,8 @@ class RouteOptions:
     )
     target_management: str | None = attrs.field(
         default=None,
+        converter=attrs.converters.optional(_api),
+        repr=_api_shown,
         metadata=_given(str, "RabbitMQ's management API of the target, for --declare.", "URL"),
     )
     sole_consumer: bool = attrs.field(

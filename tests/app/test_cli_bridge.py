@@ -26,10 +26,16 @@ pytest.importorskip("prometheus_client")
 
 from amqp10msg import Message, Properties, Symbol  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.app.cli._bridging import hide_credentials  # noqa: E402
 from amqp10msg.app.cli._live import LiveLine, log_lines  # noqa: E402
 from amqp10msg.basic import BasicMessage, BasicProperties  # noqa: E402
-from amqp10msg.net.bridge import RouteOptions, Statistics, read_quarantine  # noqa: E402
-from amqp10msg.net.bridge.routes import read_routes  # noqa: E402
+from amqp10msg.net.bridge import (  # noqa: E402
+    RouteOptions,
+    RouteSpec,
+    Statistics,
+    read_quarantine,
+)
+from amqp10msg.net.bridge.routes import apis_of, read_routes  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import stored  # noqa: E402
@@ -270,17 +276,40 @@ def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
 
 
 @pytest.mark.parametrize(
-    "source, management, said",
+    "source, management, status, said",
     [
-        ("amqp://h/orders", "h:15672", "a URL such as"),
-        ("amqp://h//exchanges/e", "http://h:15672", "asked for a queue of RabbitMQ"),
-        ("file:x.jsonl", "http://h:15672", "asked for a queue of RabbitMQ"),
+        ("amqp://h/orders", "h:15672", 2, "a URL such as"),
+        ("amqp://h/orders", "http://u:s3cr3t/x@h:15672", 2, "a URL such as"),
+        ("amqp://h/orders", "http://u/s3cr3t@h:15672", 2, "a URL such as"),
+        ("amqp://h//exchanges/e", "http://h:15672", 1, "asked for a queue of RabbitMQ"),
+        ("file:x.jsonl", "http://h:15672", 1, "asked for a queue of RabbitMQ"),
     ],
 )
-def test_a_management_api_is_of_a_queue(source: str, management: str, said: str) -> None:
-    done = run("--from", source, "--to", "amqp://h/q", "--management", management, status=1)
+def test_a_management_api_is_of_a_queue(
+    source: str, management: str, status: int, said: str
+) -> None:
+    given = ["--from", source, "--to", "amqp://h/q", "--management", management]
+    done = run(*given, status=status)
+
+    assert "s3cr3t" not in done.output
 
     assert said in done.output
+
+
+def test_a_password_of_an_api_is_hidden_and_said_to_go_in_the_clear(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setproctitle = pytest.importorskip("setproctitle")
+    titles: list[str] = []
+    monkeypatch.setattr(setproctitle, "setproctitle", titles.append)
+    at = "http://u:s3%2Fcret@h:15672"
+    monkeypatch.setattr("sys.argv", ["amqp10msg", "bridge", "--management", at])
+    spec = RouteSpec("amqp091://i/?queue=a", "file:x", RouteOptions(management=at))
+
+    hide_credentials("bridge", [spec.source], apis_of(spec))
+
+    assert ["amqp10msg bridge amqp091://i:5672/?queue=a http://h:15672"] == titles
+    assert "http://h:15672: the password goes there in the clear" in capsys.readouterr().err
 
 
 # What people see while it runs.

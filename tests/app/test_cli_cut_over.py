@@ -295,7 +295,7 @@ def moved(**given: Any) -> Moved:
     counts = {"asked": True, "remaining": 0, "unacknowledged": 0, "received": 3, "accepted": 3}
     made = Moved(
         Queue("q"),
-        RouteSpec("amqp091://h/?queue=q", "amqp091://h/?queue=q", name="q"),
+        RouteSpec("amqp091://h/?queue=q", "amqp091://i/?queue=q", name="q"),
         *([Step("queue", "q", state="made")], None, 3, 4, 7, 0),
     )
     made.sample.update([b"1", b"2"])

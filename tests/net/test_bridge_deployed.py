@@ -109,6 +109,22 @@ def test_signs_of_life_are_twice_as_frequent_as_is_wanted(
     assert every == Service({"NOTIFY_SOCKET": "/s", **given}).every
 
 
+def test_what_ends_is_not_ready_again(manager: tuple[socket.socket, str]) -> None:
+    """A file that was being read when SIGTERM came is read to its end."""
+    said, path = manager
+    service = Service({"NOTIFY_SOCKET": path})
+
+    service.reloading()
+    service.stopping()
+    service.started()
+    service.reloading()
+    service.stopping()
+    service.alive("draining")
+
+    seen = [said.recv(4_096).decode().splitlines()[0] for _ in range(3)]
+    assert ["RELOADING=1", "STOPPING=1", "WATCHDOG=1"] == seen
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there are no such sockets")
 def test_a_socket_may_be_abstract() -> None:
     name = f"amqp10msg-{os.getpid()}-{time.monotonic_ns()}"

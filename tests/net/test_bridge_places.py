@@ -192,3 +192,46 @@ def test_nought_at_one_place_is_not_nought_at_another(first_is_away: bool) -> No
 
     assert not found.is_empty
     assert ("does not say" if first_is_away else "another place has none") in found.uncounted
+
+
+def test_a_place_that_is_passed_over_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A wrong password at the first node is not found out when the second one is gone."""
+
+    async def made() -> Any:
+        async with BasicBroker("a", "b") as first, BasicBroker("a", "b") as second:
+            second.queues["a"].extend(numbered(3))
+            wrong = "guest:wr0ng"
+            source = [first.url("queue=a", wrong), second.url("queue=a")]
+            target = [first.url("queue=b", wrong), second.url("queue=b")]
+            spec = RouteSpec(source, target, options(max_messages=3), "r")
+            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+                return first.port, (await bridge.run())["r"]
+
+    port, found = asyncio.run(made())
+
+    for end in ("source", "target"):
+        (said,) = (one for one in caplog.messages if one.startswith(f"{end}-place-unreachable"))
+        assert f":{port}/" in said
+        assert "403" in said
+    assert {"source": 1, "target": 1} == dict(found.unreachable)
+    assert "wr0ng" not in caplog.text
+
+
+@pytest.mark.parametrize("other", [0, 3, 4, 5])
+def test_places_with_different_streams_are_not_one(other: int) -> None:
+    """Of two independent brokers, what was read at one says nothing of the other."""
+
+    async def made() -> Any:
+        async with BasicBroker("b") as first, BasicBroker() as second:
+            first.streams["s"] = numbered(4)
+            second.streams["s"] = numbered(other) if other != 3 else numbered(5)[1:]
+            source = [one.url("queue=s&offset=first") for one in (first, second)]
+            given = options(idle=0.2, deadline=1.5)
+            spec = RouteSpec(source, first.url("queue=b"), given, "r")
+            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+                return (await bridge.run())["r"]
+
+    found = asyncio.run(made())
+
+    assert (other == 4) == found.is_empty
+    assert other == 4 or "its places are different streams" == found.uncounted

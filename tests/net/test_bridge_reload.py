@@ -26,7 +26,7 @@ from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, route
 from amqp10msg.net.bridge.bridge import Changes, status_of
 from amqp10msg.net.bridge.records import Lease
 from amqp10msg.net.bridge.report import as_html, as_json
-from amqp10msg.net.bridge.routes import Matcher
+from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes
 from amqp10msg.net.bridge.statistics import Latency
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running
@@ -252,6 +252,27 @@ def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
     assert ["a", "b"] == [line.split()[0] for line in output.splitlines()[-2:]]
 
 
+def test_a_password_of_an_api_that_a_file_holds_is_read_again() -> None:
+    Path("r.toml").write_text(
+        "[[route]]\nfrom='amqp091://h/?queue=a'\nto='amqp091://h/?queue=b'\nname='r'\n"
+        "management='http://u:${file:word}@h:15672'\n"
+    )
+    Path("word").write_text("0ld\n")
+    (before,) = read_routes(Path("r.toml"))
+    (same,) = read_routes(Path("r.toml"))
+    Path("word").write_text("n3w\n")
+    (after,) = read_routes(Path("r.toml"))
+
+    assert before == same
+    assert before != after
+    (api,) = apis_of(after)
+    assert ("n3w", True) == (api.password, api.is_exposed)
+    for one in (before, after):
+        assert "0ld" not in repr(one)
+        assert "n3w" not in repr(one)
+        assert "http://h:15672" in repr(one.options)
+
+
 # Two bridges.
 
 
@@ -308,7 +329,7 @@ def test_two_bridges_share_an_address_of_1_0_and_one_goes_on_alone() -> None:
 
 
 def _stream(broker: BasicBroker, logger: Any = None, **given: Any) -> Bridge:
-    how = options(state="s.db", **{"idle": None, **given})
+    how = options(**{"state": "s.db", "idle": None, **given})
     source = broker.url("queue=stream&offset=first")
     return Bridge([RouteSpec(source, broker.url("queue=to-a"), how, "r")], logger=logger)
 
@@ -397,6 +418,23 @@ def test_a_route_whose_files_cannot_be_used_has_failed_and_starts_again() -> Non
     _, found = run(made)
 
     assert (True, ("a",)) == found
+
+
+def test_a_state_file_that_cannot_be_opened_is_a_failure_that_names_it() -> None:
+    async def made(broker: BasicBroker) -> tuple[Any, tuple[str, ...]]:
+        broker.streams["stream"] = numbered(2)
+        bridge = _stream(broker, state="none/s.db")
+        await bridge.__aenter__()
+        (counts,) = bridge.statistics.values()
+        await until(lambda: counts.failed)
+        with pytest.raises(OSError, match=r"^none/s\.db: "):
+            await bridge.run()
+        return counts, (counts.state, counts.ending)
+
+    _, (counts, found) = run(made)
+
+    assert ("failed", "failed") == found
+    assert not counts.is_ready
 
 
 def test_a_bridge_that_is_killed_leaves_its_lease() -> None:

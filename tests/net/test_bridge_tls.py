@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -116,11 +117,12 @@ def test_all_four_combinations_by_tls_and_with_a_password(
 
 
 def test_tls_with_a_peer_that_speaks_none_is_an_error_at_once() -> None:
-    with Server(accept_durable=True) as server, running(BasicBroker("q")) as broker:
+    with Server(accept_durable=True) as server, running(BasicBroker("q", "other")) as broker:
         plain = [f"{server.url}/q", broker.url("queue=q")]
         for url in plain:
             by_tls = url.replace("://", "s://", 1)
-            for ends in ((by_tls, url), (url, by_tls)):
+            other = re.sub(r"q$", "other", url)
+            for ends in ((by_tls, other), (other, by_tls)):
                 with pytest.raises(LinkError, match="it speaks no TLS"):
                     asyncio.run(bridged(*ends))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -430,3 +431,27 @@ def test_a_pattern_is_a_route_for_each_queue() -> None:
 def test_declare_without_apis_makes_no_sense() -> None:
     with pytest.raises(ValueError, match="the API of each end"):
         RouteSpec("amqp091://h/?queue=a", "amqp091://h/?queue=b", options(declare=True))
+
+
+@pytest.mark.parametrize(
+    "source, target",
+    [
+        ("amqp091://h/?queue=q", "amqp091://h:5672/?queue=q"),
+        ("amqp091://h/?queue=q", "amqp091://H/?exchange=&routing_key=q"),
+        ("amqp091://h/?queue=q", "amqp://h/?queue=q"),
+        ("amqp://localhost/?queue=q%2F1", "amqp091://127.0.0.1/?queue=q/1"),
+        ("amqp://h/a", "amqp://h/a"),
+        ("amqp091://h/v?queue=q", "amqp://h/?queue=q&vhost=v"),
+    ],
+)
+def test_a_route_from_a_queue_to_itself_is_refused(source: str, target: str) -> None:
+    with pytest.raises(ValueError, match="the target is the queue that the route reads"):
+        RouteSpec(source, target)
+    with pytest.raises(ValueError, match="is the queue that the route reads"):
+        RouteSpec(["amqp091://other/?queue=q", "amqp091://h/?queue=q"], "amqp091://h/?queue=q")
+    RouteSpec(source, re.sub(r"//[^/]*/", "//other/", target))
+    aside = options(quarantine_queue="amqp://h/?queue=q")
+    with pytest.raises(ValueError, match="its quarantine is the queue"):
+        RouteSpec("amqp091://h/?queue=q", "amqp091://h/?queue=b", aside)
+    RouteSpec("amqp091://h/?queue=q", "amqp091://h/v?queue=q")
+    RouteSpec("amqp091://h/?queue=q", "amqp091://h:1/?queue=q")

@@ -16,6 +16,7 @@ from amqp10msg.app.cli._output import complain, plural, safe
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Endpoint
     from amqp10msg.net.bridge.dry import Checked
+    from amqp10msg.net.bridge.management import Management
 
 reports_option = click.option(
     "--report",
@@ -80,23 +81,30 @@ def write_dry(reports: Iterable[Path], checked: Sequence[Checked], **about: str)
             write_whole(path, dry_report.as_html(checked, **about))
 
 
-def hide_credentials(command: str, ends: Iterable[Endpoint]) -> None:
+def hide_credentials(
+    command: str, ends: Iterable[Endpoint], apis: Iterable[Management] = ()
+) -> None:
     """Take passwords out of the list of processes, and say where they go in the clear.
 
     Args:
         command: the name of the command.
         ends: what its URLs say.
+        apis: the management APIs that it asks.
     """
-    ends = list(ends)
+    ends, apis = list(ends), list(apis)
     for end in ends:
         if end.is_exposed:
             complain(f"{end}: the password goes there in the clear: amqps and amqp091s are by TLS")
+    for place in dict.fromkeys(api.place for api in apis if api.is_exposed):
+        complain(f"{place}: the password goes there in the clear: https is by TLS")
     given = [unquote(argument, errors="surrogateescape") for argument in sys.argv]
-    if any(end.password and end.password in argument for end in ends for argument in given):
+    secrets = {*(end.password for end in ends), *(api.password for api in apis)}
+    if any(word and word in argument for word in secrets for argument in given):
         with contextlib.suppress(ModuleNotFoundError):
             import setproctitle
 
-            setproctitle.setproctitle(" ".join(["amqp10msg", command, *map(str, ends)]))
+            places = [*map(str, ends), *(api.place for api in apis)]
+            setproctitle.setproctitle(" ".join(["amqp10msg", command, *places]))
             return
         complain(
             "a password on the command line is seen by all users of this machine: write ${NAME}, "

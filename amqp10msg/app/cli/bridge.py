@@ -149,7 +149,7 @@ def bridge(
         raise click.UsageError("give --from and --to, or --config")
     try:
         from amqp10msg.net.bridge.bridge import run_bridge, status_of
-        from amqp10msg.net.bridge.routes import Matcher, read_routes, routes_of_queues
+        from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     wanted = {name: value for name, value in given.items() if value not in (None, {})}
@@ -172,7 +172,11 @@ def bridge(
         raise click.ClickException(str(error)) from None
     if config is not None and (wanted or pattern):
         raise click.UsageError("with --config, the options of routes stand in the file")
-    hide_credentials("bridge", [end for spec in specs for end in _ends(spec)])
+    ends = [end for spec in specs for end in _ends(spec)]
+    try:
+        hide_credentials("bridge", ends, [api for spec in specs for api in apis_of(spec)])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     if dry_run:
         return _dry_run(specs, idle, reports)
     line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None

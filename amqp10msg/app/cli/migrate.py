@@ -100,10 +100,10 @@ def migrate_check(
         endpoint = parse_url(url)
         if endpoint.protocol != "0-9-1":
             raise ValueError("the URL begins with amqp091:// or amqp091s://")
-        hide_credentials("migrate-check", [endpoint])
+        api = None if management is None else Management(management, endpoint)
+        hide_credentials("migrate-check", [endpoint], [] if api is None else [api])
         queues = [Queue(name) for name in names]
-        if management is not None:
-            api = Management(management, endpoint)
+        if api is not None:
             listed = {queue.name: queue for queue in queues_of(api)}
             queues = [listed.get(one.name, one) for one in queues] or list(listed.values())
         options = RouteOptions(profile=profile, keep_names=True)
@@ -222,12 +222,16 @@ def migrate(
         ends = [parse_url(source), parse_url(target)]
         if any(end.protocol != "0-9-1" or end.file for end in ends):
             raise ValueError("a URL begins with amqp091:// or amqp091s://")
-        hide_credentials("migrate", ends)
         if len({(end.host, end.port, end.virtual_host) for end in ends}) == 1:
             raise ValueError("source and target are the same virtual host of one broker")
+        apis = [
+            Management(given[name], end)
+            for name, end in zip(("management", "target_management"), ends, strict=True)
+        ]
+        hide_credentials("migrate", ends, apis)
         options = RouteOptions(**{"state": Path("migrate.db"), **wanted, "idle": idle})
         specs = routes_of_queues(ends[0], ends[1], options, pattern)
-        listed = queues_of(Management(given["management"], ends[0]))
+        listed = queues_of(apis[0])
         queues = {queue.name: queue for queue in listed}
         for queue in listed:
             if queue.exclusive and fnmatch.fnmatchcase(queue.name, pattern):

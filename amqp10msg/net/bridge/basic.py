@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import struct
 import tempfile
 from collections import deque
@@ -791,14 +792,30 @@ async def positions_of(endpoint: Endpoint, offset: str) -> tuple[int, int] | Non
     Raises:
         LinkError: it did not succeed.
     """
-    found: list[int] = []
+    found = await _read(endpoint, offset)
+    return (min(found), max(found)) if found else None
+
+
+async def last_of(endpoint: Endpoint) -> tuple[int, bytes] | None:
+    """Return the position of the last message of a stream, and a digest of it; None without one.
+
+    Raises:
+        LinkError: it did not succeed.
+    """
+    found = await _read(endpoint, "last")
+    return max(found.items()) if found else None
+
+
+async def _read(endpoint: Endpoint, offset: str) -> dict[int, bytes]:
+    """Return digests of some messages of a stream from an offset on, by their positions."""
+    found: dict[int, bytes] = {}
 
     def receive(delivery: Delivery) -> None:
         position = position_of(delivery)
         if delivery.large is not None:
             delivery.large.discard()
         if position is not None:
-            found.append(position)
+            found[position] = hashlib.sha256(delivery.raw).digest()
 
     with tempfile.TemporaryDirectory() as folder:
         made = BasicSource(
@@ -818,4 +835,4 @@ async def positions_of(endpoint: Endpoint, offset: str) -> tuple[int, int] | Non
 
         await _connect(made, ask)
         await made.close(_GOODBYE)
-    return (min(found), max(found)) if found else None
+    return found

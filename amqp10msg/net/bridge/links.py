@@ -21,6 +21,7 @@ from amqp10msg.net.bridge.terms import (
     Delivery,
     Link,
     LinkError,
+    OnPassed,
     Outcome,
     Outgoing,
     SourceLink,
@@ -97,11 +98,20 @@ async def _opened(open_: Callable[[_Request], Awaitable[Any]], request: _Request
     async def at(place: Endpoint) -> Any:
         return await open_(attrs.evolve(request, endpoint=place, on_lost=lost))
 
-    return await at_first(request.endpoint, at)
+    return await at_first(request.endpoint, at, request.on_passed)
 
 
-async def at_first(endpoint: Endpoint, ask: Callable[[Endpoint], Awaitable[_T]]) -> _T:
+async def at_first(
+    endpoint: Endpoint,
+    ask: Callable[[Endpoint], Awaitable[_T]],
+    on_passed: OnPassed | None = None,
+) -> _T:
     """Return the answer of the first place of an end that gives one.
+
+    Args:
+        endpoint: the end.
+        ask: asks one place.
+        on_passed: is told of each that did not, where a later one did.
 
     Raises:
         LinkError: it did at none; why, at each. It is permanent where it is at all of them.
@@ -109,9 +119,14 @@ async def at_first(endpoint: Endpoint, ask: Callable[[Endpoint], Awaitable[_T]])
     errors: list[LinkError] = []
     for place in endpoint.places:
         try:
-            return await ask(attrs.evolve(place, others=()))
+            found = await ask(attrs.evolve(place, others=()))
         except LinkError as error:
             errors.append(_without(error, endpoint))
+            continue
+        if on_passed is not None:
+            for passed, why in zip(endpoint.places, errors, strict=False):
+                on_passed(passed, why)
+        return found
     if len(errors) == 1:
         raise errors[0] from None
     said = "; ".join(
@@ -215,6 +230,12 @@ class KeptLink(Generic[_Link]):
         """Log that it was lost."""
         at = str(self.endpoint)
         self._log(f"{self._name}-lost", logging.WARNING, at=at, why=str(error), **fields)
+
+    def passed(self, place: Endpoint, error: LinkError) -> None:
+        """Log that a place of it could not be used, though a later one can."""
+        self.failures += 1
+        why = {"at": str(place), "why": str(error)}
+        self._log(f"{self._name}-place-unreachable", logging.WARNING, **why)
 
     def give_up(self, *, failed: bool = False) -> None:
         """Drop the link, which has not answered for too long."""
@@ -384,6 +405,7 @@ class QuarantineQueue:
                     on_room=self._pump,
                     on_lost=self.kept.lose,
                     window=_WINDOW,
+                    on_passed=self.kept.passed,
                 )
             )
 

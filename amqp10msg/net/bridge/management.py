@@ -40,21 +40,39 @@ class Management:
 
     Attributes:
         place: where it is, without credentials.
+        password: what it is told; None for none.
+        is_exposed: whether that would go to another machine in the clear.
 
     Raises:
-        ValueError: that is not its URL.
+        ValueError: that is not its URL. The message does not repeat it: it may hold a password.
     """
 
     def __init__(
         self, management: str, endpoint: Endpoint, environment: Mapping[str, str] | None = None
     ) -> None:
-        parts = urlsplit(with_files(management))
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("the management API has a URL such as http://host:15672")
+        text = with_files(management)
+        parts = urlsplit(text)
+        try:
+            host, _ = parts.hostname or "", parts.port
+        except ValueError:
+            host = ""  # urllib would repeat what may be a password
+        # An @ elsewhere is after a user or password with a slash in it.
+        if (
+            parts.scheme not in {"http", "https"}
+            or not host
+            or text.count("@") > ("@" in parts.netloc)
+        ):
+            raise ValueError(
+                "the management API has a URL such as http://host:15672, in whose user and "
+                "password / is written %2F and @ is %40"
+            )
         variables = os.environ if environment is None else environment
         user, password = secret(parts.username, variables), secret(parts.password, variables)
         if user is None:
             user, password = endpoint.user, endpoint.password
+        self.password = password
+        local = host in {"localhost", "::1"} or host.startswith("127.")
+        self.is_exposed = password is not None and parts.scheme == "http" and not local
         self.place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._word = base64.b64encode(f"{user or ''}:{password or ''}".encode()).decode("ascii")
         self._endpoint = endpoint

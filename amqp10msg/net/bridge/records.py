@@ -256,6 +256,7 @@ class Lease:
 
     def __init__(self, state: Path, route: str) -> None:
         digest = hashlib.sha256(route.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self._state = state
         self._path = state.with_name(f"{state.name}.{digest}.lock")
         self._handle: int | None = None
 
@@ -265,7 +266,11 @@ class Lease:
         Raises:
             OSError: there can be no file.
         """
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            text = f"no file beside it can be opened: {error.strerror or error}"
+            raise OSError(f"{self._state}: {text}") from None
         try:
             lock(handle, wait=False)
         except OSError:

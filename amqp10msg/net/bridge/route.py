@@ -170,8 +170,17 @@ class Route:
         try:
             if await self._take(lease, started):
                 await self._run(started)
+        except OSError as error:
+            self._note_failure(error)
+            raise
         finally:
             lease.release()
+
+    def _note_failure(self, error: Exception) -> None:
+        """Say that it failed before it ran, unless that was said."""
+        if not self.statistics.failed:
+            self.statistics.state = self.statistics.ending = "failed"
+            self.log("route-failed", logging.ERROR, why=str(error))
 
     async def _take(self, lease: Lease, started: float) -> bool:
         """Wait until no other bridge runs this route; return whether it is to run here.
@@ -189,7 +198,6 @@ class Route:
             if deadline is not None and counts.seconds >= deadline:
                 self._finish_as("deadline")
             elif reach is not None and counts.seconds >= reach:
-                counts.state, counts.ending = "failed", "failed"
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
             with contextlib.suppress(TimeoutError):
@@ -219,8 +227,7 @@ class Route:
                 await self._declare()
             self._records = Records(self.name, self.source, self.target, self.options)
         except (OSError, ValueError) as error:
-            self.statistics.state = self.statistics.ending = "failed"
-            self.log("route-failed", logging.ERROR, why=str(error))
+            self._note_failure(error)
             raise
         self._ticked = started
         ends = (self.source, self.target, self.options.quarantine_queue)
@@ -425,6 +432,7 @@ class Route:
                 on_room=self._pump,
                 on_lost=self._to.lose,
                 window=self.options.window,
+                on_passed=self._to.passed,
             )
         )
 
@@ -444,6 +452,7 @@ class Route:
                 window=self._caution.window(self._window),
                 max_message=self.options.max_message,
                 overflow=self._overflow,
+                on_passed=self._from.passed,
             )
         )
 

@@ -14,6 +14,7 @@ import attrs
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.delivery.filters import LANGUAGES
+from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.management import Management, queues_of
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.options import RouteOptions, on_command_line
@@ -95,6 +96,41 @@ class RouteSpec:
             raise ValueError("declare needs management and target-management, the API of each end")
         if target.offset is not None:
             raise ValueError(f"{target}: offset= belongs to a source")
+        read = _places(source)
+        for end, what in (
+            (target, "the target"),
+            (self.options.quarantine_queue, "its quarantine"),
+        ):
+            if end is not None and read & _places(end):
+                text = f"{what} is the queue that the route reads, which would never be empty"
+                raise ValueError(f"{end}: {text}")
+
+
+def _places(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
+    """Return where a queue or address is: host, port, virtual host, name."""
+    found = set()
+    for place in endpoint.places:
+        at = over_basic(place) if place.file is None else None
+        if at is None:
+            continue
+        name = at.queue
+        if not name and at.exchange == "":  # the default exchange has the names of queues as keys
+            name = at.routing_key
+        host = "localhost" if at.host in {"127.0.0.1", "::1"} else at.host.lower()
+        if name:
+            found.add((host, at.port, at.virtual_host or "/", name))
+    return found
+
+
+def apis_of(spec: RouteSpec) -> list[Management]:
+    """Return the management APIs that a route asks.
+
+    Raises:
+        ValueError: a URL is not one of them.
+    """
+    options = spec.options
+    given = ((options.management, spec.source), (options.target_management, spec.target))
+    return [Management(at, end) for at, end in given if at is not None]
 
 
 #: What a file can say of a route; hooks are for the API.

@@ -29,21 +29,27 @@ class Service:
         # One that begins with @ has no place in the file system.
         self._path = f"\0{path[1:]}" if path.startswith("@") else path
         self.every: float | None = None
+        self._is_stopping = False
         waits, meant = variables.get("WATCHDOG_USEC", ""), variables.get("WATCHDOG_PID")
         if path and waits.isdecimal() and int(waits) and meant in {None, str(os.getpid())}:
             self.every = int(waits) / 2_000_000
 
     def started(self) -> None:
-        """Say that it runs, also after it has read its file again."""
-        self._tell("READY=1")
+        """Say that it runs, also after it has read its file again, unless it ends."""
+        if not self._is_stopping:
+            self._tell("READY=1")
 
     def reloading(self) -> None:
-        """Say that it reads its file again."""
+        """Say that it reads its file again, unless it ends."""
+        if self._is_stopping:
+            return
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1_000}")
 
     def stopping(self) -> None:
-        """Say that it ends."""
-        self._tell("STOPPING=1")
+        """Say that it ends, once."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._tell("STOPPING=1")
 
     def alive(self, status: str) -> None:
         """Give a sign of life.

@@ -341,6 +341,12 @@ Overflow = Callable[[], Oversized]
 OnOutcome = Callable[[Delivery, Outcome], None]
 OnLost = Callable[[LinkError], None]
 OnRoom = Callable[[], None]
+#: Takes a place that was passed over for a later one of the same end, and why.
+OnPassed = Callable[[Endpoint, LinkError], None]
+
+
+def _pass(_place: Endpoint, _error: LinkError) -> None:
+    """Say nothing of a place that was passed over."""
 
 
 @attrs.frozen(kw_only=True)
@@ -354,6 +360,7 @@ class SourceRequest:
         window: deliveries that are not settled, at most.
         max_message: bytes of a message that is kept in memory.
         overflow: makes what takes the bytes of a larger one.
+        on_passed: is told of a place that could not be used, where a later one can.
     """
 
     endpoint: Endpoint
@@ -362,6 +369,7 @@ class SourceRequest:
     window: int
     max_message: int
     overflow: Overflow
+    on_passed: OnPassed = _pass
 
 
 @attrs.frozen(kw_only=True)
@@ -374,6 +382,7 @@ class TargetRequest:
         on_room: is called when more may be sent.
         on_lost: is told of the end.
         window: messages without an outcome, at most.
+        on_passed: is told of a place that could not be used, where a later one can.
     """
 
     endpoint: Endpoint
@@ -381,3 +390,4 @@ class TargetRequest:
     on_room: OnRoom
     on_lost: OnLost
     window: int
+    on_passed: OnPassed = _pass

@@ -306,6 +306,12 @@ def with_files(text: str) -> str:
     return _FILE.sub(read, text)
 
 
+def without_credentials(text: str) -> str:
+    """Return the URL of a management API without user and password, for people to read."""
+    scheme, colon, rest = text.partition("://")
+    return f"{scheme}{colon}{rest.rpartition('@')[2]}"
+
+
 def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
     """Return a user or password of a URL, which may be ``${NAME}``, a variable.
 
