@@ -315,7 +315,9 @@ class _Peer(asyncio.Protocol):
         elif refused == "nack":
             self.stream.write(method(1, spec.Basic.Nack(self.published, False, False)))
         else:
-            if name in broker.queues:
+            if name in broker.streams:
+                broker.streams[name].append(stored)
+            elif name in broker.queues:
                 broker.queues[name].append(stored)
             else:
                 code = b"\0\x3c\0\x32" + (312).to_bytes(2, "big") + short("NO_ROUTE")

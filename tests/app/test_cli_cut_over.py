@@ -60,6 +60,7 @@ class Cut:
     def __init__(self, old: BasicBroker, new: BasicBroker, apis: tuple[str, str]) -> None:
         self.old, self.new, self._apis = old, new, apis
         self.made: list[Any] = []
+        self.rows: list[dict[str, Any]] = []
 
     def run(self, *arguments: str, status: int = 0) -> Any:
         command = ["migrate", self.old.url(""), self.new.url(""), "--idle", "0.1"]
@@ -91,7 +92,7 @@ def cut(held: int = 0, names: tuple[str, ...] = ("a", "b")) -> Iterator[Cut]:
         management(there, others=OTHERS, made=made) as other,
     ):
         found = Cut(old, new, (one, other))
-        found.made = made
+        found.made, found.rows = made, rows
         yield found
 
 
@@ -195,6 +196,110 @@ def test_what_is_set_aside_is_accounted_for_and_said() -> None:
 
     assert ["a: 1 message in quarantine: nacked", "done: 1 queue"] == done.output.splitlines()[-2:]
     assert "done: 1 queue" in again.output  # of nothing, as it is there already
+
+
+@contextlib.contextmanager
+def cut_of_a_stream() -> Iterator[Cut]:
+    """A stream with ten messages at the source, and an empty one at the target."""
+    row = {"name": "s", "type": "stream", "durable": True, "arguments": {}}
+    there = [{"name": "else", "type": "classic", "durable": True, "arguments": {}}]
+    old, new = BasicBroker(), BasicBroker()
+    old.streams["s"], new.streams["s"] = numbered(10), []
+    with (
+        running(old),
+        running(new),
+        management([row], others=OTHERS) as one,
+        management(there, others=OTHERS) as other,
+    ):
+        yield Cut(old, new, (one, other))
+
+
+def test_a_stream_is_done_again_where_nothing_or_something_is_new() -> None:
+    with cut_of_a_stream() as found:
+        first = found.run()
+        again = found.run()
+        nothing = found.queues()[0]
+        found.old.streams["s"] += numbered(13)[10:]
+        later = found.run()
+        some = found.queues()[0]
+
+        assert [b"%d" % one for one in range(13)] == [one.body for one in found.new.streams["s"]]
+    for one in (first, again, later):
+        assert "done: 1 queue" == one.output.splitlines()[-1]
+    keys = ("at_source_before", "accepted", "at_target_before", "at_target_after", "found")
+    assert [0, 0, 10, 10, 0] == [nothing[key] for key in keys]
+    assert [3, 3, 10, 13, 3] == [some[key] for key in keys]
+
+
+def test_a_stream_that_loses_what_came_later_is_not_done() -> None:
+    with cut_of_a_stream() as found:
+        found.run()
+        found.old.streams["s"] += numbered(13)[10:]
+        new = found.new
+
+        def changes(stored: Stored) -> str:
+            if stored.body == b"12":
+                new.streams["s"][-1] = attrs.evolve(new.streams["s"][-1], body=b"0")
+            return ""
+
+        new.refuses = changes
+        done = found.run(status=6)
+
+    assert "s: 1 of 3 messages compared are not at the target" in done.output.splitlines()
+
+
+@pytest.mark.parametrize("what", ["aside", "there", "apart"])
+def test_an_older_copy_is_not_what_the_target_took(what: str) -> None:
+    """One in the file of the quarantine, or at the target, since an earlier run."""
+    with cut(names=("a",)) as found:
+        if what == "aside":
+            found.new.refuses = lambda stored: "nack" if stored.body == b"3" else ""
+            found.run("--patience", "0", status=5)
+        elif what == "there":
+            found.run()
+        for queue in (found.old.queues["a"], *([found.new.queues["a"]] if what == "aside" else [])):
+            queue.clear()
+        found.old.queues["a"].extend(numbered(10))
+        new = found.new
+
+        def changes(stored: Stored) -> str:
+            if stored.body == b"0":  # the last one; what came as 3 is another message afterwards
+                place = max(at for at, one in enumerate(new.queues["a"]) if one.body == b"3")
+                new.queues["a"][place] = attrs.evolve(new.queues["a"][place], body=b"x")
+            return "nack" if what == "aside" and stored.body == b"7" else ""
+
+        new.refuses = changes
+        done = found.run("--patience", "0", "--accept-quarantine", status=6)
+
+    assert "a: 1 of 10 messages compared are not at the target" in done.output.splitlines()
+
+
+def test_what_was_taken_in_an_earlier_run_and_left_out_is_found() -> None:
+    with cut(names=("a",)) as found:
+        found.run("--deduplicate", "seen.db")
+        found.old.queues["a"].extend(numbered(12))
+        done = found.run("--deduplicate", "seen.db")
+
+    assert "done: 1 queue" == done.output.splitlines()[-1]
+    assert (2, 12) == (found.queues()[0]["accepted"], found.queues()[0]["found"])
+
+
+def test_of_a_queue_with_priorities_all_is_looked_at() -> None:
+    """What comes later may be before what was looked at."""
+    with cut(names=("a",)) as found:
+        found.old.queues["a"].extend(numbered(2_000)[10:])
+        new = found.new
+
+        def sorts(stored: Stored) -> str:
+            if stored.body == b"1999":
+                new.queues["a"].reverse()
+            return ""
+
+        new.refuses = sorts
+        found.rows[0]["arguments"] = {"x-max-priority": 5}
+        done = found.run("--sample", "10")
+
+    assert "done: 1 queue" == done.output.splitlines()[-1]
 
 
 def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(

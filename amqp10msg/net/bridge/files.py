@@ -189,18 +189,23 @@ def _ends_a_line(path: Path, end: int) -> bool:
         return file.read(1) == b"\n"
 
 
-def read_quarantine(path: Path) -> Iterator[Entry]:
+def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
     """Yield the messages of a quarantine; a line that was not finished is passed over.
 
     Its message was not settled either, and came again. Lines that say no more than ``raw``, as the
     commands write them, are of 1.0.
+
+    Args:
+        path: of the file.
+        start: bytes of it that are passed over: what it had at some time.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: a line is whole, but no entry.
     """
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        first = 1 + file.read(start).count(b"\n")
+        for number, line in enumerate(file, first):
             try:
                 found = json.loads(line)
             except ValueError:

@@ -21,10 +21,12 @@ from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, give_back
 from amqp10msg.net.bridge.files import read_quarantine
 from amqp10msg.net.bridge.management import Management, Queue
+from amqp10msg.net.bridge.records import StateFile
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, Depth, LinkError
 from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
+from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.translate import as_published
 from amqp10msg.wire.errors import AmqpError
@@ -46,13 +48,18 @@ class Moved:
         steps: what the target was to have for it, and what became of that.
         check: what its messages would lose, of those that were looked at; None where it was not
             read.
-        there: messages at the source before; None where they could not be counted.
+        there: messages at the source before; of a stream, from where it is read on; None where
+            they could not be counted.
         before: messages at the target before; None likewise.
         after: messages at the target afterwards; None likewise.
         since: messages at the source when all was compared; of a stream 0, as it keeps what it has;
             None likewise.
         counts: of its route.
+        end: of a stream, the position after the last message of the target before; None where it is
+            not known.
         sample: the messages of the source that were looked at, by a digest of header and body.
+        already: of these, what the target had before, likewise.
+        file: bytes of the file of the quarantine before.
         found: how many of them are at the target or in the quarantine; None where it was not
             looked at.
         fault: why its route, or looking at it, failed; empty where it did not.
@@ -67,7 +74,10 @@ class Moved:
     after: int | None = None
     since: int | None = None
     counts: Statistics = attrs.Factory(Statistics)
+    end: int | None = None
     sample: Counter[bytes] = attrs.Factory(Counter)
+    already: Counter[bytes] = attrs.Factory(Counter)
+    file: int = 0
     found: int | None = None
     fault: str = ""
 
@@ -201,6 +211,12 @@ class Migration:
         for one in self.moved:
             one.there = asyncio.run(_counted(one, source=True))
             one.before = asyncio.run(_counted(one, source=False))
+            quarantine = one.spec.options.quarantine
+            one.file = quarantine.stat().st_size if quarantine.exists() else 0
+            try:
+                one.already = asyncio.run(_seen(one))
+            except (OSError, ValueError) as error:
+                one.fault = one.fault or str(error)
         going = [one for one in self.moved if not one.fault]
         self.tell(f"moving {len(going)} queues")
         _, counts, fault = run_bridge([one.spec for one in going], logger=logger, show=show)
@@ -274,6 +290,19 @@ def _api(management: str | None, endpoint: Any) -> Management:
     return Management(management, endpoint)
 
 
+def _at_source(one: Moved) -> Endpoint:
+    """Return the source; of a stream, from where the last run has read it to."""
+    source, state = one.spec.source, one.spec.options.state
+    if not source.keeps or state is None or not state.exists():
+        return source
+    file = StateFile(state, one.spec.name)
+    try:
+        following = file.load()
+    finally:
+        file.close()
+    return source if following is None else source.read_from(str(following))
+
+
 def _at_target(one: Moved) -> RouteSpec:
     """Return a route that reads what the target has; its own target is not used."""
     target = one.spec.target
@@ -294,9 +323,10 @@ async def _look(one: Moved, sample: int) -> None:
         if digest is not None:
             one.sample[digest] += 1
 
-    ready = await _depth(one, source=True)
-    if sample and ready.ready:
-        await give_back(spec, min(sample, ready.ready), spec.options.idle or 2.0, look)
+    ready = (await _depth(one, source=True)).ready
+    if sample and ready:
+        at = attrs.evolve(spec, source=_at_source(one))
+        await give_back(at, min(sample, ready), spec.options.idle or 2.0, look)
     one.check = check
 
 
@@ -318,8 +348,12 @@ def digest_of(delivery: Delivery, *, stream: bool) -> bytes | None:
 
 
 async def _depth(one: Moved, *, source: bool) -> Depth:
-    spec = one.spec if source else _at_target(one)
-    return await Counting(spec.source, None).begin(spec.source)
+    at = _at_source(one) if source else _at_target(one).source
+    counting = Counting(at, None)
+    depth = await counting.begin(at)
+    if not source and one.end is None:
+        one.end = counting.end  # of the target before, as it is counted then for the first time
+    return depth
 
 
 async def _counted(one: Moved, *, source: bool) -> int | None:
@@ -344,26 +378,47 @@ async def _settled(one: Moved) -> int | None:
 async def _found(one: Moved) -> int | None:
     """Return how many messages of the sample are at the target, or aside; None where none can be.
 
-    They are looked for from the first message on, as many as were there before and a window more.
+    They are looked for from the first message on, as many as were there before and a window more;
+    where priorities change their order, among all. What the target had before is another message,
+    unless the route left out what the target had taken before.
     """
     if not one.sample:
         return 0 if one.there == 0 else None
-    seen: Counter[bytes] = Counter()
+    seen = await _seen(one)
     stream = one.queue.kind == "stream"
+    quarantine = one.spec.options.quarantine
+    if one.aside and quarantine.exists():
+        # What an earlier run has put there is not what this one did.
+        for entry in read_quarantine(quarantine, one.file):
+            if entry.route == one.spec.name and not entry.file:
+                digest = digest_of(Delivery(entry.octets, entry.content_header), stream=stream)
+                if digest is not None:
+                    seen[digest] += 1
+    new = one.sample & (seen - one.already)
+    old = (one.sample - new) & one.already & seen
+    return new.total() + min(old.total(), one.counts.duplicates)
+
+
+async def _seen(one: Moved) -> Counter[bytes]:
+    """Return what the target has now of the sample, of a stream only what has come to it."""
+    spec, count = _at_target(one), one.after if one.after is not None else one.before
+    stream = one.queue.kind == "stream"
+    most = one.sample.total() + 2 * one.spec.options.window
+    if stream:
+        # Before, there is nothing to be seen: what comes has positions from its end on.
+        count = 0 if one.after is None else max(one.after - (one.before or 0), 0)
+        spec = attrs.evolve(spec, source=spec.source.read_from(str(one.end or 0)))
+    else:
+        most += one.before or 0
+    if "x-max-priority" in one.queue.arguments:
+        most = _MOST
+    seen: Counter[bytes] = Counter()
 
     def look(delivery: Delivery) -> None:
         digest = digest_of(delivery, stream=stream)
-        if digest is not None:
+        if digest is not None and digest in one.sample:
             seen[digest] += 1
 
-    spec = _at_target(one)
-    most = (one.before or 0) + one.sample.total() + 2 * one.spec.options.window
-    if one.after:
-        await give_back(spec, min(most, one.after, _MOST), one.spec.options.idle or 2.0, look)
-    quarantine = one.spec.options.quarantine
-    if one.aside and quarantine.exists():
-        for entry in read_quarantine(quarantine):
-            if entry.route == one.spec.name and not entry.file:
-                aside = Delivery(entry.octets, entry.content_header)
-                look(aside)
-    return (one.sample & seen).total()
+    if count and one.sample:
+        await give_back(spec, min(most, count, _MOST), one.spec.options.idle or 2.0, look)
+    return seen
