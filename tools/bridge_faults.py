@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import signal
 import socket
@@ -73,6 +74,8 @@ class Place:
     def control(self, *arguments: str) -> str:
         """Run .ci/rabbitmq, which finds the broker by its port."""
         environment = {"RABBITMQ_PORT": str(self.port), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        handed = ("RABBITMQ_PLUGINS", "DEBIAN_ROOTS")
+        environment |= {name: os.environ[name] for name in handed if name in os.environ}
         verb, *rest = arguments
         done = subprocess.run(
             [RABBITMQ, verb, self.version, *rest], check=True, env=environment, capture_output=True

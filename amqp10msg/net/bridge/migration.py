@@ -15,7 +15,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.basic import (
+    BasicMessage,
+    FieldTable,
+    decode_content_header,
+    encode_content_header,
+)
 from amqp10msg.net.bridge.bridge import Show, run_bridge
 from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, give_back
@@ -333,7 +338,8 @@ async def _look(one: Moved, sample: int) -> None:
 def digest_of(delivery: Delivery, *, stream: bool) -> bytes | None:
     """Return a digest of a 0-9-1 message as it was published; None where it is not in memory.
 
-    What a broker adds for one delivery is left out, so that a message has one digest at both ends.
+    What a broker adds for one delivery is left out, and headers are sorted by name, as RabbitMQ 4
+    delivers them, so that a message has one digest at both ends.
     """
     if delivery.large is not None:
         return None
@@ -341,7 +347,11 @@ def digest_of(delivery: Delivery, *, stream: bool) -> bytes | None:
     try:
         properties = decode_content_header(header).properties
         basic = as_published(BasicMessage(properties, b"", "", "", redelivered=True), stream=stream)
-        header = encode_content_header(basic.properties, len(delivery.octets))
+        properties = basic.properties
+        if properties.headers is not None:
+            entries = sorted(properties.headers.entries, key=lambda entry: entry[0])
+            properties = attrs.evolve(properties, headers=FieldTable.of(entries))
+        header = encode_content_header(properties, len(delivery.octets))
     except AmqpError:
         pass  # as it stands
     return hashlib.sha256(len(header).to_bytes(8, "big") + header + delivery.octets).digest()
