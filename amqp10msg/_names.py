@@ -2,6 +2,7 @@
 
 from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
+from amqp10msg.message.templates import Template
 from amqp10msg.sections import (
     AmqpSequence,
     AmqpValue,
@@ -79,6 +80,7 @@ __all__ = [
     "Scan",
     "Short",
     "Symbol",
+    "Template",
     "Timestamp",
     "UByte",
     "UInt",

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from fuzz import picks
+from fuzz import picks, templates
 from fuzz.builds import alike
 
 
@@ -16,7 +16,7 @@ def core(package: ModuleType, octets: bytes) -> None:
     """Feed the bytes to the decoders of one build, which is most of the kernel and fast.
 
     A value or DecodeError; what was decoded encodes again, and a message byte for byte; picks give
-    what is in it.
+    what is in it, and templates what encoding gives.
 
     Raises:
         Exception: anything that the contract does not allow.
@@ -34,6 +34,7 @@ def core(package: ModuleType, octets: bytes) -> None:
     if message.encode() != octets:
         raise AssertionError("an unchanged message does not encode as it came")
     picks.check(package, octets, message)
+    templates.check(package, message)
 
 
 def contract(package: ModuleType, octets: bytes) -> None:
@@ -143,16 +144,13 @@ def _strict(package: ModuleType, octets: bytes) -> Any:
         message = package.Message.decode(octets)
     except package.DecodeError as error:
         return error
-    again = package.Message(
-        message.body,
-        header=message.header,
-        delivery_annotations=message.delivery_annotations,
-        message_annotations=message.message_annotations,
-        properties=message.properties,
-        application_properties=message.application_properties,
-        footer=message.footer,
-    )
-    return message, message.encode(), again.encode()
+    again = templates.fresh(package, message)
+    paths, values = zip(*picks.held(message), strict=True)
+    try:
+        filled = message.template(*paths).encode(*values[1:], values[0])
+    except package.EncodeError as error:
+        filled = (error.path, error.reason)
+    return message, message.encode(), again.encode(), filled
 
 
 def _lenient(package: ModuleType, octets: bytes) -> Any:

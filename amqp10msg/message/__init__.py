@@ -36,6 +36,7 @@ from amqp10msg.message._shortcuts import (
     unknown_arguments,
     wrong_section,
 )
+from amqp10msg.message.templates import Template
 from amqp10msg.sections import (
     BARE_CODES,
     KIND_OF,
@@ -247,6 +248,24 @@ class Message(kernel.Record):
 
     def _encode_changes(self, wire: bytes) -> bytes:
         return encode_changes(self, wire)
+
+    def template(self, *fields: str | tuple[str, type]) -> Template:
+        """Return a template: it encodes messages that differ from this one in some values alone.
+
+            template = Message(b"").template("properties.message_id", ("body", Data))
+            template.encode("m-1", b"...")
+
+        Args:
+            fields: the paths of what varies, as `Picker` takes them: a field, an entry, a section
+                or ``body``; or tuples of a path and a type, such as
+                ``("application_properties.attempt", Int)``. A section or entry that this message
+                lacks is added, entries after the others.
+
+        Raises:
+            ValueError: a path is wrong or named twice, or a type cannot stand there.
+            EncodeError: what does not vary cannot be encoded.
+        """
+        return Template(self, fields)
 
     @property
     def bare(self) -> bytes:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import amqp10msg
 from amqp10msg import (
     AmqpMap,
+    AmqpSequence,
     AmqpValue,
     Array,
     Char,
@@ -284,3 +285,10 @@ def test_the_path_in_a_value_that_contains_itself_ends() -> None:
     with pytest.raises(EncodeError) as caught:
         Message(value).encode()
     assert caught.value.path.startswith("amqp-value[0][0]")
+
+
+@pytest.mark.parametrize("held", [5, None, "ab", b"ab", {"a": 1}, {1}])
+def test_a_sequence_holds_a_list(held: Any) -> None:
+    with pytest.raises(EncodeError, match=r"^amqp-sequence: must be list, not"):
+        Message(AmqpSequence(held)).encode()
+    assert Message(AmqpSequence([1])).encode() == Message(AmqpSequence((1,))).encode()  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ from amqp10msg.wire.kernel.messages import (
 )
 from amqp10msg.wire.kernel.path import key_text, path_of
 from amqp10msg.wire.kernel.picks import Picks, Wanted
+from amqp10msg.wire.kernel.templates import Pattern, Step
 from amqp10msg.wire.kernel.twin import COMPILED, Layout, Mapping, Record, make_fast
 from amqp10msg.wire.kernel.value_reader import (
     READ_FAULTS,
@@ -65,11 +66,13 @@ __all__ = [
     "TYPE_IDS",
     "Layout",
     "Mapping",
+    "Pattern",
     "Picks",
     "Reader",
     "Record",
     "Scanned",
     "Spec",
+    "Step",
     "Wanted",
     "Writer",
     "check_section",

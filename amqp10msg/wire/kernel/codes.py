@@ -248,6 +248,23 @@ USUAL = [_usual(kind) for kind in range(KIND_COUNT)]
     SHAPE_VALUE,
 ) = range(6)
 
+# What a step of a template writes.
+(
+    STEP_COPY,  # bytes, as they are
+    STEP_OPEN,  # begins a list or map
+    STEP_LIST,  # ends the list of a composite
+    STEP_MAP,  # ends a map
+    STEP_FIELDS,  # fields of a composite that do not vary
+    STEP_FIELD,  # one that does
+    STEP_TYPED,  # a value of one type, or null
+    STEP_VALUE,  # a value of any type
+    STEP_PROPERTY,  # a value of any simple type
+    STEP_SECTION,  # a section, or none
+    STEP_DATA,  # the content of a data section
+    STEP_SEQUENCE,  # the content of an amqp-sequence section
+    STEP_BODY,  # a body of any kind, or none
+) = range(13)
+
 # Sections by their code less that of the header, which is also their order in a message but for
 # the three kinds of body, of which a message has one.
 FIRST_CODE = 0x70

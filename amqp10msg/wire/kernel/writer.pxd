@@ -60,4 +60,4 @@ cdef class Writer(ValueWriter):
     cdef properties(self, value)
 
 
-cdef bint is_default(item, default) except -1
+cpdef bint is_default(item, default) except -1

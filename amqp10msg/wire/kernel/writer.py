@@ -191,7 +191,7 @@ class Writer(ValueWriter):
         elif shape == SHAPE_BINARY:
             self.typed(KIND_BINARY, getattr(value, spec.attribute))
         elif shape == SHAPE_SEQUENCE:
-            self.write_list(getattr(value, spec.attribute))
+            self.typed(KIND_LIST, getattr(value, spec.attribute))
         else:
             self.value(getattr(value, spec.attribute))
 

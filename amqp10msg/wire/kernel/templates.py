@@ -1,0 +1,220 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""Messages written from what is always the same in them, encoded once, and values in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.kernel.codes import (
+    AMQP_VALUE,
+    DATA,
+    IS_STRING,
+    KIND_BINARY,
+    KIND_DESCRIBED,
+    KIND_LIST,
+    KIND_PAIRS,
+    KINDS,
+    SECTIONS,
+    SPECS,
+    STEP_BODY,
+    STEP_COPY,
+    STEP_DATA,
+    STEP_FIELD,
+    STEP_FIELDS,
+    STEP_LIST,
+    STEP_MAP,
+    STEP_OPEN,
+    STEP_PROPERTY,
+    STEP_SEQUENCE,
+    STEP_TYPED,
+    STEP_VALUE,
+    WIDTHS,
+)
+from amqp10msg.wire.kernel.messages import check_section
+from amqp10msg.wire.kernel.writer import Writer, is_default, not_simple
+
+_NULL, _LIST0 = 0x40, 0x45
+_NULLS = [b"\x40" * n for n in range(32)]
+
+
+class Step:
+    """One thing to write."""
+
+    def __init__(
+        self,
+        way: int,
+        octets: bytes | None = None,
+        *,
+        source: int = -1,
+        kind: int = 0,
+        index: int = 0,
+        stop: int = 0,
+        default: Any = None,
+        spec: Any = None,
+    ) -> None:
+        """Say what is written.
+
+        Args:
+            way: what is done, a `STEP_` of `codes`.
+            octets: the bytes of fields that do not vary; of all other steps, those before.
+            source: the place of the value among those that are given.
+            kind: the number of the value's type.
+            index: of a composite's fields, the number of the first; of a map, the count.
+            stop: the number of the field after them.
+            default: the field's default.
+            spec: how the section is written.
+        """
+        self.way = way
+        self.octets = octets
+        self.source = source
+        self.kind = kind
+        self.index = index
+        self.stop = stop
+        self.default = default
+        self.spec = spec
+
+    def after(self, octets: bytes) -> Step:
+        """Return this step with bytes before it."""
+        return Step(
+            self.way,
+            octets,
+            source=self.source,
+            kind=self.kind,
+            index=self.index,
+            stop=self.stop,
+            default=self.default,
+            spec=self.spec,
+        )
+
+
+class Pattern:
+    """Writes messages in steps; `encode` takes the values that vary."""
+
+    def __init__(
+        self, steps: list[Any], width: int, anew: Callable[[tuple[Any, ...]], bytes]
+    ) -> None:
+        """Take what is written.
+
+        Args:
+            steps: in the order of the bytes.
+            width: how many values vary.
+            anew: builds the message of such values and encodes it, where they are out of the
+                ordinary: what is wrong with them is said there.
+        """
+        self.steps = steps
+        self.width = width
+        self.anew = anew
+
+    def encode(self, *values: Any) -> bytes:
+        """Encode the message with these values, in the order of the paths.
+
+        Raises:
+            EncodeError: a value cannot be encoded; the error says where, as `Message.encode` does.
+            TypeError: there are more or fewer values than paths.
+        """
+        return self.filled(values)
+
+    def filled(self, values: Any) -> Any:
+        """Encode the message with these values."""
+        if len(values) != self.width:
+            raise TypeError(f"the template takes {self.width} values, not {len(values)}")
+        writer = Writer.__new__(Writer)
+        try:
+            self.write(writer, values)
+        except (EncodeError, RecursionError, UnicodeEncodeError):
+            return self.anew(values)
+        return writer.finish()
+
+    def write(self, writer: Any, values: Any) -> None:
+        """Write all steps."""
+        mark = 0
+        count = 0  # of the fields of a composite that are written
+        for step in self.steps:
+            way = step.way
+            if way == STEP_FIELDS:
+                if step.index > count:
+                    writer.add(_NULLS[step.index - count])
+                writer.add(step.octets)
+                count = step.stop
+                continue
+            if step.octets is not None:
+                writer.add(step.octets)
+            if way == STEP_OPEN:
+                mark = writer.open()
+                count = 0
+            elif way == STEP_MAP:
+                writer.close(mark, 0xC1, step.index)
+            elif way == STEP_LIST:
+                if count == 0:
+                    writer.depth -= 1
+                    writer.drop_compound(mark)
+                    writer.octet(_LIST0)
+                else:
+                    writer.close(mark, 0xC0, count)
+            elif way != STEP_COPY:
+                value = values[step.source]
+                if way == STEP_FIELD:
+                    if value is None or (
+                        step.default is not None and is_default(value, step.default)
+                    ):
+                        continue
+                    if step.index > count:
+                        writer.add(_NULLS[step.index - count])
+                    count = step.index + 1
+                    write_typed(writer, step.kind, value)
+                elif way == STEP_TYPED:
+                    if value is None:
+                        writer.octet(_NULL)
+                    else:
+                        write_typed(writer, step.kind, value)
+                elif way == STEP_DATA:
+                    write_typed(writer, KIND_BINARY, value)
+                elif way == STEP_VALUE:
+                    writer.put(KINDS.get(type(value), 0), value)
+                elif way == STEP_PROPERTY:
+                    kind = KINDS.get(type(value), 0)
+                    if (
+                        kind == 0 or KIND_LIST <= kind <= KIND_DESCRIBED or kind == KIND_PAIRS
+                    ) and not_simple(value):
+                        raise EncodeError("not simple")
+                    writer.put(kind, value)
+                elif way == STEP_SEQUENCE:
+                    writer.typed(KIND_LIST, value)
+                elif way == STEP_BODY:
+                    write_body(writer, value)
+                elif value is not None:
+                    spec = step.spec
+                    if type(value) is not spec.cls:
+                        check_section(spec, value)
+                    writer.section(spec, value)
+
+
+def write_typed(writer: Any, kind: int, value: Any) -> None:
+    """Write a value as this AMQP type, the usual ones without a look at what type they say."""
+    have = type(value)
+    if have is str and IS_STRING[kind]:
+        writer.string(value)
+    elif have is int and WIDTHS[kind]:
+        writer.integer(kind, value)
+    elif have is bytes and kind == KIND_BINARY:
+        writer.text(value, 0xA0)
+    else:
+        writer.typed(kind, value)
+
+
+def write_body(writer: Any, body: Any) -> None:
+    """Write what a message takes as its body."""
+    if body is None:
+        return
+    kind = KINDS.get(type(body), 0)
+    if kind == KIND_BINARY:
+        writer.add(SECTIONS[DATA].head)
+        writer.typed(KIND_BINARY, body)
+    elif type(body) in SPECS or (type(body) is list and body and type(body[0]) in SPECS):
+        if not writer.body(body):
+            raise EncodeError("no body")
+    else:
+        writer.add(SECTIONS[AMQP_VALUE].head)
+        writer.put(kind, body)
