@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         message,
         net,
         notation,
+        options,
         sections,
         spark,
         testing,

@@ -23,6 +23,7 @@ from amqp10msg.jobs.judging import (
     with_texts,
 )
 from amqp10msg.jobs.translating import BASIC, Translator
+from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 
@@ -68,9 +69,7 @@ class Job:
     """
 
     #: The names of what `as_options` writes.
-    OPTIONS: ClassVar = (
-        *("job", "column", "columns", "profile", "to", "user", "streamOffset", "arrivalTime"),
-    )
+    OPTIONS: ClassVar = ("job", *names_in_spark(JobOptions))
 
     kind: str
     column: str = "wire"
@@ -86,35 +85,33 @@ class Job:
         Raises:
             ValueError: an option is not a number.
         """
-        columns = options.get("columns")
-        arrival, offset = options.get("arrivalTime"), options.get("streamOffset")
+        return cls.of(options.get("job", "decode"), from_spark(JobOptions, options))
+
+    @classmethod
+    def of(cls, kind: str, given: JobOptions) -> Job:
+        """Return the job of a kind with these options."""
         return cls(
-            options.get("job", "decode"),
-            options.get("column", "wire"),
-            tuple(name.strip() for name in columns.split(",")) if columns else None,
-            options.get("profile"),
-            options.get("to", "1.0"),
-            Circumstances(
-                options.get("user", "guest") or None,
-                None if offset is None else int(offset),
-                None if arrival is None else int(arrival),
-            ),
+            kind,
+            given.column,
+            given.columns,
+            given.profile,
+            given.to,
+            Circumstances(given.user or None, given.stream_offset, given.arrival_time),
         )
 
     def as_options(self) -> dict[str, str]:
         """Write the job as options of a data source."""
         given = self.circumstances
-        options: dict[str, Any] = {
-            "job": self.kind,
-            "column": self.column,
-            "columns": None if self.columns is None else ",".join(self.columns),
-            "profile": self.profile,
-            "to": self.to,
-            "user": given.user or "",  # an empty one is said, too: it is not the default
-            "streamOffset": given.stream_offset,
-            "arrivalTime": given.arrival_time,
-        }
-        return {name: str(value) for name, value in options.items() if value is not None}
+        options = JobOptions(
+            column=self.column,
+            columns=self.columns,
+            profile=self.profile,
+            to=self.to,
+            user=given.user or "",  # an empty one is said, too: it is not the default
+            stream_offset=given.stream_offset,
+            arrival_time=given.arrival_time,
+        )
+        return {"job": self.kind, **to_spark(options)}
 
     def check(self, names: list[str]) -> None:
         """Check that the job can run on input with these columns.

@@ -1,21 +1,31 @@
-"""The options of a route, declared once: for Python, for files of routes and for the command line.
+"""The options of a route and of a server: for Python, files of routes and the command line.
 
 What checks them is imported when one is checked, so that ``--help`` need not wait for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from amqp10msg.options import in_bounds, option
+
 if TYPE_CHECKING:
+    import logging
+    import ssl
+
     from amqp10msg.basic import BasicMessage
+    from amqp10msg.delivery.node import Capacity
     from amqp10msg.message import Message
     from amqp10msg.net.bridge.terms import Delivery
     from amqp10msg.net.bridge.urls import Endpoint
+    from amqp10msg.net.serve.services import Token
+    from amqp10msg.wire.limits import Limits
 
 #: What may become of a message that the target does not take.
 ACTIONS = ("quarantine", "requeue", "reject")
@@ -38,42 +48,6 @@ _UNMATCHED = ("accept", "requeue", "reject")
 
 #: A hook: takes a message in the target's protocol, returns it, another one, or None to drop it.
 Change: TypeAlias = "Callable[[Any, Delivery], BasicMessage | Message | None]"
-
-
-@attrs.frozen
-class OnCommandLine:
-    """How an option is given on the command line, under the name of its field.
-
-    Attributes:
-        kind: the type of its value: int, float, bool for a flag, str, Path, or dict for pairs that
-            are repeated.
-        help: what ``--help`` says of it.
-        metavar: what stands for the value there.
-        low: the least number that the command takes.
-        high: the largest.
-        choices: the texts that it takes; all where empty.
-        default: its value where it is not given, if that is another than the field's.
-    """
-
-    kind: type
-    help: str
-    metavar: str | None = None
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    default: Any = None
-
-
-def on_command_line(options: type) -> Iterator[tuple[str, OnCommandLine]]:
-    """Yield the names of options that the command line takes, and how."""
-    for field in attrs.fields(options):
-        if (how := field.metadata.get("command")) is not None:
-            yield field.name, how
-
-
-def _given(kind: type, text: str, metavar: str | None = None, **how: Any) -> dict[str, Any]:
-    """Return the metadata of a field that the command line takes; `how` is of `OnCommandLine`."""
-    return {"command": OnCommandLine(kind, text, metavar, **how)}
 
 
 def _place(given: str | Endpoint) -> Endpoint:
@@ -120,20 +94,6 @@ def _profile(_instance: Any, _: Any, value: str) -> None:
 
     if value not in PROFILES:
         raise ValueError(f"there is no profile {value!r}: use one of {', '.join(PROFILES.names)}")
-
-
-def _range(low: float, high: float) -> Any:
-    def check(_: Any, attribute: Any, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{attribute.name} must be a number, not {value!r}")
-        if not low <= value <= high:
-            raise ValueError(f"{attribute.name} must be from {low:g} to {high:g}, not {value!r}")
-
-    return check
-
-
-def _optional(low: float, high: float) -> Any:
-    return attrs.validators.optional(_range(low, high))
 
 
 @attrs.frozen(kw_only=True)
@@ -195,60 +155,64 @@ class RouteOptions:
     profile: str = attrs.field(
         default="lossless",
         validator=_profile,
-        metadata=_given(str, "How to translate.  [default: lossless]", "NAME"),
+        metadata=option(str, "How to translate.", "NAME"),
     )
     window: int = attrs.field(
         default=500,
-        validator=_range(1, 65_535),
-        metadata=_given(
-            *(int, "How many messages may be unsettled at a time.  [default: 500]"),
-            low=1,
-            high=65_535,
+        validator=in_bounds,
+        metadata=option(int, "How many messages may be unsettled at a time.", low=1, high=65_535),
+    )
+    max_bytes: int = attrs.field(
+        default=32 << 20,
+        validator=in_bounds,
+        metadata=option(
+            int, "Bytes of these, beyond which the source is not read.", low=1, flag=None
         ),
     )
-    max_bytes: int = attrs.field(default=32 << 20, validator=_range(1, 1 << 50))
     max_message: int = attrs.field(
         default=24 << 20,
-        validator=_range(1, 1 << 50),
-        metadata=_given(
+        validator=in_bounds,
+        metadata=option(
             int,
             "Write larger messages to files beside the quarantine as they come, instead of sending "
-            "them; nine times as much may be in memory.  [default: 25165824, 24 MiB]",
+            "them; nine times as much may be in memory.",
             "BYTES",
             low=1,
+            shown="25165824, 24 MiB",
         ),
     )
-    max_large: int = attrs.field(default=16 << 30, validator=_range(0, 1 << 60))
+    max_large: int = attrs.field(
+        default=16 << 30,
+        validator=in_bounds,
+        metadata=option(int, "Bytes that these files may have together.", flag=None),
+    )
     max_messages: int | None = attrs.field(
         default=None,
-        validator=_optional(1, 1 << 62),
-        metadata=_given(int, "End after this many messages.", low=1),
+        validator=in_bounds,
+        metadata=option(int, "End after this many messages.", low=1),
     )
     until_length: bool = attrs.field(
         default=False,
-        metadata=_given(
+        metadata=option(
             bool, "End when as many messages are settled as the source has at the start."
         ),
     )
     idle: float | None = attrs.field(
         default=None,
-        validator=_optional(0.01, 1e9),
-        metadata=_given(
-            *(
-                float,
-                "With --until-empty: ask the source after this many seconds without a message.",
-            ),
+        validator=in_bounds,
+        metadata=option(
+            float,
+            "With --until-empty: ask the source after this many seconds without a message.",
             low=0.01,
             default=2.0,
         ),
     )
     stall: float = attrs.field(
         default=60.0,
-        validator=_range(0.01, 1e9),
-        metadata=_given(
+        validator=in_bounds,
+        metadata=option(
             float,
-            "With --until-empty: give up after so long without a message, though some remain.  "
-            "[default: 60]",
+            "With --until-empty: give up after so long without a message, though some remain.",
             "SECONDS",
             low=0.01,
         ),
@@ -257,7 +221,7 @@ class RouteOptions:
         default=None,
         converter=attrs.converters.optional(_api),
         repr=_api_shown,
-        metadata=_given(
+        metadata=option(
             str,
             "RabbitMQ's management API of the source, which counts what other consumers hold.",
             "URL",
@@ -265,7 +229,7 @@ class RouteOptions:
     )
     declare: bool = attrs.field(
         default=False,
-        metadata=_given(
+        metadata=option(
             bool,
             "Make the source's queue at the target first, with exchanges, bindings and policies; "
             "needs --management and --target-management.",
@@ -275,66 +239,68 @@ class RouteOptions:
         default=None,
         converter=attrs.converters.optional(_api),
         repr=_api_shown,
-        metadata=_given(str, "RabbitMQ's management API of the target, for --declare.", "URL"),
+        metadata=option(str, "RabbitMQ's management API of the target, for --declare.", "URL"),
     )
     sole_consumer: bool = attrs.field(
         default=False,
-        metadata=_given(
+        metadata=option(
             bool,
             "Nobody else takes from the source: what its broker does not say of others is none.",
         ),
     )
     connect_timeout: float | None = attrs.field(
         default=None,
-        validator=_optional(0.01, 1e9),
-        metadata=_given(
+        validator=in_bounds,
+        metadata=option(
             float,
-            "Give up an end that is not reached in this time.  [default: 60 in a bridge that is to "
-            "end, else none]",
+            "Give up an end that is not reached in this time.",
             "SECONDS",
             low=0.01,
+            shown="60 in a bridge that is to end, else none",
         ),
     )
     deadline: float | None = attrs.field(
         default=None,
-        validator=_optional(0.01, 1e9),
-        metadata=_given(float, "End after this time, as by SIGTERM.", "SECONDS", low=0.01),
+        validator=in_bounds,
+        metadata=option(float, "End after this time, as by SIGTERM.", "SECONDS", low=0.01),
     )
     quarantine: Path = attrs.field(
         default=Path("quarantine.jsonl"),
         converter=Path,
-        metadata=_given(
-            Path, "The file for messages that the target refuses.  [default: quarantine.jsonl]"
-        ),
+        metadata=option(Path, "The file for messages that the target refuses."),
     )
     quarantine_queue: Endpoint | None = attrs.field(
         default=None,
         converter=attrs.converters.optional(_place),
         validator=_takes,
-        metadata=_given(
+        metadata=option(
             str, "A queue for them instead; what it does not accept goes to the file.", "URL"
         ),
     )
     deduplicate: Path | None = attrs.field(
         default=None,
         converter=attrs.converters.optional(Path),
-        metadata=_given(
+        metadata=option(
             Path,
             "Remember message-ids in this file, and do not send again what the target accepted.",
         ),
     )
-    remember: int = attrs.field(default=1_000_000, validator=_range(1, 1 << 40))
+    remember: int = attrs.field(
+        default=1_000_000,
+        validator=in_bounds,
+        metadata=option(int, "How many of them are remembered.", low=1, flag=None),
+    )
     state: Path | None = attrs.field(
         default=None,
         converter=attrs.converters.optional(Path),
-        metadata=_given(
+        metadata=option(
             Path, "Remember in this file how far a stream was read, and continue from there."
         ),
     )
     on: Mapping[str, str] = attrs.field(
         factory=dict,
         validator=_on,
-        metadata=_given(
+        metadata=option(
             dict,
             "What to do with messages refused for a reason: quarantine (default), requeue or "
             "reject; repeatable.",
@@ -343,55 +309,56 @@ class RouteOptions:
     )
     attempts: int = attrs.field(
         default=8,
-        validator=_range(1, 1_000_000),
-        metadata=_given(
+        validator=in_bounds,
+        metadata=option(
             int,
-            "How often to try a message that is refused; a full target does not count.  "
-            "[default: 8]",
+            "How often to try a message that is refused; a full target does not count.",
             low=1,
         ),
     )
     patience: float | None = attrs.field(
         default=None,
-        validator=_optional(0, 1e9),
-        metadata=_given(
+        validator=in_bounds,
+        metadata=option(
             float,
             "Give up on a message after this long, also at a full target; by default wait for it.",
             "SECONDS",
-            low=0,
         ),
     )
     outcome_timeout: float = attrs.field(
         default=30.0,
-        validator=_range(0.01, 86_400),
-        metadata=_given(
-            *(float, "Reconnect to a target that does not answer for so long.  [default: 30]"),
-            "SECONDS",
-            low=0.1,
+        validator=in_bounds,
+        metadata=option(
+            float, "Reconnect to a target that does not answer for so long.", "SECONDS", low=0.01
         ),
     )
-    backoff: float = attrs.field(default=0.1, validator=_range(0.001, 3_600))
-    max_backoff: float = attrs.field(default=5.0, validator=_range(0.001, 3_600))
+    backoff: float = attrs.field(
+        default=0.1,
+        validator=in_bounds,
+        metadata=option(
+            float, "Seconds between attempts at first, which double.", low=0.001, flag=None
+        ),
+    )
+    max_backoff: float = attrs.field(
+        default=5.0,
+        validator=in_bounds,
+        metadata=option(float, "The most that these become.", low=0.001, flag=None),
+    )
     drain: float = attrs.field(
         default=30.0,
-        validator=_range(0, 86_400),
-        metadata=_given(
-            *(float, "How long to wait for outcomes at the end.  [default: 30]", "SECONDS"), low=0
-        ),
+        validator=in_bounds,
+        metadata=option(float, "How long to wait for outcomes at the end.", "SECONDS"),
     )
     keep_names: bool = attrs.field(
         default=False,
-        metadata=_given(bool, "From 0-9-1 to 1.0: keep exchange and routing key in annotations."),
+        metadata=option(bool, "From 0-9-1 to 1.0: keep exchange and routing key in annotations."),
     )
-    change: Change | None = attrs.field(default=None, metadata={"hook": True})
-    match: Callable[[Any], bool] | None = attrs.field(default=None, metadata={"hook": True})
+    change: Change | None = None
+    match: Callable[[Any], bool] | None = None
     unmatched: str = attrs.field(
         default="requeue",
         validator=attrs.validators.in_(_UNMATCHED),
-        metadata=_given(
-            *(str, "How to settle messages that do not pass.  [default: requeue]"),
-            choices=_UNMATCHED,
-        ),
+        metadata=option(str, "How to settle messages that do not pass.", choices=_UNMATCHED),
     )
 
     @property
@@ -404,3 +371,134 @@ class RouteOptions:
         """Seconds that an end which was never reached is tried for; None for ever."""
         ends = self.asks or self.max_messages is not None
         return _REACH if ends and self.connect_timeout is None else self.connect_timeout
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ServerOptions:
+    """How a server of distribution nodes works.
+
+    Attributes:
+        host: the address to listen on; only this machine reaches the default.
+        port: the port to listen on; 0 for a free one.
+        nodes: the addresses of nodes to create at the start.
+        topics: the addresses of topics: each subscriber gets every message. An address that is not
+            in use becomes a topic, too, when a peer's source or target has the capability
+            ``topic``.
+        create: create a node for every address that a peer uses; if False, unknown addresses are
+            refused with ``amqp:not-found``.
+        users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered,
+            and one of them is required unless `anonymous`.
+        anonymous: accept connections without a name; if None, when there are no users, and `tls`
+            does not leave it to the client to show a certificate.
+        tls: a server-side context, see `tls_context`: the server then speaks TLS only. Clients
+            whose certificate it verified may use SASL EXTERNAL: their name is the common name.
+        file: an SQLite file that keeps durable messages, see
+            `amqp10msg.delivery.node.sqlite.SqliteStore`. Without one durable messages are rejected
+            with ``amqp:precondition-failed`` (Part 3, 3.2.1).
+        accept_durable: accept durable messages although they are not kept.
+        dead_letter: the address of the node for rejected and expired messages.
+        priorities: the number of priorities that the nodes distinguish.
+        capacity: of every node.
+        memory: bytes that all messages may take up together, each counted with 400 bytes more, and
+            once more while a delivery is unsettled; beyond, messages are rejected with
+            ``amqp:resource-limit-exceeded``. 0 for no bound.
+        max_message_size: in bytes; longer ones end their link with
+            ``amqp:link:message-size-exceeded``. 0 for no bound.
+        credit: the number of messages that a sender may send ahead.
+        limits: what decoding a message may cost; if None, the defaults of `Limits` with a depth of
+            32, since maps nested in keys cost time that grows with the square of their depth.
+        receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
+            default the server answers first, since some clients ask for second and never settle.
+        properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
+            platform, or in their place. A client of RabbitMQ wants its product and version.
+        on_token: called in the server's thread with each token that a client puts to ``$cbs``;
+            returns whether it is accepted. Without it, and without `service_bus`, there is no node
+            ``$cbs``.
+        service_bus: be a double of Azure Service Bus: batches are unpacked, messages have sequence
+            numbers and locks, and ``ENTITY/$management`` answers. Every token is accepted, unless
+            `on_token` refuses it.
+        container_id: the server's container-id; generated if None.
+        clock: returns milliseconds since the Unix epoch.
+        logger: gets a record for each event, with the attributes ``event`` and ``fields``.
+    """
+
+    host: str = attrs.field(default="127.0.0.1", metadata=option(str, "The address to listen on."))
+    port: int = attrs.field(
+        default=0,
+        validator=in_bounds,
+        metadata=option(int, "The port; 0 for a free one.", high=65_535, default=5672),
+    )
+    nodes: Iterable[str] = attrs.field(
+        default=(),
+        metadata=option(
+            tuple, "A node to create at the start; repeatable.", "ADDRESS", flag="--node"
+        ),
+    )
+    topics: Iterable[str] = attrs.field(
+        default=(),
+        metadata=option(
+            tuple,
+            "A topic, where every receiver gets every message; repeatable.",
+            "ADDRESS",
+            flag="--topic",
+        ),
+    )
+    create: bool = attrs.field(
+        default=True, metadata=option(bool, "Refuse addresses that no --node or --topic names.")
+    )
+    users: Mapping[str, str] | None = None
+    anonymous: bool | None = attrs.field(
+        default=None,
+        metadata=option(bool, "With --users: also let clients in without a name."),
+    )
+    tls: ssl.SSLContext | None = None
+    file: str | PathLike[str] | None = attrs.field(
+        default=None,
+        metadata=option(
+            Path,
+            "Keep durable messages in this file; without it they are rejected.",
+            flag="--store",
+        ),
+    )
+    accept_durable: bool = attrs.field(
+        default=False,
+        metadata=option(bool, "Accept durable messages, though they are not kept."),
+    )
+    dead_letter: str | None = attrs.field(
+        default=None,
+        metadata=option(str, "Where rejected and expired messages go.", "ADDRESS"),
+    )
+    priorities: int = attrs.field(
+        default=10,
+        validator=in_bounds,
+        metadata=option(int, "How many priorities the nodes distinguish.", low=1, high=256),
+    )
+    capacity: Capacity | None = None
+    memory: int = attrs.field(
+        default=512 << 20,
+        validator=in_bounds,
+        metadata=option(
+            int, "What all messages may take up, in bytes; more are rejected. 0 for no limit."
+        ),
+    )
+    max_message_size: int = attrs.field(
+        default=16 << 20,
+        validator=in_bounds,
+        metadata=option(int, "The largest message, in bytes; 0 for no limit."),
+    )
+    credit: int = 200
+    limits: Limits | None = None
+    receiver_settles_second: bool = False
+    properties: Mapping[str, Any] | None = None
+    on_token: Callable[[Token], bool] | None = None
+    service_bus: bool = attrs.field(
+        default=False,
+        metadata=option(bool, "Be a double of Azure Service Bus, for its clients; with --cbs."),
+    )
+    container_id: str | None = None
+    clock: Callable[[], int] = _now
+    logger: logging.Logger | None = None

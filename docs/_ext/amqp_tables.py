@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, ClassVar
 
+import attrs
 import click
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -19,6 +20,8 @@ from amqp10msg.brokers import RABBITMQ
 from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.delivery import TERMINUS_NOT_VISIBLE, TERMINUS_RULES
 from amqp10msg.delivery.filters import DIALECTS
+from amqp10msg.net.options import RouteOptions
+from amqp10msg.options import options_of, shown_default
 from amqp10msg.sections import KINDS
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.translate.correspondence import Row, to_amqp10_rows, to_basic_rows
@@ -287,6 +290,21 @@ def command_line() -> str:
     return "\n".join(f"## {name}\n\n```text\n{text}\n```\n" for name, text in commands())
 
 
+def route_options() -> str:
+    """The keys of a route in a file."""
+    return table(
+        ("Key", "Default", "What it is"),
+        (
+            (
+                code(field.name.replace("_", "-")),
+                code(shown_default(field, attrs.evolve(how, default=None))),
+                how.help,
+            )
+            for field, how in options_of(RouteOptions)
+        ),
+    )
+
+
 class Generated(SphinxDirective):
     """Parses what `source` gives as if it stood in the page."""
 
@@ -331,6 +349,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         translation_profiles,
         rabbitmq_names,
         reply_codes,
+        route_options,
     ):
         name = function.__name__.replace("_", "-")
         app.add_directive(

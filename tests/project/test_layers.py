@@ -28,7 +28,13 @@ ROOMS = {"wire", "interop", "app"}
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(row)
     for row in (
-        {"wire", "interop", "app", "brokers"},  # a docstring each; names of brokers
+        {
+            "wire",
+            "interop",
+            "app",
+            "brokers",
+            "options",
+        },  # docstrings; names; how options are declared
         {"wire.codings", "wire.errors", "wire.limits", "wire.primitives", "wire.reprs"},
         {"wire.kernel"},
         {"composite"},

@@ -26,6 +26,12 @@ reports_option = click.option(
     help="Write the report here at the end, .json or .html; repeatable.",
 )
 
+accept_quarantine_option = click.option(
+    "--accept-quarantine",
+    is_flag=True,
+    help="Exit with status 0 also if messages are in the quarantine.",
+)
+
 
 def check_reports(reports: Iterable[Path]) -> None:
     """Refuse reports of other formats."""

@@ -90,21 +90,30 @@ def log_lines(*, live: bool) -> logging.Formatter:
     return logging.Formatter(f"{_CLEAR}{text}" if live else text)
 
 
-#: How events are written.
-LOGS = ("text", "json", "none")
+log_option = click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(["text", "json", "none"]),
+    default="text",
+    show_default=True,
+    help="How events are written on standard error.",
+)
 
 
-def events_logger(form: str, *, live: bool, alone: bool) -> logging.Logger:
+def events_logger(
+    form: str, name: str = "amqp10msg.bridge", *, live: bool = False, alone: bool = False
+) -> logging.Logger:
     """Return the logger that writes events.
 
     Args:
         form: as ``--log`` says.
+        name: of the logger.
         live: beside a line that is written over.
         alone: there is one route, whose fault the command's last line says.
     """
     from amqp10msg.net.serve import JsonFormatter
 
-    logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
+    logger = logging.Logger(name, logging.INFO)  # noqa: LOG001  (no global state)
     if form == "none":
         logger.addHandler(logging.NullHandler())  # else warnings would be shown nevertheless
     else:

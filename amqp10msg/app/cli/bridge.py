@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amqp10msg.app.cli._bridging import (
+    accept_quarantine_option,
     check_reports,
     hide_credentials,
     reports_option,
     show_dry,
     write_dry,
 )
-from amqp10msg.app.cli._declared import declared_options
-from amqp10msg.app.cli._live import LOGS, LiveLine, events_logger, show_counts
+from amqp10msg.app.cli._declared import declared_options, given_of
+from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import LANGUAGES
 from amqp10msg.app.cli._output import complain, is_terminal, safe
 from amqp10msg.net.options import RouteOptions
@@ -99,19 +100,8 @@ Examples:
     "--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics, /live and /ready here."
 )
 @reports_option
-@click.option(
-    "--accept-quarantine",
-    is_flag=True,
-    help="Exit with status 0 also if messages are in the quarantine.",
-)
-@click.option(
-    "--log",
-    "log_format",
-    type=click.Choice(LOGS),
-    default="text",
-    show_default=True,
-    help="How events are written on standard error.",
-)
+@accept_quarantine_option
+@log_option
 def bridge(
     source: tuple[str, ...],
     target: tuple[str, ...],
@@ -152,7 +142,7 @@ def bridge(
         from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
-    wanted = {name: value for name, value in given.items() if value not in (None, {})}
+    wanted = given_of(given)
     wanted |= {"idle": idle} if until_empty else {}
     if selector:
         try:

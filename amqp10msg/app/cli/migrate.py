@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amqp10msg.app.cli._bridging import (
+    accept_quarantine_option,
     check_reports,
     hide_credentials,
     reports_option,
     show_dry,
     write_dry,
 )
-from amqp10msg.app.cli._declared import declared_options
-from amqp10msg.app.cli._live import LOGS, LiveLine, events_logger, show_counts
+from amqp10msg.app.cli._declared import declared_options, given_of
+from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import LateChoice, translations
 from amqp10msg.app.cli._output import complain, is_terminal, plural, safe
 from amqp10msg.net.options import RouteOptions
@@ -165,19 +166,8 @@ Examples:
     "--dry-run", is_flag=True, help="Look at messages, say what would be made, and change nothing."
 )
 @reports_option
-@click.option(
-    "--accept-quarantine",
-    is_flag=True,
-    help="Exit with status 0 also if messages are set aside.",
-)
-@click.option(
-    "--log",
-    "log_format",
-    type=click.Choice(LOGS),
-    default="text",
-    show_default=True,
-    help="How events are written on standard error.",
-)
+@accept_quarantine_option
+@log_option
 def migrate(
     source: str,
     target: str,
@@ -217,7 +207,7 @@ def migrate(
         from amqp10msg.net.bridge.routes import routes_of_queues
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
-    wanted = {name: value for name, value in given.items() if value is not None}
+    wanted = given_of(given)
     try:
         ends = [parse_url(source), parse_url(target)]
         if any(end.protocol != "0-9-1" or end.file for end in ends):

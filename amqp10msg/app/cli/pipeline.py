@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from amqp10msg.app.cli._declared import declared_options, given_of
 from amqp10msg.app.cli._options import (
     LateChoice,
     color_option,
@@ -33,6 +34,7 @@ from amqp10msg.app.cli._output import (
     use_color,
 )
 from amqp10msg.app.cli.submit import JOB_FILE
+from amqp10msg.options import JobOptions, options_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,12 +101,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="The format of the input, where it should not be guessed: raw, prefixed, "
                 "jsonl, cborseq, pcap or parquet.",
             ),
-            click.option(
-                "--column",
-                default="wire",
-                show_default=True,
-                help="The column of encoded messages in Parquet.",
-            ),
+            declared_options(JobOptions, only=("column",)),
             click.option(
                 "--max-quarantine",
                 default="1%",
@@ -164,21 +161,20 @@ def pipeline() -> None:
 
 
 @pipeline.command()
-@click.option("--columns", help="Columns to decode, with commas between; all by default.")
+@declared_options(JobOptions, only=("columns",))
 @click.option("--profile", help="Also quarantine messages that break the rules of this profile.")
 @_shared
-def decode(columns: str | None, profile: str | None, **shared: Any) -> int:
+def decode(**given: Any) -> int:
     """Decode messages to typed columns."""
-    wanted = tuple(name.strip() for name in columns.split(",")) if columns else None
-    return _run("decode", {"columns": wanted, "profile": profile}, **shared)
+    return _run("decode", **given)
 
 
 @pipeline.command()
 @click.option("--profile", default="oasis", show_default=True, help="The set of rules to judge by.")
 @_shared
-def validate(profile: str, **shared: Any) -> int:
+def validate(**given: Any) -> int:
     """Validate messages by the rules of the specification, or of a broker."""
-    return _run("validate", {"profile": profile}, **shared)
+    return _run("validate", **given)
 
 
 @pipeline.command()
@@ -189,58 +185,31 @@ def validate(profile: str, **shared: Any) -> int:
     show_default=True,
     help="lossless is reversible; the others do as a broker does.",
 )
-@click.option(
-    "--user",
-    default="guest",
-    show_default=True,
-    help="The user that the broker knows as sender, for its check of the user-id; empty for none.",
-)
-@click.option(
-    "--stream-offset",
-    type=click.IntRange(0),
-    help="The offset of the messages in a stream, the same for all; none by default.",
-)
-@click.option(
-    "--arrival-time",
-    type=int,
-    help="When the messages came to the broker, in ms since the Unix epoch; unknown by default.",
-)
+@declared_options(JobOptions, only=("user", "stream_offset", "arrival_time"))
 @_shared
-def translate(
-    target: str,
-    profile: str,
-    user: str,
-    stream_offset: int | None,
-    arrival_time: int | None,
-    **shared: Any,
-) -> int:
+def translate(target: str, **given: Any) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0."""
-    from amqp10msg.translate import Circumstances
-
-    given = Circumstances(user or None, stream_offset, arrival_time)
-    return _run("translate", {"to": target, "profile": profile, "circumstances": given}, **shared)
+    return _run("translate", to=target, **given)
 
 
 @pipeline.command()
 @_shared
-def profile(**shared: Any) -> int:
+def profile(**given: Any) -> int:
     """Count the properties of the messages and their types, and find those of several types."""
-    return _run("profile", {}, **shared)
+    return _run("profile", **given)
 
 
 def _run(
     kind: str,
-    options: dict[str, Any],
     *,
     source: str,
     output: Path,
-    column: str,
     report: Path | None,
     as_json: bool,
     color: bool | None,
     overwrite: bool,
     max_quarantine: str,
-    **how: Any,
+    **given: Any,
 ) -> int:
     from amqp10msg.files.atomic import write_whole
 
@@ -252,8 +221,11 @@ def _run(
         raise click.UsageError(f"{output} exists already: use --overwrite, or another folder")
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
-    task = _Task(source, output, jobs.Job(kind, column, **options), overwrite, color)
-    done = _run_on(task, **how)
+    names = {field.name for field, _ in options_of(JobOptions)}
+    options = given_of({name: given.pop(name) for name in names & given.keys()})
+    job = jobs.Job.of(kind, JobOptions(**options))
+    task = _Task(source, output, job, overwrite, color)
+    done = _run_on(task, **given)
     stats = done.stats
     damaged = jobs.DAMAGED in stats.rules
     failed = damaged or not _is_within(stats.errors, stats.rows, max_quarantine)

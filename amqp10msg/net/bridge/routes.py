@@ -17,7 +17,8 @@ from amqp10msg.delivery.filters import LANGUAGES
 from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.management import Management, queues_of
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
-from amqp10msg.net.options import RouteOptions, on_command_line
+from amqp10msg.net.options import RouteOptions
+from amqp10msg.options import options_of
 from amqp10msg.translate import to_amqp10
 from amqp10msg.wire.errors import AmqpError
 
@@ -134,9 +135,8 @@ def apis_of(spec: RouteSpec) -> list[Management]:
 
 
 #: What a file can say of a route; hooks are for the API.
-_KEYS = {one.name for one in attrs.fields(RouteOptions) if not one.metadata.get("hook")}
-_KEYS |= {"filter", "filter_language"}
-_FILES = [name for name, how in on_command_line(RouteOptions) if how.kind is Path]
+_KEYS = {field.name for field, _ in options_of(RouteOptions)} | {"filter", "filter_language"}
+_FILES = [field.name for field, how in options_of(RouteOptions) if how.kind is Path]
 
 
 def read_routes(path: Path) -> list[RouteSpec]:

@@ -11,29 +11,26 @@ import platform
 import socket
 import ssl
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from functools import partial
 from os import PathLike
 from typing import Any, Self, TypeVar
 
+import attrs
+
 from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error
-from amqp10msg.delivery.node import (
-    Capacity,
-    Counts,
-    Memory,
-    Quarantined,
-)
+from amqp10msg.delivery.node import Counts, Memory, Quarantined
 from amqp10msg.message import Message
+from amqp10msg.net.options import ServerOptions
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.service_bus import ServiceBus
-from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, Token, answer_token
+from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
 from amqp10msg.wire.limits import Limits
 
 T = TypeVar("T")
@@ -113,11 +110,8 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class Server:
+@attrs.define(kw_only=True, eq=False, repr=False, slots=False)
+class Server(ServerOptions):
     """A server of distribution nodes that speaks AMQP 1.0, for test suites and small jobs.
 
         with Server() as server:
@@ -127,123 +121,49 @@ class Server:
     address names a node, which is created when the address is first used. Methods may be called
     from any thread.
 
-    Args:
-        host: the address to listen on; only this machine reaches the default.
-        port: the port to listen on; 0 for a free one.
-        nodes: the addresses of nodes to create at the start.
-        topics: the addresses of topics: each subscriber gets every message. An address that is not
-            in use becomes a topic, too, when a peer's source or target has the capability
-            ``topic``.
-        create: create a node for every address that a peer uses; if False, unknown addresses are
-            refused with ``amqp:not-found``.
-        users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered,
-            and one of them is required unless `anonymous`.
-        anonymous: accept connections without a name; if None, when there are no users, and `tls`
-            does not leave it to the client to show a certificate.
-        tls: a server-side context, see `tls_context`: the server then speaks TLS only. Clients
-            whose certificate it verified may use SASL EXTERNAL: their name is the common name.
-        file: an SQLite file that keeps durable messages, see
-            `amqp10msg.delivery.node.sqlite.SqliteStore`. Without one durable messages are rejected
-            with ``amqp:precondition-failed`` (Part 3, 3.2.1).
-        accept_durable: accept durable messages although they are not kept.
-        dead_letter: the address of the node for rejected and expired messages.
-        priorities: the number of priorities that the nodes distinguish.
-        capacity: of every node.
-        memory: bytes that all messages may take up together, each counted with 400 bytes more, and
-            once more while a delivery is unsettled; beyond, messages are rejected with
-            ``amqp:resource-limit-exceeded``. 0 for no bound.
-        max_message_size: in bytes; longer ones end their link with
-            ``amqp:link:message-size-exceeded``. 0 for no bound.
-        credit: the number of messages that a sender may send ahead.
-        limits: what decoding a message may cost; if None, the defaults of `Limits` with a depth of
-            32, since maps nested in keys cost time that grows with the square of their depth.
-        receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
-            default the server answers first, since some clients ask for second and never settle.
-        properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
-            platform, or in their place. A client of RabbitMQ wants its product and version.
-        on_token: called in the server's thread with each token that a client puts to ``$cbs``;
-            returns whether it is accepted. Without it, and without `service_bus`, there is no node
-            ``$cbs``.
-        service_bus: be a double of Azure Service Bus: batches are unpacked, messages have sequence
-            numbers and locks, and ``ENTITY/$management`` answers. Every token is accepted, unless
-            `on_token` refuses it.
-        container_id: the server's container-id; generated if None.
-        clock: returns milliseconds since the Unix epoch.
-        logger: gets a record for each event, with the attributes ``event`` and ``fields``.
+    Its arguments are the fields of `amqp10msg.net.options.ServerOptions`.
     """
 
-    def __init__(
-        self,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        nodes: Iterable[str] = (),
-        topics: Iterable[str] = (),
-        create: bool = True,
-        users: Mapping[str, str] | None = None,
-        anonymous: bool | None = None,
-        tls: ssl.SSLContext | None = None,
-        file: str | PathLike[str] | None = None,
-        accept_durable: bool = False,
-        dead_letter: str | None = None,
-        priorities: int = 10,
-        capacity: Capacity | None = None,
-        memory: int = 512 * 1024 * 1024,
-        max_message_size: int = 16 * 1024 * 1024,
-        credit: int = 200,
-        limits: Limits | None = None,
-        receiver_settles_second: bool = False,
-        properties: Mapping[str, Any] | None = None,
-        on_token: Callable[[Token], bool] | None = None,
-        service_bus: bool = False,
-        container_id: str | None = None,
-        clock: Callable[[], int] = _now,
-        logger: logging.Logger | None = None,
-    ) -> None:
-        self.host = host
-        self.port = port
-        names = dict(users or {})
-        by_certificate = tls is not None and tls.verify_mode is ssl.CERT_OPTIONAL
-        most = limits or Limits(depth=_MAX_DEPTH)
+    def __attrs_post_init__(self) -> None:
+        names = dict(self.users or {})
+        by_certificate = self.tls is not None and self.tls.verify_mode is ssl.CERT_OPTIONAL
+        most = self.limits or Limits(depth=_MAX_DEPTH)
+        anonymous, on_token = self.anonymous, self.on_token
         #: What the server's thread works on; used by that thread alone.
         self.broker = Broker(
-            container_id=container_id or f"amqp10msg-{uuid.uuid4()}",
+            container_id=self.container_id or f"amqp10msg-{uuid.uuid4()}",
             users=names,
             anonymous=not (names or by_certificate) if anonymous is None else anonymous,
-            max_message_size=max_message_size,
-            memory=Memory(memory or None),
-            credit=credit,
+            max_message_size=self.max_message_size,
+            memory=Memory(self.memory or None),
+            credit=self.credit,
             limits=most,
-            receiver_settles_second=receiver_settles_second,
+            receiver_settles_second=self.receiver_settles_second,
             properties={
                 "product": "amqp10msg",
                 "version": __version__,
                 "platform": f"Python {platform.python_version()}",
-                **(properties or {}),
+                **(self.properties or {}),
             },
-            clock=clock,
-            logger=logger or logging.getLogger("amqp10msg.serve"),
+            clock=self.clock,
+            logger=self.logger or logging.getLogger("amqp10msg.serve"),
         )
         management = Management(self.broker)
         self.broker.services[MANAGEMENT] = management.answer
         self.broker.on_ended = management.end_of
-        if service_bus:
-            self.broker.service_bus = ServiceBus(clock, most, self.broker.memory)
+        if self.service_bus:
+            self.broker.service_bus = ServiceBus(self.clock, most, self.broker.memory)
             on_token = on_token or (lambda _: True)
         if on_token is not None:
             self.broker.services[CBS] = lambda request, _: answer_token(request, on_token)
-        self._addresses = list(nodes)
-        self._topics = list(topics)
-        self._tls = tls
-        self._file = file
-        self._create = create
-        self._dead_letter = dead_letter
+        # What an iterator gives is had once, and the server may start more than once.
+        self.nodes, self.topics = list(self.nodes), list(self.topics)
         self._options = {
-            "clock": clock,
-            "priorities": priorities,
-            "capacity": capacity,
+            "clock": self.clock,
+            "priorities": self.priorities,
+            "capacity": self.capacity,
             "memory": self.broker.memory,
-            "accept_durable": accept_durable,
+            "accept_durable": self.accept_durable,
             "limits": most,
         }
         self._thread: threading.Thread | None = None
@@ -258,7 +178,7 @@ class Server:
     def url(self) -> str:
         """The URL for clients, such as ``amqp://127.0.0.1:12345``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'amqps' if self._tls is not None else 'amqp'}://{host}:{self.port}"
+        return f"{'amqps' if self.tls is not None else 'amqp'}://{host}:{self.port}"
 
     def start(self) -> Self:
         """Listen, and serve in a thread.
@@ -408,7 +328,7 @@ class Server:
                 lambda: Connection(self.broker, self._admits),
                 self.host,
                 self.port,
-                ssl=self._tls,
+                ssl=self.tls,
                 backlog=_AT_ONCE,
             )
             for listening in listener.sockets:
@@ -440,16 +360,16 @@ class Server:
 
     def _open(self, stack: ExitStack) -> None:
         names: list[str] = []
-        if self._file is not None:
+        if self.file is not None:
             from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415
 
-            store = stack.enter_context(SqliteStore(self._file))
+            store = stack.enter_context(SqliteStore(self.file))
             self.broker.store = store
             names = store.names()
         self.broker.nodes = Nodes(
             self.broker.store,
             create=True,
-            dead_letter=self._dead_letter,
+            dead_letter=self.dead_letter,
             on_available=self.broker.turns.available,
             on_quarantined=self._log_quarantined,
             on_fault=self._log_fault,
@@ -458,11 +378,11 @@ class Server:
         if self.broker.service_bus is not None:
             self.broker.service_bus.nodes = self.broker.nodes
         self.broker.exchanges = Exchanges(self.broker.nodes)
-        for name in (*names, *self._addresses):
+        for name in (*names, *self.nodes):
             self.broker.nodes.make(name)
-        for name in self._topics:
+        for name in self.topics:
             self.broker.nodes.make_topic(name)
-        self.broker.nodes.create = self._create
+        self.broker.nodes.create = self.create
 
     def _log_quarantined(self, quarantined: Quarantined) -> None:
         self.broker.log(
