@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import attrs
 
 T = TypeVar("T")
+
+#: The names of series where a profile is meant, for type checkers: those of `translations`.
+SeriesName: TypeAlias = Literal[
+    "rabbitmq-3.10",
+    "rabbitmq-3.10-stream",
+    "rabbitmq-3.13",
+    "rabbitmq-4",
+    "rabbitmq-4-stream",
+    "rabbitmq-4.0",
+    "rabbitmq-4.0-stream",
+    "rabbitmq-4.1",
+    "rabbitmq-4.1-stream",
+    "rabbitmq-4.2",
+    "rabbitmq-4.2-stream",
+    "rabbitmq-4.3",
+    "rabbitmq-4.3-stream",
+]
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.brokers import RABBITMQ, ByName, translations
+from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.translate import _lossless, qpid
@@ -24,23 +24,7 @@ from amqp10msg.wire.limits import UNLIMITED
 __all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 
 #: The names of the profiles: their own, and those of series of RabbitMQ that behave as one of them.
-ProfileName: TypeAlias = Literal[
-    "lossless",
-    "rabbitmq-3.10",
-    "rabbitmq-3.10-stream",
-    "rabbitmq-3.13",
-    "rabbitmq-4",
-    "rabbitmq-4-stream",
-    "rabbitmq-4.0",
-    "rabbitmq-4.0-stream",
-    "rabbitmq-4.1",
-    "rabbitmq-4.1-stream",
-    "rabbitmq-4.2",
-    "rabbitmq-4.2-stream",
-    "rabbitmq-4.3",
-    "rabbitmq-4.3-stream",
-    "qpid-broker-j",
-]
+ProfileName: TypeAlias = Literal["lossless", "qpid-broker-j"] | SeriesName
 
 
 class _Bridge(Protocol):

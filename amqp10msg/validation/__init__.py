@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import attrs
 
-from amqp10msg.brokers import ByName, rule_sets
+from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_of, sound_map
 from amqp10msg.validation._checks import LOOKED_INTO, NOT_VISIBLE, RULES
@@ -51,23 +51,7 @@ _ORDER = tuple(name for name in RULES if name in PREFILTERED)
 
 #: The names of the profiles that `validate` knows. One that is known when the program runs only is
 #: taken from `PROFILES`, as ``PROFILES[name]``.
-ProfileName: TypeAlias = Literal[
-    "azure",
-    "oasis",
-    "rabbitmq-3.10",
-    "rabbitmq-3.10-stream",
-    "rabbitmq-3.13",
-    "rabbitmq-4",
-    "rabbitmq-4-stream",
-    "rabbitmq-4.0",
-    "rabbitmq-4.0-stream",
-    "rabbitmq-4.1",
-    "rabbitmq-4.1-stream",
-    "rabbitmq-4.2",
-    "rabbitmq-4.2-stream",
-    "rabbitmq-4.3",
-    "rabbitmq-4.3-stream",
-]
+ProfileName: TypeAlias = Literal["azure", "oasis"] | SeriesName
 
 
 def _severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:

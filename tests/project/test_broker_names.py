@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from amqp10msg import Message, validate
 from amqp10msg.app.cli import main
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.brokers import RABBITMQ, ByName
+from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.delivery.filters import ApplicationPropertiesFilter, SqlFilter, parse
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.translating import Translator
@@ -113,14 +113,14 @@ def test_dialects_of_filters(name: Any) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    translations = ", ".join(PROFILES.names)
+    profiles = ", ".join(PROFILES.names)
     rules = ", ".join(RULE_SETS.names)
     dialects = "oasis, rabbitmq, rabbitmq-4, rabbitmq-4.2, rabbitmq-4.3"
     for known, use in (
-        (translations, lambda: to_amqp10(BASIC, UNKNOWN)),
-        (translations, lambda: to_basic(Message(b"x"), UNKNOWN)),
-        (translations, lambda: Translator("0-9-1", UNKNOWN)),
-        (translations, lambda: RouteOptions(profile=UNKNOWN)),
+        (profiles, lambda: to_amqp10(BASIC, UNKNOWN)),
+        (profiles, lambda: to_basic(Message(b"x"), UNKNOWN)),
+        (profiles, lambda: Translator("0-9-1", UNKNOWN)),
+        (profiles, lambda: RouteOptions(profile=UNKNOWN)),
         (rules, lambda: validate(b"", UNKNOWN)),
         (rules, lambda: Job("validate", profile=UNKNOWN).check(["wire"])),
         (dialects, lambda: SqlFilter("a = 1", dialect=UNKNOWN)),
@@ -136,3 +136,7 @@ def test_the_table_follows_what_was_recorded() -> None:
     assert ["3.10", "4.0", "4.3"] == [one.name for one in RABBITMQ.values() if one.is_recorded]
     assert all(RABBITMQ[one.follows].is_recorded for one in RABBITMQ.values())
     assert set(NAMES) <= set(PROFILES.names)
+
+
+def test_type_checkers_know_the_names_of_the_table() -> None:
+    assert set(translations()) == set(get_args(SeriesName))
