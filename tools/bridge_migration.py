@@ -368,8 +368,8 @@ def run(count: int, seconds: float, pause: float, seed: int) -> tuple[dict[str, 
         command = Migrate(label, folder)
         process = command.start()
         stack.callback(process.kill)
-        moving(names, 0.9)
-        time.sleep(order.uniform(0.5, seconds))
+        moving(names, 0.6)
+        time.sleep(order.uniform(0.0, 1.0))  # while most of it is under way
         kill_all(process, order)
         for end, of in ((OLD, names), (NEW, names)):
             open_again(end, of)

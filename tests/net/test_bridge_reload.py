@@ -23,8 +23,9 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, route
+from amqp10msg.net.bridge import bridge as bridge_module
 from amqp10msg.net.bridge.bridge import Changes, status_of
-from amqp10msg.net.bridge.records import Lease
+from amqp10msg.net.bridge.records import Lease, Ledger
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes
 from amqp10msg.net.bridge.statistics import Latency
@@ -271,6 +272,82 @@ def test_a_password_of_an_api_that_a_file_holds_is_read_again() -> None:
         assert "0ld" not in repr(one)
         assert "n3w" not in repr(one)
         assert "http://h:15672" in repr(one.options)
+
+
+def test_a_renamed_route_goes_on_where_it_was() -> None:
+    """Its files have the position in a stream, and message-ids, under its name."""
+
+    async def made(broker: BasicBroker) -> tuple[Changes, Any]:
+        broker.streams["stream"] = numbered(20)
+
+        def named(name: str) -> RouteSpec:
+            how = options(idle=None, state="s.db", deduplicate="seen.db")
+            return RouteSpec(
+                broker.url("queue=stream&offset=first"), broker.url("queue=to-a"), how, name
+            )
+
+        async with asyncio.timeout(15), Bridge([named("old")]) as bridge:
+            await until(lambda: len(broker.queues["to-a"]) == 20)
+            changes = bridge.reload([named("new")])
+            bridge.reload([named("new")])
+            await until(lambda: len(bridge.routes) == 2)
+            broker.streams["stream"] += numbered(30)[20:]
+            broker.serve()
+            await until(lambda: bridge.statistics["new"].accepted >= 10)
+        return changes, bridge.statistics["new"]
+
+    broker, (changes, counts) = run(made)
+
+    assert Changes(started=("new",), stopped=("old",)) == changes
+    assert [b"%d" % number for number in range(30)] == bodies(broker.queues["to-a"])
+    assert (10, 0) == (counts.received, counts.duplicates)
+    ledger = Ledger(Path("seen.db"), "new", 1_000)
+    assert 30 == len(ledger)
+    ledger.close()
+
+
+def test_routes_that_are_no_more_are_counted_as_one_after_a_while() -> None:
+    async def made(broker: BasicBroker) -> Any:
+        first = spec(broker, "b")
+        async with asyncio.timeout(30), Bridge([first]) as bridge:
+            for number in range(8):
+                name = f"n{number}"
+                broker.queues["a"].append(numbered(1)[0])
+                one = RouteSpec(
+                    broker.url("queue=a"), broker.url("queue=to-a"), first.options, name
+                )
+                bridge.reload([first, one])
+                await until(lambda: len(broker.queues["to-a"]) == number + 1)  # noqa: B023
+                bridge.reload([first])
+                await until(lambda: bridge.statistics[name].state == "ended")  # noqa: B023
+            bridge.reload([first])
+            return bridge.statistics, bridge.specs
+
+    with mock.patch.object(bridge_module, "_GONE", 3):
+        _, (counts, specs) = run(made)
+
+    assert ["b", "n5", "n6", "n7", "…"] == sorted(counts)
+    assert 5 == counts["…"].accepted
+    assert 8 == sum(one.accepted for one in counts.values())
+    page, text = (make(specs, counts) for make in (as_html, as_json))
+    assert '"name": "\\u2026"' in text
+    assert ">…<" in page
+
+
+@given(st.integers(0, 2_500), st.integers(0, 2_500), st.integers(0, 1_200))
+def test_losses_of_replaced_routes_are_bounded_and_none_is_forgotten(
+    one: int, other: int, shared: int
+) -> None:
+    before, after = Statistics(), Statistics()
+    for number in range(one):
+        before.lose(f"headers['{number}']", "dropped")
+    for number in range(other):
+        after.lose(f"headers['{number + shared}']", "dropped")
+
+    found = after.after(before).losses
+
+    assert one + other == found.total()
+    assert len(found) <= 1_001
 
 
 # Two bridges.

@@ -14,12 +14,18 @@ import attrs
 from amqp10msg.net.bridge.dry import Checked, DryRun, check_queues, dry_run
 from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
+from amqp10msg.net.bridge.records import rename
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
+
+#: How many routes that are no more are told apart.
+_GONE = 100
+#: The name that the others have together.
+_OLDER = "…"
 
 
 @attrs.frozen
@@ -75,8 +81,12 @@ class Bridge:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What earlier routes of a name counted, which names are to run now, and what comes next.
         self._before: dict[str, Statistics] = {}
+        # Those that ended long ago, in one: names must not grow without bound over reloads.
+        self._older: Statistics | None = None
+        self._fault: BaseException | None = None
         self._wanted = set(self._specs)
         self._next: dict[str, Route] = {}
+        self._follows: dict[str, str] = {}  # the old names of routes that are renamed
         self._stopping = False
         self._replacing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
@@ -123,6 +133,8 @@ class Bridge:
         for task in [*self._tasks.values()]:
             if (error := task.exception()) is not None:
                 raise error
+        if self._fault is not None:
+            raise self._fault
 
     async def run(self) -> dict[str, Statistics]:
         """Return the counts by route when all have ended: stopped, idle, or enough of them.
@@ -146,7 +158,8 @@ class Bridge:
         """Go on with these routes, told apart by their names; return what changes, at once.
 
         A route that is as it was goes on, or stays ended; one that failed starts again. Where it
-        changed, the old one drains, and then the new one starts.
+        changed, the old one drains, and then the new one starts; so where its name alone changed,
+        and then it goes on with the position and the message-ids of the old one.
 
         Raises:
             ValueError: two routes have one name, or one makes no sense; nothing is changed then.
@@ -171,24 +184,65 @@ class Bridge:
             self._next.pop(name, None)
             if (before := self._routes.get(name)) is not None:
                 before.stop()
+        self._follows |= self._renamed(started, stopped, wanted)
         for name in [*started, *replaced]:
             self._specs[name] = wanted[name]
             self._next[name] = made[name]
             if (before := self._routes.get(name)) is not None:
                 before.stop()
-            task = asyncio.ensure_future(self._replace(name, self._tasks.get(name)))
+            task = asyncio.ensure_future(self._replace(name))
             self._replacing.add(task)
             task.add_done_callback(self._replacing.discard)
+        self._forget_old()
         self._changed.set()
         return Changes(*map(tuple, (started, replaced, stopped, kept)))
 
-    async def _replace(self, name: str, before: asyncio.Task[None] | None) -> None:
-        """Start the next route of a name when the one before it has ended."""
-        if before is not None:
-            await asyncio.gather(before, return_exceptions=True)
-        route = self._next.pop(name, None)
+    def _renamed(
+        self, started: list[str], stopped: list[str], wanted: Mapping[str, RouteSpec]
+    ) -> dict[str, str]:
+        """Return the old names of routes that have a new one, and are otherwise as they were."""
+        found: dict[str, str] = {}
+        for name in started:
+            for old in stopped:
+                same = attrs.evolve(wanted[name], name=old) == self._specs[old]
+                if same and old in self._routes and old not in found.values():
+                    found[name] = old
+                    break
+        return found
+
+    def _forget_old(self) -> None:
+        """Count the routes that are no more, but for the latest, as one."""
+        gone = [name for name in self._routes if name not in self._wanted]
+        ended = [name for name in gone if self._tasks[name].done() and name not in self._next]
+        for name in ended[: max(len(gone) - _GONE, 0)]:
+            counts = self.statistics[name]
+            self._older = counts if self._older is None else counts.after(self._older)
+            error = self._tasks.pop(name).exception()
+            self._fault = self._fault or error
+            del self._routes[name], self._specs[name]
+            self._before.pop(name, None)
+
+    async def _replace(self, name: str) -> None:
+        """Start the next route of a name when the one before it has ended, whatever its name."""
+        old = self._follows.get(name, name)
+        before = [self._tasks[one] for one in (old, name) if one in self._tasks]
+        await asyncio.gather(*before, return_exceptions=True)
+        route = self._next.get(name)
         if route is None or self._stopping:
+            self._next.pop(name, None)
             return
+        if old != name:
+            try:
+                await asyncio.to_thread(rename, self._specs[name].options, old, name)
+            except OSError as error:
+                fields = {"route": name, "why": str(error)}
+                extra = {"event": "route-not-renamed", "fields": fields}
+                text = "route-not-renamed route=%s why=%s"
+                self._logger.log(logging.ERROR, text, name, error, extra=extra)
+        if self._next.get(name) is not route or self._stopping:
+            return
+        del self._next[name]
+        self._follows.pop(name, None)
         if name in self._routes:
             self._before[name] = self.statistics[name]
         self._start(route)
@@ -205,12 +259,18 @@ class Bridge:
 
     @property
     def statistics(self) -> dict[str, Statistics]:
-        """What each route counted, by name, with those of its name that it replaced."""
+        """What each route counted, by name, with those of its name that it replaced.
+
+        Routes that `reload` ended are there, the latest 100 of them by name, older ones in one that
+        is called ``…``.
+        """
         found = {}
         for name, route in self._routes.items():
             before = self._before.get(name)
             counts = route.statistics
             found[name] = counts if before is None else counts.after(before)
+        if self._older is not None:
+            found[_OLDER] = self._older
         return found
 
 

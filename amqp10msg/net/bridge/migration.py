@@ -348,7 +348,7 @@ def digest_of(delivery: Delivery, *, stream: bool) -> bytes | None:
         properties = decode_content_header(header).properties
         basic = as_published(BasicMessage(properties, b"", "", "", redelivered=True), stream=stream)
         properties = basic.properties
-        if properties.headers is not None:
+        if isinstance(properties.headers, FieldTable):  # as it is where it was decoded
             entries = sorted(properties.headers.entries, key=lambda entry: entry[0])
             properties = attrs.evolve(properties, headers=FieldTable.of(entries))
         header = encode_content_header(properties, len(delivery.octets))

@@ -244,6 +244,29 @@ class StateFile:
         self._base.close()
 
 
+def rename(options: RouteOptions, old: str, new: str) -> None:
+    """Have a route go on with what one of another name has in its files, unless it has its own.
+
+    Raises:
+        OSError: a file cannot be used.
+    """
+    for path, schema, table in (
+        (options.state, _POSITION, "position"),
+        (options.deduplicate, _TAKEN, "taken"),
+    ):
+        if path is None or not path.exists():
+            continue
+        base = opened(path, schema)
+        try:
+            with written(base, path):
+                base.execute(
+                    f"UPDATE OR IGNORE {table} SET route = ? WHERE route = ?",  # noqa: S608
+                    (new, old),
+                )
+        finally:
+            base.close()
+
+
 class Lease:
     """Lets one process at a time run a route with a file of positions: the file has one reader.
 

@@ -20,7 +20,7 @@ _NO_ROOM = "it is larger than max_message, and there was no room for it: max_lar
 
 def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
     """Return the counts of all routes as JSON; URLs have no credentials."""
-    routes = [
+    routes: list[dict[str, Any]] = [
         {
             "name": spec.name,
             "source": str(spec.source),
@@ -30,6 +30,13 @@ def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
             "empty": counts[spec.name].is_empty,
         }
         for spec in specs
+    ]
+    # Routes that were removed long ago, as one: their ends are not known any more.
+    known = {route["name"] for route in routes}
+    routes += [
+        {"name": name, **found.as_dict(), "empty": found.is_empty}
+        for name, found in counts.items()
+        if name not in known
     ]
     return json.dumps({"routes": routes}, indent=2) + "\n"
 
@@ -41,7 +48,7 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         ImportError: Jinja2 is not installed.
     """
     specs = list(specs)
-    every = [counts[spec.name] for spec in specs]
+    every = list(counts.values())
     aside = sum(found.quarantined.total() for found in every)
     head = [
         ("messages taken", f"{sum(found.accepted for found in every):,}", "sound"),
@@ -49,9 +56,9 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         ("duplicates left out", f"{sum(found.duplicates for found in every):,}", ""),
         ("connections lost", f"{sum(one.source_lost + one.target_lost for one in every):,}", ""),
     ]
-    parts = [_routes(specs, counts)]
-    for spec in specs:
-        parts += _of_route(spec.name, counts[spec.name])
+    parts = [_routes(counts)]
+    for name, found in counts.items():
+        parts += _of_route(name, found)
     return pages.render(
         "bridge.html",
         title="AMQP messages bridged",
@@ -62,14 +69,13 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
     )
 
 
-def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Part:
+def _routes(counts: Mapping[str, Statistics]) -> Part:
     rows = []
-    for spec in specs:
-        found = counts[spec.name]
+    for name, found in counts.items():
         numbers = (found.received, found.accepted, found.quarantined.total(), round(found.rate))
         left = _left(found)
         ending = ENDINGS.get(found.ending, "")
-        rows.append((spec.name, found.state, *(f"{number:,}" for number in numbers), left, ending))
+        rows.append((name, found.state, *(f"{number:,}" for number in numbers), left, ending))
     numbers_of = ("received", "taken", "in quarantine", "a second", "left at the source")
     columns = {"route": "", "state": "", **dict.fromkeys(numbers_of, "n"), "it ended because": ""}
     return table("Routes", columns, rows, most=None)

@@ -15,6 +15,16 @@ _MOST = 1_000
 _REST = ("…", "")
 
 
+def _bounded(losses: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Return losses of which no more are told apart than of one route, the commonest."""
+    if len(losses) <= _MOST + 1:
+        return losses
+    rest = losses.pop(_REST, 0)
+    found = Counter(dict(losses.most_common(_MOST)))
+    found[_REST] = rest + losses.total() - found.total()
+    return found
+
+
 #: Why a route ends.
 ENDINGS: Mapping[str, str] = {
     "empty": "the source has nothing more",
@@ -151,6 +161,7 @@ class Statistics:
     def after(self, earlier: Statistics) -> Statistics:
         """Return it with what an earlier route of this name counted."""
         sums = {name: getattr(earlier, name) + getattr(self, name) for name in _SUMMED}
+        sums["losses"] = _bounded(sums["losses"])
         last = self.last_success or earlier.last_success
         return attrs.evolve(self, last_success=last, **sums)
 
