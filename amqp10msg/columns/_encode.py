@@ -15,6 +15,7 @@ from amqp10msg.columns._decode import replaced
 from amqp10msg.columns._schema import ERRORS, MAPS, SCHEMA, WIRE
 from amqp10msg.composite import rows
 from amqp10msg.message import Message
+from amqp10msg.message.templates import Template
 from amqp10msg.notation import from_typed
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.wire.errors import EncodeError
@@ -22,10 +23,13 @@ from amqp10msg.wire.kernel import COMPILED
 
 #: Writes the usual rows with the kernel, which runs compiled only; None if none are usual.
 kernel: Callable[[pa.RecordBatch], tuple[pa.Array, list[int]]] | None = None
+#: Writes the rows of a template so; None also where it cannot.
+filled: Callable[[pa.RecordBatch, Template], tuple[pa.Array, list[int]] | None] | None = None
 if COMPILED and find_spec("amqp10msg.columns._kernel.write") is not None:
     from amqp10msg.columns import _encode_plan
 
     kernel = _encode_plan.written
+    filled = _encode_plan.filled
 
 _TOO_MUCH = "the messages exceed 2 GiB: encode fewer rows at once"
 # Rows that are values of Python at the same time.
@@ -38,7 +42,7 @@ _PRESENT = "has_properties"
 _BODIES = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 
-def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
+def encode(batch: Any, template: Template | None = None) -> pa.Array:
     """Encode rows of columns as messages.
 
     The columns are those of `SCHEMA`, in any order; missing columns count as null, and others are
@@ -51,21 +55,29 @@ def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     The compiled kernel writes the usual rows without the GIL and without objects for them; values
     of rare types, and rows with an error, take a message of Python each.
 
+    With a template, the columns are the values of its paths, and row for row the result is that of
+    `Template.encode`: ``encode({"properties.message_id": ids, "body": bodies}, template)``. A null
+    is None, a number has the type that the template has for it, and a timestamp needs a time zone.
+    Columns of numbers, booleans, strings and binaries are written by the kernel, without the GIL.
+
     Args:
         batch: a pyarrow RecordBatch or Table, or anything with Arrow's C stream interface, such
-            as a Polars or pandas frame.
+            as a Polars or pandas frame; with a template also a mapping of its paths to arrays.
+        template: made by `Message.template`.
 
     Returns:
         An Array of binary, a message for each row.
 
     Raises:
         EncodeError: a value cannot be encoded; the error's path begins with the row's number.
-        TypeError: `batch` is not a frame, or a column cannot be cast to its type in `SCHEMA`.
+        TypeError: `batch` is not a frame, a column cannot be cast to its type in `SCHEMA`, or one
+            that the template needs is not there.
     """
     made: list[pa.Array] = []
     begin = 0
-    for part in _parts(batch):
-        made += _messages(part, begin)
+    parts = _parts(batch) if template is None else _parts_for(batch, template)
+    for part in parts:
+        made += _messages(part, begin, template)
         begin += part.num_rows
     try:
         return made[0] if len(made) == 1 else pa.concat_arrays(made or [pa.array([], WIRE.type)])
@@ -73,37 +85,49 @@ def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
         raise EncodeError(_TOO_MUCH) from None
 
 
-def _messages(part: pa.RecordBatch, begin: int) -> list[pa.Array]:
+def _messages(part: pa.RecordBatch, begin: int, template: Template | None) -> list[pa.Array]:
     """Return the messages of a part of the rows, which begins at this one, in pieces."""
-    if kernel is None or not part.num_rows:
-        return _one_by_one(part, range(begin, begin + part.num_rows))
-    try:
-        usual, odd = kernel(part)
-    except OverflowError:
-        raise EncodeError(_TOO_MUCH) from None
+    rows = range(begin, begin + part.num_rows)
+    written = None
+    if part.num_rows and kernel is not None and filled is not None:
+        try:
+            written = kernel(part) if template is None else filled(part, template)
+        except OverflowError:
+            raise EncodeError(_TOO_MUCH) from None
+    if written is None:
+        return _one_by_one(part, rows, template)
+    usual, odd = written
     if not odd:
         return [usual]
     if len(odd) == part.num_rows:
-        return _one_by_one(part, range(begin, begin + part.num_rows))
-    others = pa.concat_arrays(
-        _one_by_one(part.take(pa.array(odd, pa.int64())), [begin + place for place in odd])
-    )
+        return _one_by_one(part, rows, template)
+    taken = part.take(pa.array(odd, pa.int64()))
+    others = pa.concat_arrays(_one_by_one(taken, [begin + place for place in odd], template))
     batch, mended = (
         pa.RecordBatch.from_arrays([array], names=[WIRE.name]) for array in (usual, others)
     )
     return [piece.column(0) for piece in replaced(batch, odd, mended)]
 
 
-def _one_by_one(part: pa.RecordBatch, numbers: Sequence[int]) -> list[pa.Array]:
+def _one_by_one(
+    part: pa.RecordBatch, numbers: Sequence[int], template: Template | None
+) -> list[pa.Array]:
     """Return messages, each row as cells in Python; the numbers are what errors call the rows."""
     made = []
     for first in range(0, part.num_rows, _AT_ONCE):
         rows = part.slice(first, _AT_ONCE)
-        columns = {name: _values(rows.column(name)) for name in rows.schema.names}
+        if template is None:
+            columns = [_values(column) for column in rows.columns]
+        else:
+            columns = [column.to_pylist() for column in rows.columns]
         messages: list[bytes | None] = []
         for index in range(rows.num_rows):
+            cells = [column[index] for column in columns]
             try:
-                messages.append(_encoded({name: c[index] for name, c in columns.items()}))
+                if template is None:
+                    messages.append(_encoded(dict(zip(rows.schema.names, cells, strict=True))))
+                else:
+                    messages.append(template.encode(*cells))
             except EncodeError as error:
                 path = f"row {numbers[first + index]}" + (f": {error.path}" if error.path else "")
                 raise EncodeError(error.reason, path) from None
@@ -137,13 +161,28 @@ def _parts(batch: Any) -> list[pa.RecordBatch]:
     return parts
 
 
-def _table(batch: Any) -> pa.Table:
+def _parts_for(batch: Any, template: Template) -> list[pa.RecordBatch]:
+    """Return the columns of a template's values, in the order of its paths, in parts."""
+    table = pa.table(batch) if isinstance(batch, Mapping) else _frame(batch)
+    for path in template.paths:
+        if path not in table.schema.names:
+            raise TypeError(f"the template needs a column {path!r}")
+    parts: list[pa.RecordBatch] = table.select(list(template.paths)).to_batches()
+    return parts
+
+
+def _frame(batch: Any) -> pa.Table:
     if isinstance(batch, pa.RecordBatch):
-        batch = pa.Table.from_batches([batch])
-    elif not isinstance(batch, pa.Table):
-        if not hasattr(batch, "__arrow_c_stream__"):
-            raise TypeError(f"expected a RecordBatch or Table, not {type(batch).__name__}")
-        batch = pa.table(batch)
+        return pa.Table.from_batches([batch])
+    if isinstance(batch, pa.Table):
+        return batch
+    if not hasattr(batch, "__arrow_c_stream__"):
+        raise TypeError(f"expected a RecordBatch or Table, not {type(batch).__name__}")
+    return pa.table(batch)
+
+
+def _table(batch: Any) -> pa.Table:
+    batch = _frame(batch)
     columns = {}
     for name in batch.schema.names:
         if name not in _TYPES:

@@ -19,6 +19,23 @@ STRING_FIELD: int
 SYMBOL_FIELD: int
 IDENTIFIER_FIELD: int
 
+COPY_STEP: int
+OPEN_STEP: int
+LIST_STEP: int
+MAP_STEP: int
+FIELDS_STEP: int
+FIELD_STEP: int
+ENTRY_STEP: int
+DATA_STEP: int
+BODY_STEP: int
+
+BOOLEAN_WAY: int
+WHOLE_WAY: int
+ULONG_WAY: int
+DOUBLE_WAY: int
+FLOAT_WAY: int
+TEXT_WAY: int
+
 # The kind, the first cell, and the addresses and sizes of validity, cells and bytes.
 Column: TypeAlias = tuple[int, int, int, int, int, int, int, int] | None
 _Field: TypeAlias = tuple[int, int, Any, Column, Column]
@@ -34,6 +51,16 @@ class Writer:
         has_properties: Column,
         lengths: tuple[Column, Column, int],
         body: tuple[int, Sequence[bytes], Column, Column, Column],
+    ) -> None: ...
+    def write(
+        self, first: int, size: int, to: int, room: int, ends: int, odd: int
+    ) -> tuple[int, int]: ...
+
+class Filler:
+    def __init__(
+        self,
+        rows: int,
+        steps: list[tuple[int, bytes, int, int, int | None, int, int, Column]],
     ) -> None: ...
     def write(
         self, first: int, size: int, to: int, room: int, ends: int, odd: int

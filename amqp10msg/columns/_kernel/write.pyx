@@ -14,6 +14,7 @@ Columns are read in place: every offset is compared with what is there before it
 allocated: whoever calls gives room for the messages, and more of it where that was too little.
 """
 
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport uintptr_t
 
 include "../../wire/kernel/leaves.pxi"
@@ -22,6 +23,7 @@ include "type_names.pxi"
 include "cells.pxi"
 include "typed.pxi"
 include "rows.pxi"
+include "template.pxi"
 
 
 cdef Py_ssize_t write_rows(
