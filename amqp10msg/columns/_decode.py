@@ -13,6 +13,7 @@ from amqp10msg.columns import _prefilter
 from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._schema import ERROR, ERRORS, VALUE, VARIANT, MapsAs, Plan, plan_of
+from amqp10msg.message.picks import Picker
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
@@ -27,7 +28,7 @@ if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
 
 def decode(
     array: Any,
-    columns: str | Iterable[str] | None = None,
+    columns: str | Picker | Iterable[str] | None = None,
     validate: ProfileName | None = None,
     limits: Limits | None = None,
     *,
@@ -57,7 +58,10 @@ def decode(
             ``as NAME`` after it under another name, likewise ``bigint``, ``double``, ``boolean``,
             ``timestamp`` and ``binary``. ``all`` or None for `SCHEMA`, ``lean`` for `LEAN`.
             Sections that no column needs are skipped by their size, so an error inside them is not
-            found; the outline of the message is always checked.
+            found; the outline of the message is always checked. A `Picker` stands for the columns
+            of its paths: those of the fields by their names, such as ``message_id``, entries as
+            structs, ``body`` and ``body_json`` for the body. Its defaults are not applied, as a
+            null may be that of a message that cannot be decoded.
         validate: a profile, such as ``oasis``, to validate the messages against. A message that
             decodes and breaks a rule of severity ``error`` keeps its values, and the three columns
             of errors name the first such rule. With the kernel, most messages that break
@@ -70,9 +74,10 @@ def decode(
 
     Raises:
         TypeError: `array` does not hold bytes.
-        ValueError: a column or profile is unknown, lengths differ, a column would exceed Arrow's
-            2 GiB, or small messages hold so many values without content that their JSON would be
-            more than 64 MiB and 32 times their bytes: pass fewer messages at once.
+        ValueError: a column or profile is unknown, a path has no column, lengths differ, a column
+            would exceed Arrow's 2 GiB, or small messages hold so many values without content that
+            their JSON would be more than 64 MiB and 32 times their bytes: pass fewer messages at
+            once.
     """
     plan = plan_of(columns, maps)
     if validate is not None and validate not in PROFILES:

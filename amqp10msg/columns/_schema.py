@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from amqp10msg.columns._picked import Pick, pick_of
 from amqp10msg.composite import Field, rows
-from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
+from amqp10msg.message.picks import Picker
+from amqp10msg.sections import (
+    BODY_KINDS,
+    KINDS,
+    ApplicationProperties,
+    Header,
+    Properties,
+)
+from amqp10msg.sections.paths import Path, path_of
 
 #: What each column holds, in which unit: shown by DESCRIBE, and in the schemas of files.
 COMMENTS: Mapping[str, str] = {
@@ -227,23 +235,46 @@ class Plan:
         return len(self.needs) == len(KINDS)
 
 
-def plan_of(columns: str | Iterable[str] | None, maps: MapsAs = "map") -> Plan:
+def plan_of(columns: str | Picker | Iterable[str] | None, maps: MapsAs = "map") -> Plan:
     """Return the plan for names of columns, or for ``all``, which None means, or ``lean``.
 
     Args:
-        columns: the names, or one name.
+        columns: the names, or one name, or what picks values of single messages.
         maps: how map sections are columns.
 
     Raises:
-        ValueError: a column is unknown, or named twice; `maps` is neither.
+        ValueError: a column is unknown, or named twice; a path has no column; `maps` is neither.
     """
     if maps not in {"map", "variant"}:
         raise ValueError(f"maps is {maps!r}, and must be map or variant")
+    if isinstance(columns, Picker):
+        columns = [name for path in columns.paths for name in _names_of(path_of(path))]
     if columns is None:
         columns = "all"
     if isinstance(columns, str):
         return _plan_of(_LISTS.get((columns, maps), (columns,)), maps)
     return _plan_of(tuple(columns), maps)
+
+
+def _names_of(path: Path) -> tuple[str, ...]:
+    """Return the columns of a path."""
+    if path.kind is None:
+        return ("body", "body_json")
+    section = path.kind.attribute
+    if path.key is not None:
+        name = f"{section}.{path.key}"
+        pick = pick_of(name, MAPS)
+        # A symbol of digits is not to be told from a ulong.
+        digits = path.kind.cls is not ApplicationProperties and str(path.key).lstrip("#").isdigit()
+        if digits or pick is None or pick.key != path.key:
+            raise ValueError(f"{path.text!r}: an entry of this key has no column of its own")
+        return (name,)
+    if section in MAPS:
+        return (section,)
+    fields = rows(COMPOSITES[section])
+    if path.index >= 0:
+        return (fields[path.index].name,)
+    return tuple(column.name for field in fields for column in _columns_of(field))
 
 
 # A stream of batches is decoded with one projection; a plan is made once for all of them.
@@ -298,7 +329,9 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
     )
 
 
-def schema_of(columns: str | Iterable[str] | None = None, *, maps: MapsAs = "map") -> pa.Schema:
+def schema_of(
+    columns: str | Picker | Iterable[str] | None = None, *, maps: MapsAs = "map"
+) -> pa.Schema:
     """Return the schema that `decode` with these columns returns.
 
     The metadata of each field has a ``comment``: what it holds, with the unit.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, ULong
+from amqp10msg import Header, Message, Picker, Properties, ULong
 from amqp10msg.testing import encodings, messages
 from tests.columns.column_rows import ERRORS, only, said
 
@@ -38,6 +38,58 @@ def test_entries_are_picked_from_maps() -> None:
         (row["message_annotations.5"]["key_type"], row["message_annotations.5"]["s"]),
     ]
     assert None is row["footer.x"]
+
+
+def test_a_picker_stands_for_columns() -> None:
+    pick = Picker(
+        *("properties.message_id", ("header.ttl", 5), "application_properties['a.b']"),
+        *("body", "message_annotations.x-opt-trace", "footer"),
+    )
+    messages_ = [
+        Message(
+            body,
+            header=Header(ttl=ttl),
+            properties=Properties(message_id=f"m-{ttl}"),
+            application_properties={"a.b": ttl},
+            message_annotations={"x-opt-trace": "t"},
+        ).encode()
+        for body, ttl in ((b"x", 1), (b"", 2**31), (b"y", 0))
+    ]
+
+    made = columns.decode(messages_, pick)
+
+    names = ["message_id", "ttl", "application_properties.a.b", "body", "body_json"]
+    assert [*names, "message_annotations.x-opt-trace", "footer"] == made.schema.names
+    assert columns.schema_of(pick) == made.schema
+    cells = [
+        made.column("message_id"),
+        made.column("ttl"),
+        made.column("application_properties.a.b").field("l"),
+        made.column("body"),
+        made.column("message_annotations.x-opt-trace").field("s"),
+        made.column("footer"),
+    ]
+    assert [*map(pick, messages_)] == [*zip(*(cell.to_pylist() for cell in cells), strict=True)]
+    # A default is not applied.
+    assert [None] == columns.decode([b""], pick).column("ttl").to_pylist()
+
+
+def test_a_picker_of_a_whole_section() -> None:
+    made = columns.schema_of(Picker("header", "message_annotations")).names
+
+    assert [*columns.SCHEMA.names[1:6], "message_annotations"] == made
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("message_annotations[5]", "message_annotations['5']", "footer['#5']"),
+        "application_properties['a string']",
+    ],
+)
+def test_a_key_without_a_column(path: str) -> None:
+    with pytest.raises(ValueError, match="no column of its own"):
+        columns.decode([b""], Picker(path))
 
 
 def test_what_no_column_needs_is_passed_over() -> None:

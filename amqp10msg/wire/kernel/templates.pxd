@@ -30,7 +30,7 @@ cdef class Step:
 cdef class Pattern:
     cdef readonly list steps
     cdef Py_ssize_t width
-    cdef object anew
+    cdef object plainly
 
     @cython.locals(writer=Writer)
     cdef bytes filled(self, tuple values)

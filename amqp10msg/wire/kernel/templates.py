@@ -93,19 +93,19 @@ class Pattern:
     """Writes messages in steps; `encode` takes the values that vary."""
 
     def __init__(
-        self, steps: list[Any], width: int, anew: Callable[[tuple[Any, ...]], bytes]
+        self, steps: list[Any], width: int, plainly: Callable[[tuple[Any, ...]], bytes]
     ) -> None:
         """Take what is written.
 
         Args:
             steps: in the order of the bytes.
             width: how many values vary.
-            anew: builds the message of such values and encodes it, where they are out of the
+            plainly: builds the message of such values and encodes it, where they are out of the
                 ordinary: what is wrong with them is said there.
         """
         self.steps = steps
         self.width = width
-        self.anew = anew
+        self.plainly = plainly
 
     def encode(self, *values: Any) -> bytes:
         """Encode the message with these values, in the order of the paths.
@@ -124,7 +124,7 @@ class Pattern:
         try:
             self.write(writer, values)
         except (EncodeError, RecursionError, UnicodeEncodeError):
-            return self.anew(values)
+            return self.plainly(values)
         return writer.finish()
 
     def write(self, writer: Any, values: Any) -> None:
