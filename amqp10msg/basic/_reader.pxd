@@ -6,7 +6,7 @@
 cimport cython
 
 from amqp10msg.wire.kernel.twin cimport Cursor, Slot
-from amqp10msg.wire.kernel.twin cimport Layout as Attributes
+from amqp10msg.wire.kernel.twin cimport Slots
 
 cdef dict _KNOWN
 cdef bytes _WIDTHS
@@ -36,13 +36,13 @@ cdef class Original:
 
 
 @cython.final
-cdef class Layout:
+cdef class PropertyRows:
     cdef readonly tuple rows
     cdef readonly int known
     cdef readonly tuple names
     cdef readonly bytes domains
     cdef list blank
-    cdef Attributes attributes
+    cdef Slots attributes
     cdef readonly bint keeps
 
     @cython.locals(original=Original)
@@ -50,7 +50,7 @@ cdef class Layout:
 
 
 @cython.final
-cdef class Reader(Cursor):
+cdef class BasicReader(Cursor):
     cdef readonly object dialect
     cdef readonly object limits
     cdef bytes known
@@ -68,8 +68,8 @@ cdef class Reader(Cursor):
     @cython.locals(pos=Py_ssize_t, size=Py_ssize_t)
     cpdef object longstr(self)
     @cython.locals(start=Py_ssize_t, flags=int, found=list, domains=bytes, index=int, domain=int)
-    cpdef object properties(self, Layout layout)
-    cpdef object into(self, Attributes layout, list values)
+    cpdef object properties(self, PropertyRows layout)
+    cpdef object into(self, Slots layout, list values)
     @cython.locals(data=bytes, pos=Py_ssize_t, stop=Py_ssize_t, after=Py_ssize_t, size=Py_ssize_t,
                    code=int, entries=list)
     cpdef object table(self, int depth)

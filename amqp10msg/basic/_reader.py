@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""Reading the encodings of 0-9-1 (4.2.5 and 4.2.6): `Reader`, and the `Layout` of properties.
+"""Reading the encodings of 0-9-1 (4.2.5 and 4.2.6): `BasicReader`, and `PropertyRows`.
 
 This file runs as it is, and compiled by Cython with the C types of `_reader.pxd`; both must behave
 alike down to the offset of an error. Written like the kernel of the 1.0 side: one cursor over one
@@ -20,8 +20,7 @@ from amqp10msg.basic.tables import (
     ScaledDecimal,
 )
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.wire.kernel.twin import Cursor, Record, Slot
-from amqp10msg.wire.kernel.twin import Layout as Attributes
+from amqp10msg.wire.kernel.twin import Cursor, Record, Slot, Slots
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import Float
 
@@ -130,7 +129,7 @@ class Original:
         return True
 
 
-class Layout:
+class PropertyRows:
     """The properties of one content class, prepared for reading and writing.
 
     Attributes:
@@ -146,7 +145,7 @@ class Layout:
             ("shortstr", "table", "octet", "timestamp").index(row.domain) for row in rows
         )
         self.blank: list[Any] = [None] * len(rows)
-        self.attributes = Attributes(cls, [row.name for row in rows])
+        self.attributes = Slots(cls, [row.name for row in rows])
         self.keeps = issubclass(cls, Kept)
 
     def unchanged(self, source: Any, values: tuple[Any, ...], dialect: Dialect) -> Original | None:
@@ -159,7 +158,7 @@ class Layout:
         return original
 
 
-class Reader(Cursor):
+class BasicReader(Cursor):
     """A cursor over encoded 0-9-1 values; one for each call, so that the limits hold for all of it.
 
     Every method reads at `pos` and leaves `pos` after what it read, or raises DecodeError.
@@ -243,7 +242,7 @@ class Reader(Cursor):
         self.pos = pos + 4 + size
         return self.buf[pos + 4 : self.pos]
 
-    def properties(self, layout: Layout) -> Any:
+    def properties(self, layout: PropertyRows) -> Any:
         """Read property flags and the list after them into an object of the layout's class.
 
         Raises:
@@ -284,7 +283,7 @@ class Reader(Cursor):
             )
         return made
 
-    def into(self, layout: Attributes, values: list[Any]) -> Any:
+    def into(self, layout: Slots, values: list[Any]) -> Any:
         """Make an object of what was read, without the checks of what is given."""
         return layout.build(values)
 

@@ -3,7 +3,7 @@
 cimport cython
 
 from amqp10msg.wire.kernel.twin cimport FieldOutput
-from amqp10msg.basic._reader cimport Layout, Original
+from amqp10msg.basic._reader cimport PropertyRows, Original
 
 cdef bytes octets_of(text, path)
 cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
@@ -21,4 +21,4 @@ cdef dict _WHOLE
 cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
 cpdef write_number(FieldOutput out, value, int width, path)
 @cython.locals(original=Original, flags=int, values=tuple, domains=bytes, index=int, domain=int)
-cpdef write_rows(FieldOutput out, Layout layout, source, dialect)
+cpdef write_rows(FieldOutput out, PropertyRows layout, source, dialect)

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.basic._reader import FIXED, LETTERS, SPEC_FIXED, Layout
+from amqp10msg.basic._reader import FIXED, LETTERS, SPEC_FIXED, PropertyRows
 from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -196,7 +196,7 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
         raise EncodeError(f"must be an int from 0 to {most}, not {value!r:.60}", path) from None
 
 
-def write_rows(out: Any, layout: Layout, source: Any, dialect: Any) -> None:
+def write_rows(out: Any, layout: PropertyRows, source: Any, dialect: Any) -> None:
     """Append the flags and list of what an object has under the names of the rows."""
     flags = 0
     values = layout.attributes.values(source)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from amqp10msg.basic._reader import Layout, Reader
+from amqp10msg.basic._reader import BasicReader, PropertyRows
 from amqp10msg.basic._writer import (
     write_longstr,
     write_number,
@@ -139,10 +139,10 @@ _TUNNEL = _rows(
     ("broadcast", "octet"),
 )
 #: Properties' class and layout by the number of the content class.
-CLASSES: dict[int, tuple[type[Any], Layout]] = {
-    70: (FileProperties, Layout(FileProperties, _FILE)),
-    80: (StreamProperties, Layout(StreamProperties, _STREAM)),
-    110: (TunnelProperties, Layout(TunnelProperties, _TUNNEL)),
+CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
+    70: (FileProperties, PropertyRows(FileProperties, _FILE)),
+    80: (StreamProperties, PropertyRows(StreamProperties, _STREAM)),
+    110: (TunnelProperties, PropertyRows(TunnelProperties, _TUNNEL)),
 }
 _HEAD = struct.Struct(">HHQ")
 _U16 = struct.Struct(">H")
@@ -163,7 +163,7 @@ def decode_class_header(
         DecodeError: cut off, of another class, or its properties cannot be read.
     """
     octets = input_octets(data)
-    reader = Reader(octets, dialect, limits)
+    reader = BasicReader(octets, dialect, limits)
     class_id = reader.unsigned(2, "the class")
     if class_id not in CLASSES:
         raise reader.fault(
@@ -287,7 +287,7 @@ def decode_transfer(
     Raises:
         DecodeError: cut off, or more bytes than there are arguments.
     """
-    reader = Reader(input_octets(data), dialect, limits)
+    reader = BasicReader(input_octets(data), dialect, limits)
     made = Transfer(ticket=reader.unsigned(2, "the ticket"), destination=reader.shortstr())
     start = reader.pos
     bits = reader.unsigned(1, "redelivered and immediate")

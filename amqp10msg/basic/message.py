@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._reader import Reader
+from amqp10msg.basic._reader import BasicReader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import EncodeError, expect, wrong_type
-from amqp10msg.wire.kernel.twin import Layout
+from amqp10msg.wire.kernel.twin import Slots
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.reprs import shown
 
@@ -122,7 +122,7 @@ class ContentHeader:
 
 
 _HEAD = struct.Struct(">HHQ")
-_CONTENT_HEADER = Layout(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
+_CONTENT_HEADER = Slots(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
 
 
 def decode_content_header(
@@ -139,7 +139,7 @@ def decode_content_header(
         DecodeError: cut off, of another class, or its properties cannot be read.
     """
     octets = data if type(data) is bytes else input_octets(data)
-    reader = Reader(octets, dialect, limits)
+    reader = BasicReader(octets, dialect, limits)
     if len(octets) < _HEAD.size:
         raise reader.fault(
             f"a content header has at least 14 bytes, and this has {len(octets)}", 0, "truncated"

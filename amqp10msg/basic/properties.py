@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._reader import Kept, Layout, Reader
+from amqp10msg.basic._reader import BasicReader, Kept, PropertyRows
 from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.wire import kernel
@@ -123,7 +123,7 @@ class BasicProperties(Kept):
 
 kernel.make_fast(BasicProperties, expiration=(NoneType, str, bytes))
 #: The layout of class basic.
-BASIC = Layout(BasicProperties, PROPERTIES)
+BASIC = PropertyRows(BasicProperties, PROPERTIES)
 
 
 def input_octets(data: bytes | bytearray | memoryview) -> bytes:
@@ -153,7 +153,7 @@ def decode_properties(
     Raises:
         DecodeError: cut off, more bytes than it says, a flag of no property, a field of no type.
     """
-    reader = Reader(input_octets(data), dialect, limits)
+    reader = BasicReader(input_octets(data), dialect, limits)
     made: BasicProperties = reader.properties(BASIC)
     reader.finish()
     return made
@@ -181,7 +181,7 @@ def decode_table(
     Raises:
         DecodeError: cut off, more bytes than it says, or a field of no type.
     """
-    reader = Reader(input_octets(data), dialect, limits)
+    reader = BasicReader(input_octets(data), dialect, limits)
     made: FieldTable = reader.table(0)
     reader.finish()
     return made
@@ -207,7 +207,7 @@ def decode_field(data: bytes, *, dialect: Dialect = "rabbitmq") -> tuple[str, An
     Raises:
         DecodeError: empty, cut off, more bytes than it says, or no letter of the dialect.
     """
-    reader = Reader(data, dialect, DEFAULT_LIMITS)
+    reader = BasicReader(data, dialect, DEFAULT_LIMITS)
     letter = reader.unsigned(1, "the letter of a field")
     value = reader.value(letter, len(data), 0)
     reader.finish()

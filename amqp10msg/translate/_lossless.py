@@ -208,7 +208,7 @@ def _restored(made: BasicDraft, notes: Notes) -> BasicMessage:
 
 def _tell_order(entries: list[Any], notes: Notes) -> None:
     """Note of which section the order is lost where a broker sorts the headers."""
-    if len(entries) < 2 or not notes.heeded or is_in_name_order(entries):
+    if len(entries) < 2 or not notes.enabled or is_in_name_order(entries):
         return
     properties = [entry for entry in entries if entry[0][:2] != "x-"]
     annotations = [entry for entry in entries if entry[0][:2] == "x-"]

@@ -70,7 +70,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 
-_UNHEEDED = Notes(heeded=False)
+_DISABLED = Notes(enabled=False)
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 # Of these types, what is equal has the same bytes.
 _COMPARED = {str, int, bool, bytes}
@@ -121,7 +121,7 @@ def _plain(
         entries = _in_places(places, entries, known)
     table = FieldTable.of(entries) if entries else None
     plain = attrs.evolve(basic, properties=attrs.evolve(basic.properties, headers=table))
-    return plain, draft_of(plain, entries or None, _UNHEEDED)
+    return plain, draft_of(plain, entries or None, _DISABLED)
 
 
 def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:

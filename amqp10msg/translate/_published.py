@@ -49,7 +49,7 @@ def as_published(
     entries = as_table(table).entries
     if dead_letter and plain.properties.expiration is None:
         plain.properties = attrs.evolve(plain.properties, expiration=former_expiration(entries))
-    return without_facts(plain, entries, Notes(heeded=False), HEADERS.keys() - facts)[0]
+    return without_facts(plain, entries, Notes(enabled=False), HEADERS.keys() - facts)[0]
 
 
 def _of_any_delivery(basic: BasicMessage) -> BasicMessage:

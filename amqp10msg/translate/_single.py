@@ -60,7 +60,7 @@ def translated(
     if made is None:
         return None
     octets: bytes = made[0]
-    if made[1] is not None and notes.heeded:
+    if made[1] is not None and notes.enabled:
         told, values, entries = made[1]
         notes.losses += [_loss(values, entries, *one) for one in told]
     return octets

@@ -130,10 +130,10 @@ def unread(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]
 class Notes:
     """Losses, collected while a message is translated."""
 
-    def __init__(self, heeded: bool = True) -> None:
+    def __init__(self, enabled: bool = True) -> None:
         """Collect losses, or discard them."""
         self.losses: list[Loss] = []
-        self.heeded = heeded
+        self.enabled = enabled
 
     def add(
         self,
@@ -145,7 +145,7 @@ class Notes:
         recoverable: bool = False,
     ) -> None:
         """Note one loss."""
-        if self.heeded:
+        if self.enabled:
             self.losses.append(Loss(path, action, before, after, reason, recoverable))
 
     def tell(

@@ -139,10 +139,10 @@ class _Peer(asyncio.Protocol, transport.Handler):
             if one is link:
                 asyncio.get_running_loop().call_soon(self.broker.deliver, address)
 
-    def on_disposition(self, delivery: transport.Delivery) -> None:
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         delivery.update(delivery.state)
 
-    def on_transfer(self, delivery: transport.Delivery) -> None:
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         octets, link = delivery.payload, delivery.link
         assert octets is not None
         assert link.remote is not None

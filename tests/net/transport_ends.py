@@ -11,7 +11,7 @@ from amqp10msg import Described, ULong, encode_value
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net import transport
-from amqp10msg.net.transport import Connection, Delivery, Link, Open, SaslError, Session
+from amqp10msg.net.transport import Connection, Link, LinkDelivery, Open, SaslError, Session
 from amqp10msg.net.transport.sasl import SaslEnd
 
 
@@ -24,8 +24,8 @@ class End(transport.Handler):
         self.engine = Connection(self, Open(container_id=name, max_frame_size=frame), sasl)
         self.credit = credit
         self.links: list[Link] = []
-        self.got: list[Delivery] = []
-        self.told: list[Delivery] = []
+        self.got: list[LinkDelivery] = []
+        self.told: list[LinkDelivery] = []
         self.ends: list[tuple[str, str | None]] = []
         self.user: str | None = None
         self.refused: SaslError | None = None
@@ -52,10 +52,10 @@ class End(transport.Handler):
         if not link.sends:
             link.grant(self.credit)
 
-    def on_transfer(self, delivery: Delivery) -> None:
+    def on_transfer(self, delivery: LinkDelivery) -> None:
         self.got.append(delivery)
 
-    def on_disposition(self, delivery: Delivery) -> None:
+    def on_disposition(self, delivery: LinkDelivery) -> None:
         self.told.append(delivery)
 
     def on_detach(self, link: Link, error: Error | None, *, closed: bool) -> None:  # noqa: ARG002

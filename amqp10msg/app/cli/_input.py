@@ -18,7 +18,7 @@ import attrs
 import click
 
 from amqp10msg.app.cli._output import Watch
-from amqp10msg.app.inspector.reading import NOT_TEXT, Item, Reader, buffered, octets_of_text
+from amqp10msg.app.inspector.reading import NOT_TEXT, InputReader, Item, buffered, octets_of_text
 from amqp10msg.files.containers import too_large
 from amqp10msg.files.streams import DamagedGzipError
 from amqp10msg.files.text import parse_json
@@ -124,7 +124,7 @@ class Inputs:
     ) -> None:
         self.form = form
         limits = UNLIMITED if is_trusted else DEFAULT_LIMITS
-        self._reader = Reader(form, max_size, basic=basic, limits=limits)
+        self._reader = InputReader(form, max_size, basic=basic, limits=limits)
         self.max_size = self._reader.max_size
         self.total: int | None = 0
         self._select = select

@@ -67,7 +67,7 @@ class Item:
         return f"{fault}; {hint}" if hint else fault
 
 
-class Reader:
+class InputReader:
     """Reads messages from streams.
 
     Args:

@@ -24,7 +24,7 @@ from amqp10msg.app.inspector.protocols import (
     read_message,
     translate,
 )
-from amqp10msg.app.inspector.reading import Item, Reader
+from amqp10msg.app.inspector.reading import InputReader, Item
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
 from amqp10msg.files.streams import DamagedGzipError
 from amqp10msg.message import Message
@@ -149,7 +149,7 @@ def _read(data: bytes, name: str) -> tuple[list[Item], bool]:
         return [], False
     items: list[Item] = []
     try:
-        for item in Reader(basic=True).read(io.BytesIO(data), name):
+        for item in InputReader(basic=True).read(io.BytesIO(data), name):
             if len(items) == MAX_MESSAGES:
                 return items, True
             items.append(item)

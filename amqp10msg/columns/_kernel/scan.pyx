@@ -116,7 +116,7 @@ cdef struct Batch:
     Map[MAX_MAPS] map_sections
     int pick_count
     Pick* picks
-    # Where what nobody asked for is written, to see whether it is right.
+    # Validates values that were not requested.
     Column scratch
     Column parts
     Py_ssize_t part_room

@@ -325,7 +325,7 @@ class Amqp10Source(Peer):
         """Whether a message has begun to come, and the rest of it has not."""
         return self.link.is_partial
 
-    def on_transfer(self, delivery: transport.Delivery) -> None:
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         """Hand over a delivery."""
         octets = delivery.payload
         if octets is None:  # aborted
@@ -524,7 +524,7 @@ class Amqp10Target(Peer):
         if not self._flushing:
             self.touch()
 
-    def on_disposition(self, delivery: transport.Delivery) -> None:
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Report an outcome."""
         state = delivery.state
         if delivery.done or (not delivery.settled and (state is None or type(state) is Received)):

@@ -76,7 +76,7 @@ class Outgoing:
     connection: Connection
     link: transport.Link
     joined: Sending
-    sent: dict[int, transport.Delivery] = attrs.field(factory=dict)
+    sent: dict[int, transport.LinkDelivery] = attrs.field(factory=dict)
     _resuming: deque[tuple[Delivery, Step]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -166,7 +166,7 @@ class Outgoing:
         self.sent[delivery.number] = theirs
         self.connection.touch()
 
-    def on_disposition(self, theirs: transport.Delivery) -> None:
+    def on_disposition(self, theirs: transport.LinkDelivery) -> None:
         """Apply the peer's disposition."""
         delivery: Delivery = theirs.context
         state = theirs.state
@@ -192,7 +192,7 @@ class Outgoing:
             self._settle(delivery, theirs, None)
 
     def _retire_in_transaction(
-        self, delivery: Delivery, theirs: transport.Delivery, state: TransactionalState
+        self, delivery: Delivery, theirs: transport.LinkDelivery, state: TransactionalState
     ) -> None:
         """Keep an outcome until its transaction is discharged (Part 4, 4.4.3)."""
         outcome = state.outcome
@@ -208,7 +208,7 @@ class Outgoing:
             self.connection.end_link(self.link, error.error)
 
     def _settle(
-        self, delivery: Delivery, theirs: transport.Delivery, outcome: Outcome | None
+        self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome | None
     ) -> None:
         state = theirs.state
         refused: Error | None = None
@@ -322,7 +322,7 @@ class Incoming:
         self.connection.broker.memory.held -= self.held
         self.held = 0
 
-    def on_transfer(self, theirs: transport.Delivery) -> None:
+    def on_transfer(self, theirs: transport.LinkDelivery) -> None:
         """Receive a message, or learn that it was aborted."""
         self.let_go()
         refused, self.refused = self.refused, None
@@ -344,7 +344,7 @@ class Incoming:
         self.connection.confirm(partial(self._confirm, theirs, state, error))
 
     def _confirm(
-        self, theirs: transport.Delivery, state: DeliveryState, error: Error | None
+        self, theirs: transport.LinkDelivery, state: DeliveryState, error: Error | None
     ) -> None:
         if isinstance(state, Rejected) and (theirs.settled or not self.joined.rejects):
             # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
@@ -355,7 +355,7 @@ class Incoming:
         self.grant()
 
     def _publish(
-        self, octets: bytes, theirs: transport.Delivery, refused: NodeError | None
+        self, octets: bytes, theirs: transport.LinkDelivery, refused: NodeError | None
     ) -> tuple[DeliveryState, Error | None]:
         """Publish a message, or keep it for its transaction.
 
@@ -684,7 +684,7 @@ class Connection(Socket, transport.Handler):
             end.report_counts()
             self.broker.turns.ready[end] = None
 
-    def on_transfer(self, delivery: transport.Delivery) -> None:
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         """Publish a message."""
         end = self._links.get(delivery.link)
         if isinstance(end, Incoming):
@@ -696,7 +696,7 @@ class Connection(Socket, transport.Handler):
         if isinstance(end, Incoming):
             end.on_part(size)
 
-    def on_disposition(self, delivery: transport.Delivery) -> None:
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Apply an outcome; what a sender settles was answered before."""
         end = self._links.get(delivery.link)
         if isinstance(end, Outgoing):

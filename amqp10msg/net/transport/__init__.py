@@ -1,8 +1,8 @@
 """The transport layer (Part 2) without sockets: bytes in, calls to a handler, bytes out.
 
 A `Connection` is fed what a peer sends and gives what is to be sent; its `Session` objects hold
-`Link` objects, and these `Delivery` objects. Either end may open, begin and attach, so that servers
-and clients are made from the same parts. Messages are bytes here.
+`Link` objects, and these `LinkDelivery` objects. Either end may open, begin and attach, so that
+servers and clients are made from the same parts. Messages are bytes here.
 """
 
 from amqp10msg.net.transport.connection import Connection
@@ -31,9 +31,9 @@ from amqp10msg.net.transport.sasl import (
 )
 from amqp10msg.net.transport.sessions import (
     ACQUIRED_BY_OTHERS,
-    Delivery,
     Handler,
     Link,
+    LinkDelivery,
     Session,
 )
 
@@ -45,13 +45,13 @@ __all__ = [
     "Begin",
     "Close",
     "Connection",
-    "Delivery",
     "Detach",
     "Disposition",
     "End",
     "Flow",
     "Handler",
     "Link",
+    "LinkDelivery",
     "Open",
     "ReceiverSettleMode",
     "SaslClient",

@@ -111,13 +111,13 @@ class Handler:
     def on_writable(self, session: Session) -> None:
         """Called when a session can send again after `Session.blocked`."""
 
-    def on_transfer(self, delivery: Delivery) -> None:
+    def on_transfer(self, delivery: LinkDelivery) -> None:
         """Called with a delivery that is complete, or was aborted."""
 
     def on_part(self, link: Link, size: int) -> None:
         """Learn that so many bytes of a message came, and that more follow."""
 
-    def on_disposition(self, delivery: Delivery) -> None:
+    def on_disposition(self, delivery: LinkDelivery) -> None:
         """Called when the peer told the state of a delivery, or settled it."""
 
 
@@ -132,7 +132,7 @@ class Sink(Protocol):
 
 
 @attrs.define(eq=False, weakref_slot=False)
-class Delivery:
+class LinkDelivery:
     """The transfer of one message over a link (Part 2, 2.6.12).
 
     Attributes:
@@ -251,7 +251,7 @@ class Link:
         self.detached = False
         self.context: Any = None
         self._count = 0  # delivery-count
-        self._partial: Delivery | None = None
+        self._partial: LinkDelivery | None = None
         self._revoked = 0  # credit that was taken back, which the peer may not know yet
 
     def __repr__(self) -> str:
@@ -358,7 +358,7 @@ class Link:
         message_format: int = 0,
         state: Any = None,
         resume: bool = False,
-    ) -> Delivery:
+    ) -> LinkDelivery:
         """Send a message, in as many frames as it needs; it uses up one credit.
 
         Frames that exceed the session's window wait: see `Session.blocked`.
@@ -372,7 +372,7 @@ class Link:
             resume: go on with a delivery of a link that was lost (Part 2, 2.6.13).
         """
         session = self.session
-        delivery = Delivery(self, session.next_delivery(), tag, message_format, done=settled)
+        delivery = LinkDelivery(self, session.next_delivery(), tag, message_format, done=settled)
         self.credit -= 1
         self._count = (self._count + 1) & _MASK
         if not settled:
@@ -420,7 +420,7 @@ class Link:
             self.credit = max(self.credit - used, min(self.credit, 0))
             self._count = count
 
-    def on_transfer(self, transfer: Transfer, payload: bytes) -> Delivery | None:
+    def on_transfer(self, transfer: Transfer, payload: bytes) -> LinkDelivery | None:
         """Take a frame of a delivery, and return the delivery if it is complete or aborted.
 
         Raises:
@@ -465,7 +465,7 @@ class Link:
         delivery.payload = payload if delivery.large is None else b""
         return delivery
 
-    def _begin(self, transfer: Transfer) -> Delivery:
+    def _begin(self, transfer: Transfer) -> LinkDelivery:
         number, tag = transfer.delivery_id, transfer.delivery_tag
         if number is None or tag is None:
             self._fault("amqp:invalid-field", "a delivery begins with a delivery-id and a tag")
@@ -480,7 +480,7 @@ class Link:
         else:
             self._fault("amqp:link:transfer-limit-exceeded", "the link has no credit")
         self._count = (self._count + 1) & _MASK
-        delivery = Delivery(
+        delivery = LinkDelivery(
             self, number, tag, transfer.message_format or 0, resumed=bool(transfer.resume)
         )
         if not transfer.settled:
@@ -552,8 +552,8 @@ class Session:
         self.begun = False
         self.ended = False
         self.context: Any = None
-        self.outgoing: dict[int, Delivery] = {}
-        self.incoming: dict[int, Delivery] = {}
+        self.outgoing: dict[int, LinkDelivery] = {}
+        self.incoming: dict[int, LinkDelivery] = {}
         self.links: dict[tuple[str, bool], Link] = {}
         self._handles: dict[int, Link] = {}  # of the peer
         self._own: dict[int, Link] = {}
@@ -649,7 +649,7 @@ class Session:
         self._disposition = Disposition(not sends, number, number, settled, state)
         self.output.flushes[self.channel] = self.flush
 
-    def forget(self, delivery: Delivery) -> None:
+    def forget(self, delivery: LinkDelivery) -> None:
         """Drop a delivery that is settled."""
         held = self.outgoing if delivery.link.sends else self.incoming
         if held.get(delivery.number) is delivery:

@@ -23,8 +23,8 @@ from libc.string cimport memchr, strlen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
-from amqp10msg.basic._reader cimport Layout, Original, Reader
-from amqp10msg.wire.kernel.twin cimport Layout as Attributes
+from amqp10msg.basic._reader cimport PropertyRows, Original, BasicReader
+from amqp10msg.wire.kernel.twin cimport Slots
 
 from struct import Struct
 
@@ -39,8 +39,8 @@ from amqp10msg.wire.primitives import Float
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
-cdef Layout BASIC_LAYOUT = BASIC
-cdef Attributes BASIC_MESSAGE = Attributes(
+cdef PropertyRows BASIC_LAYOUT = BASIC
+cdef Slots BASIC_MESSAGE = Slots(
     BasicMessage, [field.name for field in attrs.fields(BasicMessage)]
 )
 cdef object HEAD = Struct(">HHQ")  # of a content header

@@ -125,7 +125,7 @@ cdef inline int put_text(Texts* column, const void* p, Py_ssize_t n) except -1:
 
 
 cdef inline void cut_texts(Texts* column, Py_ssize_t cells, Py_ssize_t size) noexcept:
-    """Take back all cells but so many, and all bytes but so many."""
+    """Truncate to `cells` cells and `size` bytes."""
     column.ends.size = 4 * (cells + 1)
     column.data.size = size
     if column.there.size > cells:

@@ -299,7 +299,7 @@ cdef class ToBasic:
             The message, how many losses there are, and whether all of them are recoverable.
         """
         cdef Span body
-        cdef Reader reader
+        cdef BasicReader reader
         cdef Made* made = &self.made
         cdef Py_ssize_t i
         cdef bint are_recoverable = True
@@ -313,7 +313,7 @@ cdef class ToBasic:
                 return None
             for i in range(self.losses.count):
                 are_recoverable = are_recoverable and self.losses.recoverable.at[i]
-            reader = Reader(taken(&self.header.data), "rabbitmq", UNLIMITED)
+            reader = BasicReader(taken(&self.header.data), "rabbitmq", UNLIMITED)
             reader.pos = BEFORE_PROPERTIES
             basic = BASIC_MESSAGE.build([
                 reader.properties(BASIC_LAYOUT),

@@ -168,7 +168,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     for name in ("message-annotations", "properties", "application-properties"):
         part = _forged(broker, table, name) if forged else None
         if part is not None and name == "properties":
-            _properties(broker, given, Notes(heeded=False))  # which it fails on all the same
+            _properties(broker, given, Notes(enabled=False))  # which it fails on all the same
         if part is None and name == "message-annotations":
             part = name, _annotations(table, given, notes)
         elif part is None and name == "properties":

@@ -31,7 +31,7 @@ from amqp10msg.wire.kernel.messages import (
 from amqp10msg.wire.kernel.path import key_text, path_of
 from amqp10msg.wire.kernel.picks import Picks, Wanted
 from amqp10msg.wire.kernel.templates import Pattern, Step
-from amqp10msg.wire.kernel.twin import COMPILED, Layout, Mapping, Record, make_fast
+from amqp10msg.wire.kernel.twin import COMPILED, Mapping, Record, Slots, make_fast
 from amqp10msg.wire.kernel.value_reader import (
     READ_FAULTS,
     decode_value,
@@ -64,13 +64,13 @@ __all__ = [
     "SHAPE_SEQUENCE",
     "SHAPE_VALUE",
     "TYPE_IDS",
-    "Layout",
     "Mapping",
     "Pattern",
     "Picks",
     "Reader",
     "Record",
     "Scanned",
+    "Slots",
     "Spec",
     "Step",
     "Wanted",

@@ -1,6 +1,6 @@
 cimport cython
 
-from amqp10msg.wire.kernel.twin cimport Layout
+from amqp10msg.wire.kernel.twin cimport Slots
 from amqp10msg.wire.kernel.value_reader cimport ValueReader
 from amqp10msg.wire.kernel.writer cimport Spec, Writer
 
@@ -55,7 +55,7 @@ cdef class Reader(ValueReader):
 
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, index=int, last=int, shape=int,
                    followers=bytes,  several=bint,
-                   found=list, spec=Spec, kind=type, buf=bytes, layout=Layout)
+                   found=list, spec=Spec, kind=type, buf=bytes, layout=Slots)
     cpdef message(self, cls, message_format)
 
     @cython.locals(start=Py_ssize_t, code=int)
@@ -87,7 +87,7 @@ cpdef check_section(Spec spec, section)
 @cython.locals(kind=type, reader=Reader, made=Scanned, ordered=bint, last=int, code=int)
 cdef scanned(data, limits)
 
-@cython.locals(writer=Writer, layout=Layout, found=tuple, index=int)
+@cython.locals(writer=Writer, layout=Slots, found=tuple, index=int)
 cpdef write_message(message)
 
 @cython.locals(before=Reader, reader=Reader, writer=Writer, spec=Spec, held=int, last=int, code=int,

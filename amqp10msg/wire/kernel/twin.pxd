@@ -15,7 +15,7 @@ cdef extern from *:
     static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
         return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
     }
-    /* A slot of an instance, by what Layout found out about its class. */
+    /* A slot of an instance, by what Slots found out about its class. */
     static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
         return (PyObject **)((char *)made + offset);
     }
@@ -46,7 +46,7 @@ cdef class Texts:
 cdef Texts TEXTS
 
 
-cdef class Layout
+cdef class Slots
 
 
 @cython.final
@@ -73,10 +73,10 @@ cdef class Cursor:
     cdef bint passed(self, Py_ssize_t count) except -1
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
     cdef object quick_fields(
-        self, Layout layout, bytes usual_codes, tuple defaults, bint is_header
+        self, Slots layout, bytes usual_codes, tuple defaults, bint is_header
     )
     cdef object quick_mapping(self, type cls, int key_code)
-    cdef object quick_data(self, Layout layout)
+    cdef object quick_data(self, Slots layout)
 
     cdef inline long long u32(self, Py_ssize_t pos) except? -1:
         if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 4:
@@ -183,7 +183,7 @@ cdef enum:
 
 
 @cython.final
-cdef class Layout:
+cdef class Slots:
     cdef readonly type cls
     cdef readonly tuple names
     cdef object set_all

@@ -453,7 +453,7 @@ class Output:
         del self.parts[mark:]
 
 
-class Layout:
+class Slots:
     """The attributes of a class, read and set in one go.
 
     Args:

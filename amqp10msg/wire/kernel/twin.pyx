@@ -312,7 +312,7 @@ cdef class Cursor:
     # leave the cursor where it was, so that `Reader` reads instead and says what is wrong.
 
     cdef object quick_fields(
-        self, Layout layout, bytes usual_codes, tuple defaults, bint is_header
+        self, Slots layout, bytes usual_codes, tuple defaults, bint is_header
     ):
         """Read the list of a composite into its class, or return None."""
         cdef Compound found
@@ -462,7 +462,7 @@ cdef class Cursor:
         leave_compound(self, &found)
         return made
 
-    cdef object quick_data(self, Layout layout):
+    cdef object quick_data(self, Slots layout):
         """Read a binary into the class of a data section, or return None."""
         cdef const unsigned char *at
         cdef Py_ssize_t left, n
@@ -673,7 +673,7 @@ cdef inline void store32(char *at, unsigned int number) noexcept:
 
 # Attributes.
 
-cdef class Layout:
+cdef class Slots:
     """The attributes of a class, read and set in one go.
 
     Plainly, that costs 17 % of the time of decoding and 29 % of encoding. So the slots of an
@@ -881,7 +881,7 @@ cdef class Parameters:
     """What the `__init__` of a class takes: each parameter sets the attribute of its name."""
 
     cdef object init  # the class's own
-    cdef Layout layout
+    cdef Slots layout
     cdef dict places
     cdef tuple plain  # by parameter, the types of what is taken as it is; None for all types
     cdef tuple defaults
@@ -897,7 +897,7 @@ cdef class Parameters:
             raise TypeError(f"{cls.__name__}.__init__ takes too many arguments")
         names = code.co_varnames[1:count]
         self.init = init
-        self.layout = Layout(cls, names)
+        self.layout = Slots(cls, names)
         self.places = {name: place for place, name in enumerate(names)}
         self.plain = tuple([plain.get(name) for name in names])
         self.positional = code.co_argcount - 1

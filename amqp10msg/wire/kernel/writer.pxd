@@ -1,6 +1,6 @@
 cimport cython
 
-from amqp10msg.wire.kernel.twin cimport Entries, Layout
+from amqp10msg.wire.kernel.twin cimport Entries, Slots
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef dict KINDS
@@ -24,7 +24,7 @@ cdef class Spec:
     cdef readonly str symbol
     cdef readonly int shape
     cdef readonly type cls
-    cdef readonly Layout layout
+    cdef readonly Slots layout
     cdef readonly str attribute
     cdef readonly tuple names
     cdef readonly bytes kinds

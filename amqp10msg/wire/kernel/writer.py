@@ -43,7 +43,7 @@ from amqp10msg.wire.kernel.codes import (
     USUAL,
     WIDTHS,
 )
-from amqp10msg.wire.kernel.twin import Entries, Layout
+from amqp10msg.wire.kernel.twin import Entries, Slots
 from amqp10msg.wire.kernel.value_writer import ValueWriter, encode_fault
 from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
 
@@ -76,7 +76,7 @@ class Spec:
         self.cls = cls
         self.attribute = attribute
         self.names = names
-        self.layout = Layout(
+        self.layout = Slots(
             cls, [attribute] if attribute else [name.replace("-", "_") for name in names]
         )
         self.kinds = kinds
@@ -117,7 +117,7 @@ def register_message(cls: type, lenient: Callable[..., Any]) -> None:
     """
     # What attrs.fields returns: the kernel does without an import of attrs.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]
-    MESSAGE[:] = Layout(cls, names), lenient
+    MESSAGE[:] = Slots(cls, names), lenient
 
 
 def register_scan(cls: type) -> None:
