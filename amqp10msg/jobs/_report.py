@@ -101,7 +101,7 @@ def page(
         counts=counts,
         rules=rule_rows(
             rules,
-            sum(row.messages for _, row in rules),
+            stats.rows,
             lambda row: [("first in", "", row.first), ("what is wrong there", "", row.text)],
             examples_of,
         ),

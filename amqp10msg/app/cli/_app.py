@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 import amqp10msg
 from amqp10msg.app.cli._options import showing_option
 from amqp10msg.app.cli._output import safe
+from amqp10msg.app.made import begin
 from amqp10msg.wire.errors import AmqpError
 
 #: Where each command is, and what it does: its help in short.
@@ -123,6 +124,7 @@ class App(click.Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         extra.setdefault("prog_name", "amqp10msg")
+        begin((args[0] if args else extra.get("args")) or sys.argv[1:])
         standalone = extra.pop("standalone_mode", True)
         run: Any = super().main
         if not standalone:

@@ -13,11 +13,15 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from amqp10msg.app.made import line
+
 __all__ = ["printable", "render"]
 
 # After these, unless a space or the end of the text follows. "&" would part an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
+#: Pages that tell what a command did; they end with its line.
+_REPORTS = {"validation.html", "job.html", "bridge.html", "migration.html", "scoreboard.html"}
 # Embedded in the pages themselves.
 _INLINE = tuple(
     f"{name}.{kind}" for name in ("page", "scoreboard", "inspector") for kind in ("css", "js")
@@ -34,6 +38,8 @@ def render(template: str, **values: Any) -> str:
     Raises:
         ImportError: Jinja2 is not installed.
     """
+    if template in _REPORTS:
+        values["made"] = line()
     page: str = _environment().get_template(template).render(**values)
     return page
 
