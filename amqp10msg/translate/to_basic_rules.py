@@ -34,6 +34,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     TO,
     USER_ID,
 )
+from amqp10msg.translate.rabbitmq.sections import decoded
 from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, rewritten
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
@@ -184,14 +185,34 @@ class PlainValues:
         self._is_old = version is not None and version.is_plugin
 
     def is_body(self, octets: bytes) -> bool:
-        """Whether these are one body section, and nothing else."""
+        """Whether these are body sections."""
         try:
-            message = Message.decode(octets, limits=_SINGLE)
+            Message.decode(octets, limits=_SINGLE)
             if self._is_old:
                 v3.assembled(octets)
         except (AmqpError, BrokerError):
             return False
-        return len(message.sections()) == 1
+        return True
+
+    def section(self, octets: bytes) -> tuple[bytes, int] | None:
+        """Return delivery-annotations or a footer as a loss tells them; None where they are odd.
+
+        Returns:
+            What is lost, as JSON, and how many keys are.
+        """
+        try:
+            message = Message.decode(octets, limits=_SINGLE)
+            if self._is_old:
+                v3.assembled(octets)
+            elif self._version is not None:
+                name, pairs = decoded(TermReader(self._version.codec, octets, 0).term())
+                told = pairs if name == "footer" else len(pairs)
+                return str(as_json(told)).encode(), len(pairs)
+        except (AmqpError, BrokerError):
+            return None
+        found = message.delivery_annotations if message.footer is None else message.footer
+        lost: dict[Any, Any] = dict(found or {})
+        return str(as_json(lost)).encode("utf-8", "backslashreplace"), len(lost)
 
     def told(self, octets: bytes) -> bytes | None:
         """Return a lost value as JSON; None where it cannot be read."""

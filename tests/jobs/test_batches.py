@@ -382,6 +382,14 @@ USUAL = {
         "404040005375a00568656c6c6f"
     ),
     "redelivered": Message(b"x", header=Header(delivery_count=1)).encode(),
+    "a footer and delivery annotations": Message(
+        b"x", delivery_annotations={"x-opt-a": 1}, footer={"x-opt-b": "c"}
+    ).encode(),
+    "a footer of a list": Message(AmqpSequence([1]), footer={"x-opt-b": [1, {}]}).encode(),
+    "a body in parts": Message([Data(b"a"), Data(b""), Data(b"b" * 300)]).encode(),
+    "several sequences": Message([AmqpSequence([1]), AmqpSequence([])]).encode(),
+    "data in its long form": bytes.fromhex("005375b00000000178"),
+    "no body": bytes.fromhex("00537045"),
     "ids": Message(
         b"x", properties=Properties(message_id=uuid.UUID(int=7), correlation_id=ULong(2**64 - 1))
     ).encode(),
@@ -396,13 +404,18 @@ def test_usual_messages_are_no_odd_rows(name: str) -> None:
     assert [] == odd_rows("0-9-1", wire)
     assert_same(TO_BASIC, wire)
     # The translator tells of a ulong, and takes out what was delivered: the kernel leaves it both.
-    if name not in {"ids", "of 0-9-1, as RabbitMQ 4 delivers it over 1.0"}:
+    # And several sections, as a payload, are for it alone.
+    if name not in {
+        "ids",
+        "of 0-9-1, as RabbitMQ 4 delivers it over 1.0",
+        "several sequences",
+    }:
         assert [] == odd_rows("1.0", columns_of([cells_of(basic)]))
     assert_same(TO_AMQP10, columns_of([cells_of(basic)]))
 
 
 def test_odd_rows_and_nulls_keep_their_places() -> None:
-    odd = Message([Data(b"a"), Data(b"b")]).encode()
+    odd = Message(b"a", application_properties={str(i): i for i in range(65)}).encode()
     wires = [odd, GENERAL, None, b"", GENERAL[:-1], REFERENCE, odd, None]
     array = pa.array(wires, pa.binary())
 

@@ -105,9 +105,9 @@ cdef struct Given:
     Py_ssize_t count
     Span exchange, routing_key, body, residual
     bint redelivered, is_delivered, is_marked, has_offset, has_unplaced, is_empty
-    Span[3] saved
+    Span[SAVED] saved
     bint has_saved
-    Span header, annotations, properties, application
+    Span header, delivery, annotations, properties, application, footer, shape
     bint[FIELDS] keeps
     Span[FIELDS] kept
 
@@ -390,7 +390,7 @@ cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
 cdef int read_residual(Given* g, Out* o) except -1:
     """Read what the message kept of the 1.0 message that it was."""
     cdef cursor p, stop
-    cdef uint64_t count = 0, key = 0, n = 0, i
+    cdef uint64_t count = 0, key = 0, n = 0, i, count_of_parts = 0
     cdef Span section
     if g.has_unplaced:
         return ODD
@@ -414,15 +414,26 @@ cdef int read_residual(Given* g, Out* o) except -1:
                 n -= 1
                 if cbor_read(&p, stop, 0, &key) == ODD:
                     return ODD
-        elif key == HEADER_CODE or (
-            MESSAGE_ANNOTATIONS_CODE <= key <= APPLICATION_PROPERTIES_CODE
-        ):
+        elif key == DATA_CODE:  # what stood before each part of the body
+            if cbor_read(&p, stop, 4, &count_of_parts) == ODD:
+                return ODD
+            g.shape.at = p
+            while count_of_parts:
+                count_of_parts -= 1
+                if cbor_read(&p, stop, 2, &n) == ODD:
+                    return ODD
+            g.shape.n = p - g.shape.at
+        elif key == FOOTER_CODE or HEADER_CODE <= key <= APPLICATION_PROPERTIES_CODE:
             if cbor_read(&p, stop, 2, &n) == ODD:
                 return ODD
             section.at = p - <Py_ssize_t> n
             section.n = <Py_ssize_t> n
             if key == HEADER_CODE:
                 g.header = section
+            elif key == DELIVERY_ANNOTATIONS_CODE:
+                g.delivery = section
+            elif key == FOOTER_CODE:
+                g.footer = section
             elif key == MESSAGE_ANNOTATIONS_CODE:
                 g.annotations = section
             elif key == PROPERTIES_CODE:

@@ -48,12 +48,14 @@ cdef object HEAD = Struct(">HHQ")  # of a content header
 # The numeric descriptors of the sections (Part 3, 3.2).
 cdef enum:
     HEADER_CODE = 0x70
+    DELIVERY_ANNOTATIONS_CODE = 0x71
     MESSAGE_ANNOTATIONS_CODE = 0x72
     PROPERTIES_CODE = 0x73
     APPLICATION_PROPERTIES_CODE = 0x74
     DATA_CODE = 0x75
     AMQP_SEQUENCE_CODE = 0x76
     AMQP_VALUE_CODE = 0x77
+    FOOTER_CODE = 0x78
 
 cdef const char* RESIDUAL = b"x-opt-amqp10msg-residual"
 
@@ -66,5 +68,9 @@ include "entries.pxi"
 include "input.pxi"
 include "rules.pxi"
 include "to_basic.pxi"
+include "to_basic_body.pxi"
+include "to_basic_lossless.pxi"
+include "to_basic_rabbitmq.pxi"
 include "content.pxi"
 include "to_amqp10.pxi"
+include "to_amqp10_writing.pxi"

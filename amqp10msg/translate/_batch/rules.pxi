@@ -80,7 +80,10 @@ cdef struct Made:
     Span header, annotations, properties, application
     bint[FIELDS] keeps
     Span[FIELDS] fields
-    bint keeps_field, keeps_entry
+    bint keeps_field, keeps_entry, keeps_shape
+    # Of the body: how many sections it has. And the sections of which 0-9-1 knows nothing.
+    Py_ssize_t parts
+    Span delivery, footer
 
 
 cdef bint is_letter_exact(int kind) noexcept nogil:

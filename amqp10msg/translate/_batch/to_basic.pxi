@@ -16,6 +16,11 @@ cdef const char* WHOLE_SECONDS = b"0-9-1 has whole seconds"
 cdef const char* SINCE_1970 = b"0-9-1 has whole seconds since 1970"
 cdef const char* IS_APP_ID = b"it becomes the app-id"
 cdef const char* IS_QUEUE_NAME = b"an address of a queue becomes its name"
+cdef const char* HAS_PAYLOAD = b"a 0-9-1 message always has a payload"
+cdef const char* ARE_JOINED = b"the data sections are joined"
+cdef const char* NO_DELIVERY = b"0-9-1 has no delivery-annotations"
+cdef const char* NO_FOOTER = b"0-9-1 has no footer"
+cdef const char* FOR_ONE_HOP = b"they are for one hop"
 cdef const char* IS_HEADER = b"the encoded section becomes a header"
 cdef const char* FILTER_VALUE = b"x-stream-filter-value"
 cdef const char* EXCHANGE = b"x-exchange"
@@ -32,7 +37,9 @@ cdef text[7] OWN_ANNOTATIONS = [
 ]
 
 cdef enum:
-    SAVED = 3
+    SAVED = 4
+    # A body of more sections is odd.
+    MOST_PARTS = 1000
     FACTS = 16
     # A value that the plain rules made: the bytes of a field after its letter.
     ENCODED = 100
@@ -44,9 +51,12 @@ cdef enum:
     LATEST = 9223372036854775
 
 # The sections that a profile of RabbitMQ 3.10 makes headers of, in their order.
-cdef text[SAVED] SECTION_NAMES = [b"message-annotations", b"properties", b"application-properties"]
+cdef text[SAVED] SECTION_NAMES = [
+    b"message-annotations", b"properties", b"application-properties", b"footer",
+]
 cdef text[SAVED] SAVED_NAMES = [
     b"x-amqp-1.0-message-annotations", b"x-amqp-1.0-properties", b"x-amqp-1.0-app-properties",
+    b"x-amqp-1.0-footer",
 ]
 
 # What becomes of the sections, in the words of `translate.to_basic_rules`.
@@ -124,26 +134,6 @@ cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil
     return GOOD
 
 
-cdef Py_ssize_t size_of(cursor p, cursor stop) noexcept nogil:
-    """Return the size of an encoded value that is not described, 0 where it is cut off."""
-    cdef int code, width
-    cdef Py_ssize_t head, n
-    if p >= stop:
-        return 0
-    code = p[0]
-    width = code >> 4
-    if width < 4:
-        return 0
-    if width < 10:
-        n = 1 + (0 if width == 4 else 1 << (width - 5))
-    else:
-        head = 5 if width & 1 else 2
-        if stop - p < head:
-            return 0
-        n = head + (p[1] if head == 2 else <Py_ssize_t> unsigned_at(p + 1, 4))
-    return n if n <= stop - p else 0
-
-
 cdef int end_told(Losses* to, tuple loss) except -1:
     """Add a loss that the plain rules told: its members, texts but for the last."""
     cdef bytes member
@@ -193,6 +183,8 @@ cdef class ToBasic:
     cdef Py_ssize_t size  # in bytes
     cdef bint puts_first, has_facts, is_wider, has_compounds
     cdef bint is_busy  # with one message
+    cdef bint is_telling  # of losses all that there is, and not only how many
+    cdef Out shape, joined  # what stands before each data section's content, and that content
     cdef Out anew  # the annotations without what a delivery added
     cdef Py_ssize_t anew_count
     # What is made of the batch.
@@ -249,6 +241,8 @@ cdef class ToBasic:
         free_out(&self.table)
         free_out(&self.content)
         free_out(&self.anew)
+        free_out(&self.shape)
+        free_out(&self.joined)
         free_losses(&self.losses)
 
     cdef int begin(self) except -1:
@@ -273,6 +267,7 @@ cdef class ToBasic:
         cdef list odd = []
         cdef bint are_all = True
         self.begin()
+        self.is_telling = True
         for row in range(rows):
             if not messages.cell(row, &given):
                 are_all = False
@@ -306,6 +301,7 @@ cdef class ToBasic:
         if self.is_busy:  # in another thread
             return None
         self.is_busy = True
+        self.is_telling = False
         try:
             if self.translate(
                 <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), &body
@@ -326,6 +322,8 @@ cdef class ToBasic:
         finally:
             if self.header.data.room > MOST_KEPT:
                 free_out(&self.header.data)
+            if self.joined.room > MOST_KEPT:
+                free_out(&self.joined)
             self.begin()
             self.is_busy = False
 
@@ -389,62 +387,38 @@ cdef class ToBasic:
         header.at = NULL
         if skip_section(&p, stop, HEADER_CODE, &header) == ODD:
             return ODD
-        for i in range(SAVED):
+        if skip_section(&p, stop, DELIVERY_ANNOTATIONS_CODE, &made.delivery) == ODD:
+            return ODD
+        for i in range(SAVED - 1):
             sections[i].at = NULL
             if skip_section(&p, stop, MESSAGE_ANNOTATIONS_CODE + i, &sections[i]) == ODD:
                 return ODD
-        if self.read_body(p, stop, body) == ODD:
+        if read_body(self, p, stop, body) == ODD:
             return ODD
         if self.way == LOSSLESS:
-            return self.read_lossless(&header, sections, body)
-        if made.is_marked and n > CERTAIN:  # the limits of decoding count its values
-            return ODD
+            return read_lossless(self, &header, sections, body)
+        if made.parts == 0 or (made.is_marked and n > CERTAIN):
+            return ODD  # it has no body, or the limits of decoding count its values
         if self.way == CONVERTED:
-            return self.read_converted(&header, sections)
-        return self.read_kept(&header, sections, p)
+            return read_converted(self, &header, sections)
+        sections[SAVED - 1] = made.footer
+        return read_kept(self, &header, sections, p)
 
     cdef int begin_message(self) except -1:
         """Forget the message before."""
         cdef Made* made = &self.made
-        made.entries.count = made.split = 0
+        made.entries.count = made.split = made.parts = 0
         made.exchange.at = NULL
         made.is_delivered = made.redelivered = made.keeps_field = made.keeps_entry = False
-        made.header.at = made.annotations.at = NULL
-        made.properties.at = made.application.at = NULL
+        made.keeps_shape = False
+        made.header.at = made.delivery.at = made.annotations.at = NULL
+        made.properties.at = made.application.at = made.footer.at = NULL
         memset(made.there, 0, sizeof(made.there))
         memset(made.keeps, 0, sizeof(made.keeps))
         self.puts_first = self.has_facts = self.has_compounds = False
         if self.held:
             self.held.clear()
         return 0
-
-    cdef int read_body(self, cursor p, cursor stop, Span* body) except -1:
-        """Read the one section that the body is: its data, or all of it as it is encoded."""
-        cdef Made* made = &self.made
-        cdef Value data
-        made.is_marked = is_body(p, stop)
-        if not made.is_marked and not is_section(p, stop, DATA_CODE):
-            if self.size > CERTAIN or not (
-                is_section(p, stop, AMQP_SEQUENCE_CODE) or is_section(p, stop, AMQP_VALUE_CODE)
-            ):
-                return ODD
-            octets = PyBytes_FromStringAndSize(<const char*> p, stop - p)
-            made.is_marked = self.plain.is_body(octets)
-        if made.is_marked:
-            body.at = p
-            body.n = stop - p
-            self.set_type(MARKER)
-            return GOOD
-        if not is_section(p, stop, DATA_CODE):
-            return ODD
-        p += 3
-        if p >= stop or (p[0] != 0xA0 and p[0] != 0xB0):
-            return ODD
-        if read_text(p, stop, p[0], &data) == ODD or data.at + data.n != stop:
-            return ODD
-        body.at = data.at
-        body.n = data.n
-        return GOOD
 
     cdef int set_type(self, const char* name) except -1:
         cdef Made* made = &self.made
@@ -540,7 +514,9 @@ cdef class ToBasic:
             if not is_short(v.at, v.n):
                 return ODD
             # Without data the field says nothing.
-            if made.is_marked or not self.is_known_symbol(row.target, v.at, v.n):
+            if made.is_marked or not made.parts or not self.is_known_symbol(
+                row.target, v.at, v.n
+            ):
                 self.keep_inexact(row, v)
         elif v.kind == ULONG:
             if form == BYTES_FIELD:  # which is not text
@@ -682,721 +658,6 @@ cdef class ToBasic:
         json_value(&self.losses.after.data, v)
         return end_loss(&self.losses, b"retyped", True, NOT_EXACT)
 
-    # The lossless profile.
-
-    cdef int read_lossless(self, Span* header, Span* sections, Span* body) except -1:
-        cdef Made* made = &self.made
-        cdef Value[FIELDS] fields
-        cdef Py_ssize_t count = 0
-        cdef Span* annotations = &sections[0]
-        made.is_certain = self.size <= CERTAIN
-        if self.size - body.n > ROOMY:
-            return ODD
-        if annotations.at != NULL and self.find_delivery(annotations) == ODD:
-            return ODD
-        if made.is_marked and self.write_anew(body) == ODD:
-            return ODD
-        if header.at != NULL:
-            if self.read_lossless_header(header) == ODD:
-                return ODD
-        elif made.is_delivered:
-            return ODD
-        if sections[1].at != NULL:
-            if self.read_fields(&sections[1], fields, &count) == ODD:
-                return ODD
-            if sections[1].n > 4 and count == 0:
-                return ODD
-            if self.set_fields(fields, self.early, self.early_count) == ODD:
-                return ODD
-            self.keep_padding(&sections[1], fields, count)
-        self.is_wider = False
-        if sections[2].at != NULL and self.read_application(&sections[2]) == ODD:
-            return ODD
-        if sections[2].at != NULL and (self.is_wider or is_wide(&sections[2])):
-            made.application = sections[2]
-        made.split = made.entries.count
-        if annotations.at != NULL and self.read_annotations(annotations) == ODD:
-            return ODD
-        # What is in another encoding is kept whole.
-        if header.at != NULL and is_wide(header) and not self.has_facts:
-            made.header = header[0]
-        if sections[1].at != NULL and is_wide(&sections[1]):
-            made.properties = sections[1]
-        for count in range(made.entries.count):
-            self.order[count] = <uint8_t> count
-        return GOOD
-
-    cdef int write_anew(self, Span* body) except -1:
-        """Tell where RabbitMQ encodes a body of sections again; odd where it cannot."""
-        cdef bytes given = PyBytes_FromStringAndSize(<const char*> body.at, body.n)
-        written = self.rewritten(given)
-        if written is None:
-            return ODD
-        if written != given:
-            say(&self.losses.path.data, b"body")
-            say(&self.losses.before.data, b'"sections"')
-            say(&self.losses.after.data, b'"sections"')
-            end_loss(&self.losses, b"retyped", True, ENCODED_ANEW)
-        return GOOD
-
-    cdef int find_delivery(self, Span* section) except -1:
-        """Find the two annotations of a delivery, and tell of what else RabbitMQ added to it."""
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
-        cdef cursor end = NULL
-        cdef Py_ssize_t count = 0, i, rest = 0, exchange = -1, routing_key = -1, n
-        cdef Value key, value
-        cdef Made* made = &self.made
-        if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
-            return ODD
-        if count & 1 or not 0 < count <= 2 * MOST:
-            return ODD
-        for i in range(count >> 1):
-            if read_value(&p, stop, &key) == ODD or key.kind != SYMBOL:
-                return ODD
-            if read_scalar(&p, stop, &value) == ODD:
-                n = size_of(p, stop)
-                if n == 0:
-                    return ODD
-                value.kind = ENCODED
-                value.at = p
-                value.n = n
-                p += n
-            self.keys[i].at = key.at
-            self.keys[i].n = key.n
-            if self.is_again(i + 1):
-                return ODD
-            if is_text(key.at, key.n, EXCHANGE):
-                if value.kind != STRING or not is_short(value.at, value.n):
-                    return ODD
-                exchange = rest
-                made.exchange = value
-            elif is_text(key.at, key.n, ROUTING_KEY):
-                if value.kind != STRING or not is_short(value.at, value.n):
-                    return ODD
-                routing_key = rest
-                made.routing_key = value
-            elif self.is_fact(&key, &value):
-                self.has_facts = True
-                continue
-            rest += 1
-        if p != stop:
-            return ODD
-        if exchange < 0 and routing_key < 0:
-            return ODD if self.has_facts else GOOD
-        if exchange < 0 or routing_key < 0 or not (made.exchange.n or made.routing_key.n):
-            return ODD
-        made.is_delivered = True
-        self.puts_first = routing_key == 0 and exchange == 1
-        if not self.puts_first and (exchange != rest - 2 or routing_key != rest - 1):
-            return ODD
-        return self.tell_facts(section) if self.has_facts else GOOD
-
-    cdef bint is_fact(self, Value* key, Value* v) noexcept:
-        """Whether RabbitMQ adds an annotation of this name and type at delivery."""
-        cdef int i
-        for i in range(self.fact_count):
-            if is_same(key.at, key.n, self.facts[i].name.at, self.facts[i].name.n):
-                if self.facts[i].kind == ENCODED:
-                    return v.kind == ENCODED and v.at[0] & 0xEF == 0xE0
-                return v.kind == self.facts[i].kind
-        return False
-
-    cdef int tell_facts(self, Span* section) except -1:
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
-        cdef Py_ssize_t count = 0, i, n
-        cdef Value key, value
-        cdef bytes told
-        open_compound(&p, stop, 0xC1, &count, &stop)
-        for i in range(count >> 1):
-            read_value(&p, stop, &key)
-            if read_scalar(&p, stop, &value) == ODD:
-                n = size_of(p, stop)
-                value.kind = ENCODED
-                value.at = p
-                value.n = n
-                p += n
-            if not self.is_fact(&key, &value):
-                continue
-            self.tell_key(&key)
-            if value.kind == ENCODED:
-                told = self.plain.told(PyBytes_FromStringAndSize(<const char*> value.at, value.n))
-                if told is None:
-                    return ODD
-                put(&self.losses.before.data, PyBytes_AS_STRING(told), PyBytes_GET_SIZE(told))
-            else:
-                json_value(&self.losses.before.data, &value)
-            end_final_loss(&self.losses, b"dropped", False, ADDED_AT_DELIVERY)
-        return GOOD
-
-    cdef int read_lossless_header(self, Span* section) except -1:
-        cdef Py_ssize_t count = 0
-        cdef Value[5] values
-        cdef Made* made = &self.made
-        cdef bint durable, first, is_exact = True
-        cdef int64_t delivered_before
-        if self.read_header(section, values, &count) == ODD:
-            return ODD
-        if section.n > 4 and count == 0:
-            return ODD
-        durable = values[0].kind == BOOLEAN and values[0].number != 0
-        first = values[3].kind == BOOLEAN and values[3].number != 0
-        delivered_before = values[4].number if values[4].kind == UINT else 0
-        if self.has_facts:
-            # It is taken for one with all fields, and without a count.
-            if delivered_before:
-                say(&self.losses.path.data, b"header.delivery-count")
-                digits(&self.losses.before.data, <uint64_t> delivered_before)
-                end_final_loss(&self.losses, b"dropped", False, ADDED_AT_DELIVERY)
-            delivered_before = 0
-            if values[1].kind == UBYTE and values[1].number == 4:
-                values[1].kind = NULL_KIND
-        elif made.is_delivered:
-            # A delivered message says all fields.
-            if count != 5 or values[0].kind != BOOLEAN or values[3].kind != BOOLEAN:
-                return ODD
-            if values[4].kind != UINT or values[4].number != 0:
-                return ODD
-        else:
-            # What need not be said is kept.
-            is_exact = count == 0 or values[count - 1].kind != NULL_KIND
-            is_exact = is_exact and (values[0].kind == NULL_KIND or durable)
-            is_exact = is_exact and (values[3].kind == NULL_KIND or first)
-            is_exact = is_exact and (values[4].kind == NULL_KIND or delivered_before != 0)
-        if values[1].kind == UBYTE and values[1].number == 4:
-            values[1].kind = NULL_KIND
-            is_exact = False
-        made.there[DELIVERY_MODE] = durable
-        made.given[DELIVERY_MODE].number = 2
-        if values[1].kind == UBYTE:
-            made.there[PRIORITY] = True
-            made.given[PRIORITY].number = min(values[1].number, <int64_t> 9)
-            if values[1].number > 9:
-                is_exact = False
-                say(&self.losses.path.data, b"header.priority")
-                digits(&self.losses.before.data, <uint64_t> values[1].number)
-                octet(&self.losses.after.data, 57)
-                end_loss(&self.losses, b"clamped", True, LOW_PRIORITY)
-        if values[2].kind == UINT:
-            made.there[EXPIRATION] = True
-            made.given[EXPIRATION].number = values[2].number
-        if made.is_delivered:
-            made.redelivered = not first
-            return GOOD if is_exact else ODD
-        if delivered_before:
-            made.redelivered = True
-        if delivered_before == 1 and not first:
-            say(&self.losses.path.data, b"header.delivery-count")
-            octet(&self.losses.before.data, 49)
-            say(&self.losses.after.data, b"true")
-            end_loss(&self.losses, b"retyped", True, SAID_ANEW)
-        elif first or delivered_before:
-            is_exact = False
-            say(&self.losses.path.data, b"header")
-            tell_header(
-                &self.losses.before.data, durable, &values[1], &values[2], first, delivered_before
-            )
-            say(&self.losses.after.data, b"true" if made.redelivered else b"false")
-            end_loss(&self.losses, b"carried", True, ONLY_WHETHER)
-        if not is_exact or count == 0:
-            made.header = section[0]
-        return GOOD
-
-    cdef int keep_padding(self, Span* section, Value* fields, Py_ssize_t count) except -1:
-        """Keep what properties say although they need not: that they are there, and nulls."""
-        cdef Py_ssize_t i
-        cdef bint has_value = False
-        for i in range(count):
-            has_value = has_value or fields[i].kind != NULL_KIND
-        if not has_value:
-            self.made.properties = section[0]
-        elif fields[count - 1].kind == NULL_KIND:
-            self.made.keeps_field = True
-            self.made.keeps[count - 1] = True
-            self.made.fields[count - 1].at = section.at + section.n - 1
-            self.made.fields[count - 1].n = 1
-        return 0
-
-    cdef int read_application(self, Span* section) except -1:
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
-        cdef cursor end = NULL
-        cdef Py_ssize_t count = 0, i
-        cdef Value key
-        cdef Entry* entry
-        if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
-            return ODD
-        if not 0 < count <= 2 * MOST or count & 1:
-            return ODD
-        for i in range(count >> 1):
-            entry = &self.made.entries.at[i]
-            if read_value(&p, stop, &key) == ODD or read_scalar(&p, stop, &entry.value) == ODD:
-                return ODD
-            self.is_wider = self.is_wider or entry.value.start[0] == 0x56
-            if (
-                key.kind != STRING or key.n > 255 or bytes_found(key.at, key.n)
-                or begins(key.at, key.n, b"x-") or is_route(key.at, key.n)
-                or is_known(&self.made.entries, 0, key.at, key.n)
-            ):
-                return ODD
-            if self.header_of(entry, &key) == ODD:
-                return ODD
-            self.made.entries.count += 1
-            if entry.kept:
-                self.made.keeps_entry = True
-        return GOOD if p == stop else ODD
-
-    cdef int header_of(self, Entry* entry, Value* key) except -1:
-        """Make a property or an annotation a header; tell where it is not quite the same."""
-        cdef Value* v = &entry.value
-        cdef bint is_annotation = key.kind == SYMBOL
-        cdef bint is_same_name = True
-        entry.name = key.at
-        entry.size = key.n
-        entry.letter = letter_of(v)
-        if not entry.letter:
-            return ODD
-        if is_annotation:
-            if begins(key.at, key.n, b"x-opt-x-"):
-                entry.name += 6
-                entry.size -= 6
-                if begins(entry.name, entry.size, b"x-opt-"):
-                    return ODD
-            elif not begins(key.at, key.n, b"x-opt-"):
-                is_same_name = False
-            if v.kind == NULL_KIND:
-                return ODD
-        if v.kind == BINARY and is_utf8(v.at, v.n):
-            if not is_plain_name(key.at, key.n):
-                return ODD
-            self.tell_entry(key, v)
-            json_value(&self.losses.after.data, v)
-            end_loss(&self.losses, b"retyped", True, IN_STREAM)
-        entry.kept = not is_letter_exact(v.kind) or (v.kind == TIMESTAMP and v.number % 1000 != 0)
-        if not entry.kept and is_same_name:
-            return GOOD
-        if not is_plain_name(key.at, key.n) or v.kind == DOUBLE or v.kind == FLOAT:
-            return ODD
-        self.tell_entry(key, v)
-        if entry.letter == c"S" and v.kind == UUID:
-            say(&self.losses.after.data, b'"urn:uuid:')
-            put_uuid(&self.losses.after.data, v.at)
-            octet(&self.losses.after.data, 34)
-        elif entry.letter == c"S" and v.kind == ULONG:
-            octet(&self.losses.after.data, 34)
-            digits(&self.losses.after.data, <uint64_t> v.number)
-            octet(&self.losses.after.data, 34)
-        elif v.kind == TIMESTAMP:
-            digits(&self.losses.after.data, <uint64_t> (v.number // 1000))
-        else:
-            json_value(&self.losses.after.data, v)
-        end_loss(&self.losses, b"retyped", True, OTHER_NAME if is_annotation else NO_TYPE)
-        entry.kept = True
-        return GOOD
-
-    cdef int read_annotations(self, Span* section) except -1:
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
-        cdef Py_ssize_t count = 0, i
-        cdef Value key
-        cdef Entry* entry
-        cdef Made* made = &self.made
-        cdef int last = 0, place
-        cdef bint is_exact = True, is_known_value, is_odd_name, is_wider = is_wide(section)
-        self.anew.size = self.anew_count = 0
-        open_compound(&p, stop, 0xC1, &count, &stop)  # which `find_delivery` has seen
-        for i in range(count >> 1):
-            if made.entries.count == MOST:
-                return ODD
-            entry = &made.entries.at[made.entries.count]
-            read_value(&p, stop, &key)
-            if key.n > 255 or bytes_found(key.at, key.n) or not begins(key.at, key.n, b"x-"):
-                return ODD
-            is_known_value = read_scalar(&p, stop, &entry.value) == GOOD
-            if made.is_delivered and (
-                is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY)
-            ):
-                self.put_anew(&key, &entry.value)
-                continue
-            if self.has_facts:
-                if not is_known_value:
-                    entry.value.kind = ENCODED
-                    entry.value.at = p
-                if self.is_fact(&key, &entry.value):
-                    if not is_known_value:
-                        p += size_of(p, stop)
-                    continue
-            if begins(key.at, key.n, ROW_PREFIX):
-                place = self.annotated(&key, &entry.value) if is_known_value else 0
-                if place <= last or made.entries.count > made.split:
-                    return ODD
-                last = place
-                made.is_certain = False
-                self.put_anew(&key, &entry.value)
-                continue
-            is_odd_name = self.is_odd_name(&key)
-            if is_odd_name and is_text(key.at, key.n, RESIDUAL):
-                return ODD
-            # The digits of a real number are told by the plain rules.
-            if is_known_value and not is_odd_name and not (
-                (entry.value.kind == DOUBLE or entry.value.kind == FLOAT)
-                and not begins(key.at, key.n, b"x-opt-")
-            ):
-                is_wider = is_wider or entry.value.start[0] == 0x56
-                if self.header_of(entry, &key) == ODD:
-                    return ODD
-            else:
-                if is_known_value:
-                    p = entry.value.start
-                if self.ask_plain(entry, &key, &p, stop) == ODD:
-                    return ODD
-                if is_odd_name and entry.name != NULL:
-                    return ODD
-                is_wider = is_wider or not is_same(
-                    p - entry.value.number, entry.value.number,
-                    entry.value.start, entry.value.number,
-                )
-            self.put_anew(&key, &entry.value)
-            is_exact = is_exact and not entry.kept
-            if entry.name == NULL:
-                continue
-            if is_known(&made.entries, made.split, entry.name, entry.size):
-                return ODD
-            made.entries.count += 1
-        if not is_exact or (is_wider and not self.has_facts):
-            made.annotations = section[0]
-            self.puts_first = False
-            if self.has_facts:
-                self.content.size = 0
-                octet(&self.content, 0)
-                octet(&self.content, 0x53)
-                octet(&self.content, MESSAGE_ANNOTATIONS_CODE)
-                put_compound(&self.content, 0xC1, self.anew_count, &self.anew)
-                self.anew.size = 0
-                put_out(&self.anew, &self.content)
-                made.annotations.at = self.anew.at
-                made.annotations.n = self.anew.size
-        return GOOD
-
-    cdef int put_anew(self, Value* key, Value* v) except -1:
-        """Write an annotation as this library would, where some are left out."""
-        if not self.has_facts:
-            return 0
-        self.anew_count += 2
-        put_variable(&self.anew, 0xA3, key.at, key.n)
-        if v.kind == ENCODED:
-            return put(&self.anew, v.start, <Py_ssize_t> v.number)
-        if v.kind == BOOLEAN:
-            return octet(&self.anew, 0x41 if v.number else 0x42)
-        return put(&self.anew, v.start, v.at + v.n - v.start)
-
-    cdef int annotated(self, Value* key, Value* v) except -1:
-        """Read an annotation that holds a property; return its number, 0 for an odd one."""
-        cdef cursor p = key.at + strlen(ROW_PREFIX)
-        cdef Py_ssize_t n = key.n - <Py_ssize_t> strlen(ROW_PREFIX)
-        cdef int target
-        if is_text(p, n, b"delivery-mode") or is_text(p, n, b"priority"):
-            target = PRIORITY if n == 8 else DELIVERY_MODE
-            if v.kind != UBYTE or v.number != (4 if target == PRIORITY else 1):
-                return 0
-        else:
-            if is_text(p, n, b"type"):
-                target = TYPE
-            elif is_text(p, n, b"app-id"):
-                target = APP_ID
-            elif is_text(p, n, b"cluster-id"):
-                target = CLUSTER_ID
-            else:
-                return 0
-            if v.kind != STRING or not is_short(v.at, v.n) or is_text(v.at, v.n, MARKER):
-                return 0
-        if self.made.there[target]:
-            return 0
-        self.made.there[target] = True
-        self.made.given[target] = v[0]
-        if target == CLUSTER_ID or target == DELIVERY_MODE:
-            self.tell_entry(key, v)
-            json_value(&self.losses.after.data, v)
-            end_loss(
-                &self.losses, b"dropped", True, NO_CLUSTER if target == CLUSTER_ID else NO_MODE
-            )
-        return target + 1
-
-    cdef int tell_order(self) except -1:
-        """Tell of which section a broker that sorts the headers loses the order."""
-        cdef Entries* entries = &self.made.entries
-        cdef Py_ssize_t last = 0, i
-        cdef bint are_apart = True
-        self.tell_order_of(0, self.made.split, b"application-properties")
-        for i in range(1, self.made.split):
-            if precedes(&entries.at[last], &entries.at[i], False):
-                last = i
-        # The last property after an annotation: they come back with a residual of their places.
-        for i in range(self.made.split, entries.count if self.made.split else 0):
-            are_apart = are_apart and precedes(&entries.at[last], &entries.at[i], False)
-        if not are_apart:
-            return self.tell_sorted(b"message-annotations")
-        return self.tell_order_of(self.made.split, entries.count, b"message-annotations")
-
-    cdef int tell_order_of(self, Py_ssize_t first, Py_ssize_t end, const char* path) except -1:
-        cdef Entries* entries = &self.made.entries
-        cdef Py_ssize_t i
-        for i in range(first + 1, end):
-            if precedes(&entries.at[i], &entries.at[i - 1], False):
-                return self.tell_sorted(path)
-        return 0
-
-    cdef int tell_sorted(self, const char* path) except -1:
-        say(&self.losses.path.data, path)
-        say(&self.losses.before.data, b'"in their order"')
-        say(&self.losses.after.data, b'"by their names"')
-        return end_loss(&self.losses, b"sorted", True, BY_NAME)
-
-    cdef bint is_odd_name(self, Value* key) except -1:
-        """Whether an annotation, or the header that it would become, means something to brokers."""
-        cdef bytes name
-        cdef cursor p = key.at
-        cdef Py_ssize_t n = key.n
-        if begins(p, n, b"x-opt-x-"):
-            p += 6
-            n -= 6
-        for name in self.odd_names:
-            if is_same(p, n, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
-                return True
-            if is_same(key.at, key.n, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
-                return True
-        return begins(p, n, b"x-basic-") or begins(key.at, key.n, b"x-basic-")
-
-    # The profiles of RabbitMQ.
-
-    cdef int remember(self, Span* section) except -1:
-        """Set what a broker remembers of the header section."""
-        cdef Made* made = &self.made
-        cdef Value[5] values
-        cdef Py_ssize_t count = 0
-        cdef bint durable = self.durable_by_default
-        if self.read_header(section, values, &count) == ODD:
-            return ODD
-        if values[0].kind == BOOLEAN:
-            durable = values[0].number != 0
-        # A stream keeps a header section, and has one written where there is none.
-        made.there[DELIVERY_MODE] = durable or (
-            self.stream and (section.at == NULL or values[0].kind == BOOLEAN)
-        )
-        made.given[DELIVERY_MODE].number = 2 if durable else 1
-        made.there[PRIORITY] = values[1].kind == UBYTE
-        made.given[PRIORITY].number = values[1].number
-        made.there[EXPIRATION] = values[2].kind == UINT
-        made.given[EXPIRATION].number = values[2].number
-        return GOOD
-
-    cdef int read_converted(self, Span* header, Span* sections) except -1:
-        """Read a message as RabbitMQ 4 does, in the order in which losses are told."""
-        cdef Made* made = &self.made
-        cdef Value[FIELDS] fields
-        cdef Value type_
-        cdef Py_ssize_t count = 0
-        type_.kind = NULL_KIND
-        if made.is_marked:
-            say(&self.losses.path.data, b"body")
-            say(&self.losses.before.data, b'"sections"')
-            say(&self.losses.after.data, b'"bytes"')
-            end_final_loss(&self.losses, b"retyped", True, SECTIONS_ARE_PAYLOAD)
-        if self.remember(header) == ODD:
-            return ODD
-        if sections[0].at != NULL and self.read_headers(&sections[0], SYMBOL, &type_) == ODD:
-            return ODD
-        if self.read_fields(&sections[1], fields, &count) == ODD:
-            return ODD
-        if self.set_fields(fields, self.early, self.early_count) == ODD:
-            return ODD
-        if sections[2].at != NULL and self.read_headers(&sections[2], STRING, NULL) == ODD:
-            return ODD
-        sort(&made.entries, self.order, False)
-        if not made.is_marked and type_.kind == STRING:
-            made.there[TYPE] = True
-            made.given[TYPE] = type_
-        return self.set_fields(fields, self.late, self.late_count)
-
-    cdef int read_headers(self, Span* section, int kind, Value* type_) except -1:
-        """Make headers of annotations, among which the type may be, or of application properties.
-
-        Args:
-            section: the map.
-            kind: of its keys.
-            type_: where the type goes.
-        """
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
-        cdef cursor end = NULL
-        cdef Py_ssize_t count = 0, i
-        cdef Value key
-        cdef Entry* entry
-        cdef Entries* entries = &self.made.entries
-        cdef bint is_simple
-        if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
-            return ODD
-        if count & 1 or count > 2 * MOST:
-            return ODD
-        for i in range(count >> 1):
-            if entries.count == MOST:
-                return ODD
-            entry = &entries.at[entries.count]
-            if read_value(&p, stop, &key) == ODD or key.n > 255 or key.kind != kind:
-                return ODD
-            self.keys[i].at = key.at
-            self.keys[i].n = key.n
-            # A name that comes twice is left out, or makes a message that cannot be read.
-            if self.is_again(i + 1):
-                return ODD
-            is_simple = read_scalar(&p, stop, &entry.value) == GOOD
-            if kind == SYMBOL:
-                if not begins(key.at, key.n, b"x-"):
-                    return ODD
-                if is_text(key.at, key.n, FILTER_VALUE) and not (
-                    is_simple and entry.value.kind == STRING
-                ):
-                    return ODD  # which ends the session of who sends it to a stream
-                if self.stream and is_simple and entry.value.kind == NULL_KIND:
-                    return ODD  # likewise
-                if is_own(&key):
-                    if is_simple and entry.value.kind != STRING:
-                        return ODD
-                    if is_simple and is_text(key.at, key.n, BASIC_TYPE):
-                        if entry.value.n > 255:
-                            return ODD
-                        type_[0] = entry.value
-                        continue
-                    if is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY):
-                        if not is_simple:
-                            return ODD
-                        self.tell_entry(&key, &entry.value)
-                        end_final_loss(&self.losses, b"dropped", False, BROKERS_OWN)
-                        continue
-                    if is_simple or begins(key.at, key.n, b"x-basic-"):
-                        return ODD
-            if is_simple:
-                if self.field_of(entry, &key) == ODD:
-                    return ODD
-            elif self.ask_plain(entry, &key, &p, stop) == ODD:
-                return ODD
-            elif entry.name == NULL:
-                continue
-            if is_known(entries, 0, entry.name, entry.size):
-                return ODD
-            entries.count += 1
-        return GOOD if p == stop else ODD
-
-    cdef int field_of(self, Entry* entry, Value* key) except -1:
-        """Make a value a header; tell where it is not the same."""
-        cdef Value* v = &entry.value
-        cdef Losses* losses = &self.losses
-        cdef int kind = v.kind
-        entry.name = key.at
-        entry.size = key.n
-        entry.kept = False
-        if kind == UUID:
-            return ODD
-        if kind == SYMBOL or kind == BINARY:
-            entry.letter = c"S"
-        elif kind == ULONG:
-            entry.letter = c"l"
-            if v.number >= 0:
-                return GOOD
-        elif kind == TIMESTAMP:
-            entry.letter = c"T"
-            if v.number < 0:
-                return ODD
-            if v.number % 1000 == 0:
-                return GOOD
-        else:
-            entry.letter = letter_of(v)
-            return GOOD
-        if key.kind == SYMBOL and not is_plain_name(key.at, key.n):
-            return ODD
-        self.tell_key(key)
-        if kind == ULONG:
-            json_value(&losses.before.data, v)
-            signed_digits(&losses.after.data, v.number)
-            return end_final_loss(losses, b"wrapped", True, NOT_UNSIGNED) or GOOD
-        if kind == TIMESTAMP:
-            json_value(&losses.before.data, v)
-            digits(&losses.after.data, <uint64_t> (v.number // 1000))
-            return end_final_loss(losses, b"truncated", True, WHOLE_SECONDS) or GOOD
-        say(&losses.before.data, b'"symbol"' if kind == SYMBOL else b'"binary"')
-        say(&losses.after.data, b'"S"')
-        return end_final_loss(
-            losses, b"retyped", True, SYMBOL_IS_TEXT if kind == SYMBOL else BINARY_IS_TEXT
-        ) or GOOD
-
-    cdef int read_kept(self, Span* header, Span* sections, cursor body) except -1:
-        """Read a message as RabbitMQ 3.10 does, from a queue and from a stream alike."""
-        cdef Made* made = &self.made
-        cdef Value[FIELDS] fields
-        cdef Py_ssize_t count = 0
-        cdef Entry* entry
-        cdef int i
-        if not made.is_marked:
-            self.set_type(IS_DATA)
-        elif body[2] == AMQP_VALUE_CODE and (body[3] == 0x45 or body[3] & 0xEF == 0xC0):
-            return ODD  # a list as the value is taken for the fields of a record
-        if header.at != NULL:
-            if self.remember(header) == ODD:
-                return ODD
-            made.there[DELIVERY_MODE] = True
-        if sections[0].at != NULL and self.check_map(&sections[0], SYMBOL) == ODD:
-            return ODD
-        if self.read_fields(&sections[1], fields, &count) == ODD:
-            return ODD
-        if self.set_fields(fields, self.early, self.early_count) == ODD:
-            return ODD
-        if sections[2].at != NULL and self.check_map(&sections[2], STRING) == ODD:
-            return ODD
-        for i in range(SAVED):
-            if sections[i].at == NULL:
-                continue
-            entry = &made.entries.at[made.entries.count]
-            made.entries.count += 1
-            entry.name = <cursor> SAVED_NAMES[i]
-            entry.size = <Py_ssize_t> strlen(SAVED_NAMES[i])
-            entry.letter = c"S"
-            entry.value.kind = BINARY
-            entry.value.at = sections[i].at
-            entry.value.n = sections[i].n
-            say(&self.losses.path.data, SECTION_NAMES[i])
-            put_quoted(&self.losses.before.data, SECTION_NAMES[i])
-            put_quoted(&self.losses.after.data, SAVED_NAMES[i])
-            end_loss(&self.losses, b"carried", True, IS_HEADER)
-        sort(&made.entries, self.order, False)
-        return GOOD
-
-    cdef int check_map(self, Span* section, int kind) except -1:
-        """Look whether a section is a map whose values this version reads, with such keys."""
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
-        cdef cursor end = NULL
-        cdef Py_ssize_t count = 0, i
-        cdef Value key, value
-        cdef Entry entry
-        if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
-            return ODD
-        if count & 1 or count > 2 * MOST:
-            return ODD
-        for i in range(count >> 1):
-            if read_value(&p, stop, &key) == ODD or key.kind != kind:
-                return ODD
-            self.keys[i].at = key.at
-            self.keys[i].n = key.n
-            if self.is_again(i + 1):
-                return ODD
-            if read_scalar(&p, stop, &value) == ODD:
-                if self.ask_plain(&entry, &key, &p, stop) == ODD:
-                    return ODD
-            elif self.stream and kind == SYMBOL and value.kind == NULL_KIND:
-                return ODD  # which a stream does not hold
-        return GOOD if p == stop else ODD
-
     # Writing.
 
     cdef bint keeps(self) noexcept:
@@ -1405,7 +666,8 @@ cdef class ToBasic:
         return (
             made.header.at != NULL or made.annotations.at != NULL
             or made.properties.at != NULL or made.application.at != NULL
-            or made.keeps_field or made.keeps_entry or self.puts_first
+            or made.keeps_field or made.keeps_entry or made.keeps_shape or self.puts_first
+            or made.delivery.at != NULL or made.footer.at != NULL
         )
 
     cdef int write(self, Py_ssize_t body_size) except -1:
@@ -1420,7 +682,7 @@ cdef class ToBasic:
         if keeps and not made.is_certain:
             return ODD
         if not keeps and self.way == LOSSLESS:
-            self.tell_order()
+            tell_order(self)
         made.there[HEADERS] = made.entries.count > 0 or keeps
         for i in range(PROPERTIES):
             if made.there[i]:
@@ -1480,7 +742,8 @@ cdef class ToBasic:
             <uint64_t> (
                 (not is_ordered) + self.puts_first + (made.header.at != NULL)
                 + (made.annotations.at != NULL) + (made.properties.at != NULL)
-                + (made.application.at != NULL) + keeps_field + keeps_entry
+                + (made.application.at != NULL) + keeps_field + keeps_entry + made.keeps_shape
+                + (made.delivery.at != NULL) + (made.footer.at != NULL)
             ),
         )
         if not is_ordered:
@@ -1492,9 +755,15 @@ cdef class ToBasic:
             cbor_head(content, 0, 4)
             cbor_head(content, 0, 1)
         put_kept_section(content, HEADER_CODE, &made.header)
+        put_kept_section(content, DELIVERY_ANNOTATIONS_CODE, &made.delivery)
         put_kept_section(content, MESSAGE_ANNOTATIONS_CODE, &made.annotations)
         put_kept_section(content, PROPERTIES_CODE, &made.properties)
         put_kept_section(content, APPLICATION_PROPERTIES_CODE, &made.application)
+        if made.keeps_shape:
+            cbor_head(content, 0, DATA_CODE)
+            cbor_head(content, 4, <uint64_t> made.parts)
+            put_out(content, &self.shape)
+        put_kept_section(content, FOOTER_CODE, &made.footer)
         if keeps_field:
             for i in range(FIELDS):
                 kept += made.keeps[i]

@@ -204,15 +204,63 @@ cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
     return place[0] == end
 
 
-cdef bint is_body(cursor p, cursor stop) noexcept nogil:
-    """Whether this is one amqp-sequence or amqp-value section with such a value."""
+cdef bint skip_body(cursor* place, cursor stop) noexcept nogil:
+    """Pass over an amqp-sequence or amqp-value section; False where it is not of such values."""
+    cdef cursor p = place[0]
     cdef bint is_sequence = is_section(p, stop, AMQP_SEQUENCE_CODE)
     if not is_sequence and not is_section(p, stop, AMQP_VALUE_CODE):
         return False
     p += 3
     if is_sequence and not (p < stop and (p[0] == 0x45 or p[0] == 0xC0 or p[0] == 0xD0)):
         return False
-    return is_canonical(&p, stop, MOST_LEVELS) and p == stop
+    if not is_canonical(&p, stop, MOST_LEVELS):
+        return False
+    place[0] = p
+    return True
+
+
+cdef bint is_body(cursor p, cursor stop) noexcept nogil:
+    """Whether this is one such section."""
+    return skip_body(&p, stop) and p == stop
+
+
+cdef Py_ssize_t size_of(cursor p, cursor stop) noexcept nogil:
+    """Return the size of an encoded value that is not described, 0 where it is cut off."""
+    cdef int code, width
+    cdef Py_ssize_t head, n
+    if p >= stop:
+        return 0
+    code = p[0]
+    width = code >> 4
+    if width < 4:
+        return 0
+    if width < 10:
+        n = 1 + (0 if width == 4 else 1 << (width - 5))
+    else:
+        head = 5 if width & 1 else 2
+        if stop - p < head:
+            return 0
+        n = head + (p[1] if head == 2 else <Py_ssize_t> unsigned_at(p + 1, 4))
+    return n if n <= stop - p else 0
+
+
+cdef int skip_any(cursor* place, cursor stop) noexcept nogil:
+    """Pass over any value, which may be described; odd where it is cut off."""
+    cdef cursor p = place[0]
+    cdef Py_ssize_t n
+    cdef int level
+    for level in range(MOST_LEVELS):
+        if p >= stop:
+            return ODD
+        if p[0]:
+            n = size_of(p, stop)
+            place[0] = p + n
+            return GOOD if n else ODD
+        n = size_of(p + 1, stop)
+        if n == 0:
+            return ODD
+        p += 1 + n
+    return ODD
 
 
 cdef inline bint is_wide(Span* section) noexcept nogil:

@@ -1,0 +1,433 @@
+# Of `ToAmqp10`: the message of 1.0 as it is written.
+
+
+cdef int write(ToAmqp10 self, Out* o) except -1:
+    """Write the message."""
+    cdef Given* g = &self.given
+    cdef bytes octets
+    cdef int i
+    if self.rules.is_lossless:
+        tell_unplaced(self)
+    else:
+        tell_left_out(self)
+    write_header(self, o)
+    if g.delivery.at != NULL:
+        put(o, g.delivery.at, g.delivery.n)
+    if not self.rules.is_plugin:
+        write_annotations(self, o)
+    elif g.saved[0].at != NULL:
+        put(o, g.saved[0].at, g.saved[0].n)
+    for i in range(self.rules.loss_count):
+        if g.there[self.rules.losses[i].index] and not (
+            self.rules.is_plugin and (
+                (self.rules.losses[i].index == TYPE and g.is_marked)
+                or (self.rules.losses[i].index == USER_ID and g.saved[1].at != NULL)
+            )
+        ):
+            self.tell(
+                self.rules.losses[i].index,
+                self.rules.losses[i].loss,
+                self.rules.losses[i].after,
+            )
+    if g.saved[1].at != NULL:
+        put(o, g.saved[1].at, g.saved[1].n)
+    else:
+        write_properties(self, o)
+    if not self.rules.is_plugin:
+        write_application(self, o)
+    elif g.saved[2].at != NULL:
+        put(o, g.saved[2].at, g.saved[2].n)
+    if g.shape.at != NULL:
+        if g.is_marked or write_parts(self, o) == ODD:
+            return ODD
+    elif not g.is_marked:
+        begin_section(o, DATA_CODE)
+        if self.rules.is_plugin:
+            put_narrow(o, 0xA0, g.body.at, g.body.n)
+        else:
+            put_variable(o, 0xA0, g.body.at, g.body.n)
+    elif self.rules.is_lossless or self.rules.is_plugin:
+        put(o, g.body.at, g.body.n)
+    else:
+        octets = PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
+        octets = self.rewritten(octets)
+        if octets is None:
+            return ODD
+        put(o, PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
+    if g.footer.at != NULL:
+        put(o, g.footer.at, g.footer.n)
+    elif g.saved[3].at != NULL:
+        put(o, g.saved[3].at, g.saved[3].n)
+    return GOOD
+
+
+cdef int write_parts(ToAmqp10 self, Out* o) except -1:
+    """Write the body in the parts that it had; odd where they are not those."""
+    cdef Given* g = &self.given
+    cdef cursor p = g.shape.at
+    cdef cursor stop = p + g.shape.n
+    cdef cursor body = g.body.at
+    cdef Py_ssize_t left = g.body.n, size
+    cdef uint64_t n = 0
+    while p < stop:
+        if cbor_read(&p, stop, 2, &n) == ODD or (n != 5 and n != 8):
+            return ODD
+        size = <Py_ssize_t> ((p - 1)[0] if n == 5 else unsigned_at(p - 4, 4))
+        if size > left:
+            return ODD
+        put(o, p - n, <Py_ssize_t> n)
+        put(o, body, size)
+        body += size
+        left -= size
+    return GOOD if left == 0 else ODD
+
+
+cdef int tell_unplaced(ToAmqp10 self) except -1:
+    """Tell of what the lossless profile does not say in the message itself."""
+    cdef Given* g = &self.given
+    cdef Py_ssize_t i
+    if g.redelivered and not g.is_delivered and g.residual.at == NULL:
+        self.tell(REDELIVERED, LOSS_REDELIVERED, ONE_AFTER)
+    if not g.has_unplaced:
+        return 0
+    for i in range(g.count):
+        if g.fields[i].place == UNPLACED:
+            self.tell(FIRST_HEADER + i, LOSS_UNPLACED, NOTHING_AFTER)
+    return 0
+
+
+cdef int tell_left_out(ToAmqp10 self) except -1:
+    """Tell of the headers that RabbitMQ 3.10 does not convert."""
+    cdef Py_ssize_t i
+    if not self.rules.is_plugin:
+        return 0
+    for i in range(self.given.count):
+        if self.given.fields[i].place == LEFT_OUT:
+            self.tell(FIRST_HEADER + i, LOSS_HEADER, NOTHING_AFTER)
+    return 0
+
+
+cdef int write_header(ToAmqp10 self, Out* o) except -1:
+    cdef Given* g = &self.given
+    cdef bint durable = g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 2
+    cdef bint has_priority = g.there[PRIORITY] and (
+        not self.rules.is_lossless or g.given[PRIORITY].number != 4
+    )
+    cdef bint is_whole = g.is_delivered or not self.rules.is_lossless
+    cdef bint counts = g.redelivered and not is_whole
+    cdef int count = (
+        5 if is_whole or counts
+        else 3 if g.there[EXPIRATION]
+        else 2 if has_priority
+        else 1 if durable
+        else 0
+    )
+    cdef Py_ssize_t start
+    if g.header.at != NULL:
+        return put(o, g.header.at, g.header.n)
+    if not count:
+        return 0
+    begin_section(o, HEADER_CODE)
+    start = begin_compound(o)
+    octet(o, 0x41 if durable else 0x42 if is_whole else 0x40)
+    if count > 1:
+        octet(o, 0x50 if has_priority else 0x40)
+        if has_priority:
+            octet(o, <int> g.given[PRIORITY].number)
+    if count > 2:
+        if g.there[EXPIRATION]:
+            put_uint(o, <uint64_t> g.given[EXPIRATION].number)
+        else:
+            octet(o, 0x40)
+    if is_whole:
+        octet(o, 0x42 if g.redelivered else 0x41)
+        octet(o, self.rules.delivery_count)
+    elif counts:
+        octet(o, 0x40)
+        octet(o, 0x52)
+        octet(o, 1)
+    return end_compound(o, start, 0xC0, count)
+
+
+cdef int write_own(ToAmqp10 self, Out* o) except -1:
+    """Write the annotations of the broker; return how many values."""
+    if self.rules.own_first:
+        write_name(self, o, b"x-routing-key", &self.given.routing_key)
+        write_name(self, o, b"x-exchange", &self.given.exchange)
+    else:
+        write_name(self, o, b"x-exchange", &self.given.exchange)
+        write_name(self, o, b"x-routing-key", &self.given.routing_key)
+    return 4
+
+
+cdef int write_name(ToAmqp10 self, Out* o, const char* key, Span* found) except -1:
+    put_symbol(o, key)
+    return put_variable(o, 0xA1, found.at, found.n)
+
+
+cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
+    cdef Given* g = &self.given
+    cdef PropertyRule* rule
+    cdef Field* field
+    cdef Value* v
+    cdef Py_ssize_t count = 0, before = o.size, start, i
+    cdef bint is_own = g.is_delivered or not self.rules.is_lossless
+    if g.annotations.at != NULL:
+        return put(o, g.annotations.at, g.annotations.n)
+    begin_section(o, MESSAGE_ANNOTATIONS_CODE)
+    start = begin_compound(o)
+    if is_own and self.rules.own_first:
+        count += write_own(self, o)
+    for i in range(PROPERTIES):
+        rule = &self.rules.rows[i]
+        if not g.there[i] or rule.key == NULL:
+            continue
+        v = &g.given[i]
+        if rule.section and not g.annotated[i] and (rule.only < 0 or v.number != rule.only):
+            continue
+        if i == TYPE and g.is_marked and self.rules.is_lossless:
+            continue  # the kind of body says it
+        count += 2
+        put_symbol(o, rule.key)
+        if v.kind == UBYTE:
+            octet(o, 0x50)
+            octet(o, <int> v.number)
+        else:
+            put_variable(o, 0xA1, v.at, v.n)
+    for i in range(g.count):
+        field = &g.fields[i]
+        if field.place == ANNOTATION:
+            count += 2
+            write_key(self, o, field)
+            write_value(self, o, field.letter, &field.value, i, True)
+            if field.name[0] == c"C":
+                self.tell(FIRST_HEADER + i, LOSS_ROUTES, SAME_AFTER)
+    if self.rules.is_lossless:
+        count += write_residual(self, o)
+    if is_own and not self.rules.own_first:
+        count += write_own(self, o)
+    if not count:
+        o.size = before
+        return 0
+    return end_compound(o, start, 0xC1, count)
+
+
+cdef int write_key(ToAmqp10 self, Out* o, Field* field) except -1:
+    """Write the key of a header's annotation."""
+    cdef Py_ssize_t size
+    if field.name[0] == c"C":
+        return put_symbol(o, b"x-cc")
+    if not self.rules.is_lossless or begins(field.name, field.size, b"x-opt-"):
+        return put_variable(o, 0xA3, field.name, field.size)
+    size = field.size + 6
+    octet(o, 0xA3 if size < 256 else 0xB3)
+    number(o, <uint64_t> size, 1 if size < 256 else 4)
+    say(o, b"x-opt-")
+    return put(o, field.name, field.size)
+
+
+cdef int write_value(
+    ToAmqp10 self, Out* o, int letter, Value* v, Py_ssize_t index, bint is_annotation
+) except -1:
+    """Write the value of a header, or one within, that `check` finds good."""
+    cdef int64_t n = v.number
+    if letter == c"S":
+        if self.rules.is_lossless or is_broker_text(v.at, v.n):
+            return put_variable(o, 0xA1, v.at, v.n)
+        self.tell(FIRST_HEADER + index, LOSS_NO_TEXT, BINARY_AFTER)
+        return put_variable(o, 0xA0, v.at, v.n)
+    if letter == c"I":
+        return put_int(o, n)
+    if letter == c"l" or letter == c"L":
+        return put_long(o, n)
+    if letter == c"t":
+        # A stream reads annotations, and writes them again as it likes.
+        if self.rules.is_lossless or (self.rules.is_stream and is_annotation):
+            return octet(o, 0x41 if n else 0x42)
+        octet(o, 0x56)
+        return octet(o, n != 0)
+    if letter == c"x":
+        return put_variable(o, 0xA0, v.at, v.n)
+    if letter == c"A" or letter == c"F":
+        return write_nested(self, o, letter, v, index, is_annotation)
+    if letter == c"i":
+        return put_uint(o, <uint64_t> n)
+    if letter == c"V":
+        return octet(o, 0x40)
+    if letter == c"T":
+        octet(o, 0x83)
+        return number(o, <uint64_t> (n * 1000), 8)
+    octet(
+        o,
+        0x82 if letter == c"d"
+        else 0x72 if letter == c"f"
+        else 0x50 if letter == c"B"
+        else 0x51 if letter == c"b"
+        else 0x60 if letter == c"u"
+        else 0x61,
+    )
+    return put(o, v.at, v.n)
+
+
+cdef int write_nested(
+    ToAmqp10 self, Out* o, int letter, Value* v, Py_ssize_t index, bint is_annotation
+) except -1:
+    """Write an array as a list, or a table as a map."""
+    cdef cursor p = v.at
+    cdef cursor stop = p + v.n
+    cdef Py_ssize_t count = 0, start
+    cdef Value inner
+    cdef int code
+    if p == stop and letter == c"A":
+        return octet(o, 0x45)
+    start = begin_compound(o)
+    while p < stop:
+        if letter == c"F":
+            put_variable(o, 0xA1 if self.rules.is_lossless else 0xA3, p + 1, p[0])
+            p += 1 + p[0]
+            count += 1
+        code = p[0]
+        p += 1
+        read_content(&p, stop, code, &inner)
+        write_value(self, o, code, &inner, index, is_annotation)
+        count += 1
+    return end_compound(o, start, 0xC0 if letter == c"A" else 0xC1, count)
+
+
+cdef int write_residual(ToAmqp10 self, Out* o) except -1:
+    """Write what the annotations do not say of the headers; return how many values.
+
+    All of them where some have no place, else where those stood that became annotations, or
+    that there were none.
+    """
+    cdef Given* g = &self.given
+    cdef Out* content = &self.packed
+    cdef Field* field
+    cdef Py_ssize_t i, place = 0
+    cdef bint is_mixed = False
+    cdef int count = 0
+    for i in range(g.count):
+        field = &g.fields[i]
+        if field.place == ANNOTATION:
+            count += 1
+        elif field.place == APPLICATION:
+            is_mixed = is_mixed or count > 0
+    # A residual from 1.0 says the order itself.
+    if g.residual.at != NULL or not (g.has_unplaced or is_mixed or g.is_empty):
+        return 0
+    content.size = 0
+    cbor_head(content, 5, 1)
+    if g.has_unplaced:
+        cbor_head(content, 0, 3)
+        write_table(self, content)
+    elif g.is_empty:
+        cbor_head(content, 0, 18)
+        cbor_head(content, 0, 1)
+    else:
+        cbor_head(content, 0, 17)
+        cbor_head(content, 4, <uint64_t> count)
+        for i in range(g.count):
+            if g.fields[i].place == ANNOTATION:
+                cbor_head(content, 0, <uint64_t> place)
+            place += g.fields[i].place != LEFT_OUT
+    self.unpacked.size = 0
+    put_packed(&self.unpacked, content)
+    put_symbol(o, RESIDUAL)
+    put_variable(o, 0xA0, self.unpacked.at, self.unpacked.size)
+    return 2
+
+
+cdef int write_table(ToAmqp10 self, Out* o) except -1:
+    """Write the headers without what a broker added to them."""
+    cdef Given* g = &self.given
+    cdef Py_ssize_t i, size = 0
+    for i in range(g.count):
+        if g.fields[i].place != LEFT_OUT:
+            size += g.fields[i].stop - g.fields[i].start
+    cbor_head(o, 2, <uint64_t> size + 4)
+    number(o, <uint64_t> size, 4)
+    for i in range(g.count):
+        if g.fields[i].place != LEFT_OUT:
+            put(o, g.fields[i].start, g.fields[i].stop - g.fields[i].start)
+    return 0
+
+
+cdef int write_properties(ToAmqp10 self, Out* o) except -1:
+    cdef Given* g = &self.given
+    cdef PropertyRule* rule
+    cdef int[FIELDS] sources
+    cdef int i, count = 0, source
+    cdef Py_ssize_t start
+    if g.properties.at != NULL:
+        return put(o, g.properties.at, g.properties.n)
+    for i in range(FIELDS):
+        sources[i] = -1
+        if g.keeps[i]:
+            count = i + 1
+    for i in range(PROPERTIES):
+        rule = &self.rules.rows[i]
+        if g.there[i] and rule.section == PROPERTIES_CODE and not g.annotated[i]:
+            sources[rule.place] = i
+            count = max(count, rule.place + 1)
+    if self.rules.is_plugin or (count and not self.rules.trims):
+        count = FIELDS
+    if not count:
+        return 0
+    begin_section(o, PROPERTIES_CODE)
+    start = begin_compound(o)
+    for i in range(count):
+        source = sources[i]
+        if g.keeps[i]:
+            put(o, g.kept[i].at, g.kept[i].n)
+        elif i == 3 and self.rules.is_plugin:  # the subject
+            put_narrow(o, 0xA1, g.routing_key.at, g.routing_key.n)
+        elif source < 0:
+            octet(o, 0x40)
+        else:
+            write_field(self, o, &self.rules.rows[source], &g.given[source])
+    return end_compound(o, start, 0xC0, count)
+
+
+cdef int write_field(ToAmqp10 self, Out* o, PropertyRule* rule, Value* v) except -1:
+    """Write a field of the properties."""
+    cdef Out* made = &self.unpacked
+    if v.kind == TIMESTAMP:
+        octet(o, 0x83)
+        return number(o, <uint64_t> v.number * (1000 if rule.form == SECONDS_FORM else 1), 8)
+    if v.kind == UUID:
+        return put_uuid_value(o, v.at)
+    if rule.form == ADDRESS_FORM and self.rules.address != NULL:
+        made.size = 0
+        put_address(made, self.rules.address, v.at, v.n, not self.rules.is_plugin)
+        if self.rules.is_plugin:
+            return put_narrow(o, rule.code, made.at, made.size)
+        return put_variable(o, rule.code, made.at, made.size)
+    if self.rules.is_plugin and rule.code != 0xA3:
+        return put_narrow(o, rule.code, v.at, v.n)
+    return put_variable(o, rule.code, v.at, v.n)
+
+
+cdef int write_application(ToAmqp10 self, Out* o) except -1:
+    cdef Given* g = &self.given
+    cdef Field* field
+    cdef Py_ssize_t count = 0, before = o.size, start, i
+    if g.application.at != NULL:
+        return put(o, g.application.at, g.application.n)
+    begin_section(o, APPLICATION_PROPERTIES_CODE)
+    start = begin_compound(o)
+    for i in range(g.count):
+        field = &g.fields[i]
+        if field.place == UNPLACED and not self.rules.is_lossless:
+            self.tell(FIRST_HEADER + i, LOSS_NESTED, NOTHING_AFTER)
+        if field.place != APPLICATION:
+            continue
+        count += 2
+        put_variable(o, 0xA1, field.name, field.size)
+        if field.kept.at != NULL:
+            put(o, field.kept.at, field.kept.n)
+        else:
+            write_value(self, o, field.letter, &field.value, i, False)
+    if not count:
+        o.size = before
+        return 0
+    return end_compound(o, start, 0xC1, count)

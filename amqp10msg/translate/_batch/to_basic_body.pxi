@@ -1,0 +1,142 @@
+# Of `ToBasic`: the body, and the sections that have no counterpart in 0-9-1.
+
+
+cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
+    """Read the body, and find the footer: its data, or all its sections as they are encoded."""
+    cdef Made* made = &self.made
+    cdef cursor first = p
+    cdef int code = p[2] if stop - p > 2 else 0
+    cdef bint is_usual = True
+    body.at = p
+    body.n = 0
+    made.is_marked = code == AMQP_SEQUENCE_CODE or code == AMQP_VALUE_CODE
+    self.shape.size = 0
+    while is_section(p, stop, code) and (made.is_marked or code == DATA_CODE):
+        made.parts += 1
+        if not made.is_marked:
+            if read_data(self, &p, stop, body) == ODD:
+                return ODD
+        elif not skip_body(&p, stop):
+            is_usual = False
+            p += 3
+            if skip_any(&p, stop) == ODD:
+                return ODD
+        if made.parts == MOST_PARTS or (made.parts > 1 and code == AMQP_VALUE_CODE):
+            return ODD
+    if made.is_marked:
+        body.at = first
+        body.n = p - first
+        self.set_type(MARKER)
+        if not is_usual and (
+            self.size > CERTAIN
+            or not self.plain.is_body(PyBytes_FromStringAndSize(<const char*> first, body.n))
+        ):
+            return ODD
+        if self.way == CONVERTED:  # to which what stands there is no footer
+            body.n = stop - first
+    if p == stop:
+        return GOOD if self.size else ODD
+    if not made.parts or skip_section(&p, stop, FOOTER_CODE, &made.footer) == ODD:
+        return ODD
+    return GOOD if p == stop else ODD
+
+
+cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except -1:
+    """Read a data section as the next part of the body."""
+    cdef Made* made = &self.made
+    cdef cursor p = place[0] + 3
+    cdef Py_ssize_t n
+    cdef int width
+    if p >= stop or p[0] & 0xEF != 0xA0:
+        return ODD
+    width = 4 if p[0] & 0x10 else 1
+    if stop - p <= width:
+        return ODD
+    n = <Py_ssize_t> unsigned_at(p + 1, width)
+    p += 1 + width
+    if n > stop - p:
+        return ODD
+    made.keeps_shape = made.parts > 1 or (width == 4 and n < 256)
+    cbor_bytes(&self.shape, place[0], p - place[0])
+    if made.parts == 1:
+        body.at = p
+        body.n = n
+    else:
+        if made.parts == 2:
+            self.joined.size = 0
+            put(&self.joined, body.at, body.n)
+        put(&self.joined, p, n)
+        body.at = self.joined.at
+        body.n = self.joined.size
+    place[0] = p + n
+    return GOOD
+
+
+cdef int tell_parts(ToBasic self) except -1:
+    """Tell of a body that 0-9-1 has not, or in one piece."""
+    cdef Losses* losses = &self.losses
+    if self.made.parts == 1 or self.made.is_marked:
+        return 0
+    say(&losses.path.data, b"body")
+    if self.made.parts == 0:
+        say(&losses.after.data, b"\"b''\"")
+        end_loss(losses, b"carried", True, HAS_PAYLOAD)
+        losses.before.there.at[losses.before.there.size - 1] = False
+        return 0
+    digits(&losses.before.data, <uint64_t> self.made.parts)
+    octet(&losses.after.data, 49)
+    end_loss(losses, b"retyped", True, ARE_JOINED)
+    losses.recoverable.at[losses.recoverable.size - 1] = self.way == LOSSLESS
+    return 0
+
+
+cdef int tell_map(ToBasic self, Span* section, const char* path, const char* reason) except -1:
+    """Tell of delivery-annotations or a footer, where there are some; odd where they are odd."""
+    cdef Losses* losses = &self.losses
+    cdef bytes said
+    cdef Py_ssize_t count = 0
+    cdef bint is_usual
+    if section.at == NULL:
+        return GOOD
+    is_usual = is_usual_map(self, section, &count)
+    said = b""
+    if not is_usual or (self.is_telling and reason != NULL):
+        if self.size > CERTAIN and not is_usual:
+            return ODD
+        octets = PyBytes_FromStringAndSize(<const char*> section.at, section.n)
+        found = self.plain.section(octets)
+        if found is None:
+            return ODD
+        said, count = found
+    if reason == NULL or (self.way != LOSSLESS and count == 0):
+        return GOOD
+    say(&losses.path.data, path)
+    put(&losses.before.data, PyBytes_AS_STRING(said), PyBytes_GET_SIZE(said))
+    if self.way == LOSSLESS:
+        end_loss(losses, b"carried", False, reason)
+    else:
+        end_final_loss(losses, b"dropped", False, reason)
+    return GOOD
+
+
+cdef bint is_usual_map(ToBasic self, Span* section, Py_ssize_t* count) noexcept:
+    """Whether a section is a map of simple values; count its items."""
+    cdef cursor p = section.at + 3
+    cdef cursor stop = section.at + section.n
+    cdef cursor end = NULL
+    cdef Py_ssize_t i
+    cdef Value key, value
+    if open_compound(&p, stop, 0xC1, count, &end) == ODD or end != stop:
+        return False
+    if count[0] & 1 or count[0] > 2 * MOST:
+        return False
+    for i in range(count[0] >> 1):
+        if read_value(&p, stop, &key) == ODD or key.kind != SYMBOL:
+            return False
+        if self.way == CONVERTED and not begins(key.at, key.n, b"x-"):
+            return False
+        self.keys[i].at = key.at
+        self.keys[i].n = key.n
+        if self.is_again(i + 1) or read_scalar(&p, stop, &value) == ODD:
+            return False
+    return p == stop

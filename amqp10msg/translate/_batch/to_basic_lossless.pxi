@@ -1,0 +1,507 @@
+# Of `ToBasic`: what the lossless profile makes of a message.
+
+
+cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) except -1:
+    cdef Made* made = &self.made
+    cdef Value[FIELDS] fields
+    cdef Py_ssize_t count = 0
+    cdef Span* annotations = &sections[0]
+    made.is_certain = self.size <= CERTAIN
+    if self.size - body.n > ROOMY:
+        return ODD
+    if annotations.at != NULL and find_delivery(self, annotations) == ODD:
+        return ODD
+    if self.has_facts and (made.delivery.at != NULL or made.footer.at != NULL):
+        return ODD
+    if made.is_marked and write_anew(self, body) == ODD:
+        return ODD
+    made.keeps_shape = made.keeps_shape or made.parts == 0
+    tell_parts(self)
+    if header.at != NULL:
+        if read_lossless_header(self, header) == ODD:
+            return ODD
+    elif made.is_delivered:
+        return ODD
+    if sections[1].at != NULL:
+        if self.read_fields(&sections[1], fields, &count) == ODD:
+            return ODD
+        if sections[1].n > 4 and count == 0:
+            return ODD
+        if self.set_fields(fields, self.early, self.early_count) == ODD:
+            return ODD
+        keep_padding(self, &sections[1], fields, count)
+    self.is_wider = False
+    if sections[2].at != NULL and read_application(self, &sections[2]) == ODD:
+        return ODD
+    if sections[2].at != NULL and (self.is_wider or is_wide(&sections[2])):
+        made.application = sections[2]
+    made.split = made.entries.count
+    if annotations.at != NULL and read_annotations(self, annotations) == ODD:
+        return ODD
+    # What is in another encoding is kept whole.
+    if header.at != NULL and is_wide(header) and not self.has_facts:
+        made.header = header[0]
+    if sections[1].at != NULL and is_wide(&sections[1]):
+        made.properties = sections[1]
+    for count in range(made.entries.count):
+        self.order[count] = <uint8_t> count
+    if tell_map(self, &made.delivery, b"delivery-annotations", NO_DELIVERY) == ODD:
+        return ODD
+    return tell_map(self, &made.footer, b"footer", NO_FOOTER)
+
+
+cdef int write_anew(ToBasic self, Span* body) except -1:
+    """Tell where RabbitMQ encodes a body of sections again; odd where it cannot."""
+    cdef bytes given = PyBytes_FromStringAndSize(<const char*> body.at, body.n)
+    written = self.rewritten(given)
+    if written is None:
+        return ODD
+    if written != given:
+        say(&self.losses.path.data, b"body")
+        say(&self.losses.before.data, b'"sections"')
+        say(&self.losses.after.data, b'"sections"')
+        end_loss(&self.losses, b"retyped", True, ENCODED_ANEW)
+    return GOOD
+
+
+cdef int find_delivery(ToBasic self, Span* section) except -1:
+    """Find the two annotations of a delivery, and tell of what else RabbitMQ added to it."""
+    cdef cursor p = section.at + 3
+    cdef cursor stop = section.at + section.n
+    cdef cursor end = NULL
+    cdef Py_ssize_t count = 0, i, rest = 0, exchange = -1, routing_key = -1, n
+    cdef Value key, value
+    cdef Made* made = &self.made
+    if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+        return ODD
+    if count & 1 or not 0 < count <= 2 * MOST:
+        return ODD
+    for i in range(count >> 1):
+        if read_value(&p, stop, &key) == ODD or key.kind != SYMBOL:
+            return ODD
+        if read_scalar(&p, stop, &value) == ODD:
+            n = size_of(p, stop)
+            if n == 0:
+                return ODD
+            value.kind = ENCODED
+            value.at = p
+            value.n = n
+            p += n
+        self.keys[i].at = key.at
+        self.keys[i].n = key.n
+        if self.is_again(i + 1):
+            return ODD
+        if is_text(key.at, key.n, EXCHANGE):
+            if value.kind != STRING or not is_short(value.at, value.n):
+                return ODD
+            exchange = rest
+            made.exchange = value
+        elif is_text(key.at, key.n, ROUTING_KEY):
+            if value.kind != STRING or not is_short(value.at, value.n):
+                return ODD
+            routing_key = rest
+            made.routing_key = value
+        elif is_fact(self, &key, &value):
+            self.has_facts = True
+            continue
+        rest += 1
+    if p != stop:
+        return ODD
+    if exchange < 0 and routing_key < 0:
+        return ODD if self.has_facts else GOOD
+    if exchange < 0 or routing_key < 0 or not (made.exchange.n or made.routing_key.n):
+        return ODD
+    made.is_delivered = True
+    self.puts_first = routing_key == 0 and exchange == 1
+    if not self.puts_first and (exchange != rest - 2 or routing_key != rest - 1):
+        return ODD
+    return tell_facts(self, section) if self.has_facts else GOOD
+
+
+cdef bint is_fact(ToBasic self, Value* key, Value* v) noexcept:
+    """Whether RabbitMQ adds an annotation of this name and type at delivery."""
+    cdef int i
+    for i in range(self.fact_count):
+        if is_same(key.at, key.n, self.facts[i].name.at, self.facts[i].name.n):
+            if self.facts[i].kind == ENCODED:
+                return v.kind == ENCODED and v.at[0] & 0xEF == 0xE0
+            return v.kind == self.facts[i].kind
+    return False
+
+
+cdef int tell_facts(ToBasic self, Span* section) except -1:
+    cdef cursor p = section.at + 3
+    cdef cursor stop = section.at + section.n
+    cdef Py_ssize_t count = 0, i, n
+    cdef Value key, value
+    cdef bytes told
+    open_compound(&p, stop, 0xC1, &count, &stop)
+    for i in range(count >> 1):
+        read_value(&p, stop, &key)
+        if read_scalar(&p, stop, &value) == ODD:
+            n = size_of(p, stop)
+            value.kind = ENCODED
+            value.at = p
+            value.n = n
+            p += n
+        if not is_fact(self, &key, &value):
+            continue
+        self.tell_key(&key)
+        if value.kind == ENCODED:
+            told = self.plain.told(PyBytes_FromStringAndSize(<const char*> value.at, value.n))
+            if told is None:
+                return ODD
+            put(&self.losses.before.data, PyBytes_AS_STRING(told), PyBytes_GET_SIZE(told))
+        else:
+            json_value(&self.losses.before.data, &value)
+        end_final_loss(&self.losses, b"dropped", False, ADDED_AT_DELIVERY)
+    return GOOD
+
+
+cdef int read_lossless_header(ToBasic self, Span* section) except -1:
+    cdef Py_ssize_t count = 0
+    cdef Value[5] values
+    cdef Made* made = &self.made
+    cdef bint durable, first, is_exact = True
+    cdef int64_t delivered_before
+    if self.read_header(section, values, &count) == ODD:
+        return ODD
+    if section.n > 4 and count == 0:
+        return ODD
+    durable = values[0].kind == BOOLEAN and values[0].number != 0
+    first = values[3].kind == BOOLEAN and values[3].number != 0
+    delivered_before = values[4].number if values[4].kind == UINT else 0
+    if self.has_facts:
+        # It is taken for one with all fields, and without a count.
+        if delivered_before:
+            say(&self.losses.path.data, b"header.delivery-count")
+            digits(&self.losses.before.data, <uint64_t> delivered_before)
+            end_final_loss(&self.losses, b"dropped", False, ADDED_AT_DELIVERY)
+        delivered_before = 0
+        if values[1].kind == UBYTE and values[1].number == 4:
+            values[1].kind = NULL_KIND
+    elif made.is_delivered:
+        # A delivered message says all fields.
+        if count != 5 or values[0].kind != BOOLEAN or values[3].kind != BOOLEAN:
+            return ODD
+        if values[4].kind != UINT or values[4].number != 0:
+            return ODD
+    else:
+        # What need not be said is kept.
+        is_exact = count == 0 or values[count - 1].kind != NULL_KIND
+        is_exact = is_exact and (values[0].kind == NULL_KIND or durable)
+        is_exact = is_exact and (values[3].kind == NULL_KIND or first)
+        is_exact = is_exact and (values[4].kind == NULL_KIND or delivered_before != 0)
+    if values[1].kind == UBYTE and values[1].number == 4:
+        values[1].kind = NULL_KIND
+        is_exact = False
+    made.there[DELIVERY_MODE] = durable
+    made.given[DELIVERY_MODE].number = 2
+    if values[1].kind == UBYTE:
+        made.there[PRIORITY] = True
+        made.given[PRIORITY].number = min(values[1].number, <int64_t> 9)
+        if values[1].number > 9:
+            is_exact = False
+            say(&self.losses.path.data, b"header.priority")
+            digits(&self.losses.before.data, <uint64_t> values[1].number)
+            octet(&self.losses.after.data, 57)
+            end_loss(&self.losses, b"clamped", True, LOW_PRIORITY)
+    if values[2].kind == UINT:
+        made.there[EXPIRATION] = True
+        made.given[EXPIRATION].number = values[2].number
+    if made.is_delivered:
+        made.redelivered = not first
+        return GOOD if is_exact else ODD
+    if delivered_before:
+        made.redelivered = True
+    if delivered_before == 1 and not first:
+        say(&self.losses.path.data, b"header.delivery-count")
+        octet(&self.losses.before.data, 49)
+        say(&self.losses.after.data, b"true")
+        end_loss(&self.losses, b"retyped", True, SAID_ANEW)
+    elif first or delivered_before:
+        is_exact = False
+        say(&self.losses.path.data, b"header")
+        tell_header(
+            &self.losses.before.data, durable, &values[1], &values[2], first, delivered_before
+        )
+        say(&self.losses.after.data, b"true" if made.redelivered else b"false")
+        end_loss(&self.losses, b"carried", True, ONLY_WHETHER)
+    if not is_exact or count == 0:
+        made.header = section[0]
+    return GOOD
+
+
+cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t count) except -1:
+    """Keep what properties say although they need not: that they are there, and nulls."""
+    cdef Py_ssize_t i
+    cdef bint has_value = False
+    for i in range(count):
+        has_value = has_value or fields[i].kind != NULL_KIND
+    if not has_value:
+        self.made.properties = section[0]
+    elif fields[count - 1].kind == NULL_KIND:
+        self.made.keeps_field = True
+        self.made.keeps[count - 1] = True
+        self.made.fields[count - 1].at = section.at + section.n - 1
+        self.made.fields[count - 1].n = 1
+    return 0
+
+
+cdef int read_application(ToBasic self, Span* section) except -1:
+    cdef cursor p = section.at + 3
+    cdef cursor stop = section.at + section.n
+    cdef cursor end = NULL
+    cdef Py_ssize_t count = 0, i
+    cdef Value key
+    cdef Entry* entry
+    if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+        return ODD
+    if not 0 < count <= 2 * MOST or count & 1:
+        return ODD
+    for i in range(count >> 1):
+        entry = &self.made.entries.at[i]
+        if read_value(&p, stop, &key) == ODD or read_scalar(&p, stop, &entry.value) == ODD:
+            return ODD
+        self.is_wider = self.is_wider or entry.value.start[0] == 0x56
+        if (
+            key.kind != STRING or key.n > 255 or bytes_found(key.at, key.n)
+            or begins(key.at, key.n, b"x-") or is_route(key.at, key.n)
+            or is_known(&self.made.entries, 0, key.at, key.n)
+        ):
+            return ODD
+        if lossless_header_of(self, entry, &key) == ODD:
+            return ODD
+        self.made.entries.count += 1
+        if entry.kept:
+            self.made.keeps_entry = True
+    return GOOD if p == stop else ODD
+
+
+cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
+    """Make a property or an annotation a header; tell where it is not quite the same."""
+    cdef Value* v = &entry.value
+    cdef bint is_annotation = key.kind == SYMBOL
+    cdef bint is_same_name = True
+    entry.name = key.at
+    entry.size = key.n
+    entry.letter = letter_of(v)
+    if not entry.letter:
+        return ODD
+    if is_annotation:
+        if begins(key.at, key.n, b"x-opt-x-"):
+            entry.name += 6
+            entry.size -= 6
+            if begins(entry.name, entry.size, b"x-opt-"):
+                return ODD
+        elif not begins(key.at, key.n, b"x-opt-"):
+            is_same_name = False
+        if v.kind == NULL_KIND:
+            return ODD
+    if v.kind == BINARY and is_utf8(v.at, v.n):
+        if not is_plain_name(key.at, key.n):
+            return ODD
+        self.tell_entry(key, v)
+        json_value(&self.losses.after.data, v)
+        end_loss(&self.losses, b"retyped", True, IN_STREAM)
+    entry.kept = not is_letter_exact(v.kind) or (v.kind == TIMESTAMP and v.number % 1000 != 0)
+    if not entry.kept and is_same_name:
+        return GOOD
+    if not is_plain_name(key.at, key.n) or v.kind == DOUBLE or v.kind == FLOAT:
+        return ODD
+    self.tell_entry(key, v)
+    if entry.letter == c"S" and v.kind == UUID:
+        say(&self.losses.after.data, b'"urn:uuid:')
+        put_uuid(&self.losses.after.data, v.at)
+        octet(&self.losses.after.data, 34)
+    elif entry.letter == c"S" and v.kind == ULONG:
+        octet(&self.losses.after.data, 34)
+        digits(&self.losses.after.data, <uint64_t> v.number)
+        octet(&self.losses.after.data, 34)
+    elif v.kind == TIMESTAMP:
+        digits(&self.losses.after.data, <uint64_t> (v.number // 1000))
+    else:
+        json_value(&self.losses.after.data, v)
+    end_loss(&self.losses, b"retyped", True, OTHER_NAME if is_annotation else NO_TYPE)
+    entry.kept = True
+    return GOOD
+
+
+cdef int read_annotations(ToBasic self, Span* section) except -1:
+    cdef cursor p = section.at + 3
+    cdef cursor stop = section.at + section.n
+    cdef Py_ssize_t count = 0, i
+    cdef Value key
+    cdef Entry* entry
+    cdef Made* made = &self.made
+    cdef int last = 0, place
+    cdef bint is_exact = True, is_known_value, is_odd, is_wider = is_wide(section)
+    self.anew.size = self.anew_count = 0
+    open_compound(&p, stop, 0xC1, &count, &stop)  # which `find_delivery` has seen
+    for i in range(count >> 1):
+        if made.entries.count == MOST:
+            return ODD
+        entry = &made.entries.at[made.entries.count]
+        read_value(&p, stop, &key)
+        if key.n > 255 or bytes_found(key.at, key.n) or not begins(key.at, key.n, b"x-"):
+            return ODD
+        is_known_value = read_scalar(&p, stop, &entry.value) == GOOD
+        if made.is_delivered and (
+            is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY)
+        ):
+            put_anew(self, &key, &entry.value)
+            continue
+        if self.has_facts:
+            if not is_known_value:
+                entry.value.kind = ENCODED
+                entry.value.at = p
+            if is_fact(self, &key, &entry.value):
+                if not is_known_value:
+                    p += size_of(p, stop)
+                continue
+        if begins(key.at, key.n, ROW_PREFIX):
+            place = annotated(self, &key, &entry.value) if is_known_value else 0
+            if place <= last or made.entries.count > made.split:
+                return ODD
+            last = place
+            made.is_certain = False
+            put_anew(self, &key, &entry.value)
+            continue
+        is_odd = is_odd_name(self, &key)
+        if is_odd and is_text(key.at, key.n, RESIDUAL):
+            return ODD
+        # The digits of a real number are told by the plain rules.
+        if is_known_value and not is_odd and not (
+            (entry.value.kind == DOUBLE or entry.value.kind == FLOAT)
+            and not begins(key.at, key.n, b"x-opt-")
+        ):
+            is_wider = is_wider or entry.value.start[0] == 0x56
+            if lossless_header_of(self, entry, &key) == ODD:
+                return ODD
+        else:
+            if is_known_value:
+                p = entry.value.start
+            if self.ask_plain(entry, &key, &p, stop) == ODD:
+                return ODD
+            if is_odd and entry.name != NULL:
+                return ODD
+            is_wider = is_wider or not is_same(
+                p - entry.value.number, entry.value.number,
+                entry.value.start, entry.value.number,
+            )
+        put_anew(self, &key, &entry.value)
+        is_exact = is_exact and not entry.kept
+        if entry.name == NULL:
+            continue
+        if is_known(&made.entries, made.split, entry.name, entry.size):
+            return ODD
+        made.entries.count += 1
+    if not is_exact or (is_wider and not self.has_facts):
+        made.annotations = section[0]
+        self.puts_first = False
+        if self.has_facts:
+            self.content.size = 0
+            octet(&self.content, 0)
+            octet(&self.content, 0x53)
+            octet(&self.content, MESSAGE_ANNOTATIONS_CODE)
+            put_compound(&self.content, 0xC1, self.anew_count, &self.anew)
+            self.anew.size = 0
+            put_out(&self.anew, &self.content)
+            made.annotations.at = self.anew.at
+            made.annotations.n = self.anew.size
+    return GOOD
+
+
+cdef int put_anew(ToBasic self, Value* key, Value* v) except -1:
+    """Write an annotation as this library would, where some are left out."""
+    if not self.has_facts:
+        return 0
+    self.anew_count += 2
+    put_variable(&self.anew, 0xA3, key.at, key.n)
+    if v.kind == ENCODED:
+        return put(&self.anew, v.start, <Py_ssize_t> v.number)
+    if v.kind == BOOLEAN:
+        return octet(&self.anew, 0x41 if v.number else 0x42)
+    return put(&self.anew, v.start, v.at + v.n - v.start)
+
+
+cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
+    """Read an annotation that holds a property; return its number, 0 for an odd one."""
+    cdef cursor p = key.at + strlen(ROW_PREFIX)
+    cdef Py_ssize_t n = key.n - <Py_ssize_t> strlen(ROW_PREFIX)
+    cdef int target
+    if is_text(p, n, b"delivery-mode") or is_text(p, n, b"priority"):
+        target = PRIORITY if n == 8 else DELIVERY_MODE
+        if v.kind != UBYTE or v.number != (4 if target == PRIORITY else 1):
+            return 0
+    else:
+        if is_text(p, n, b"type"):
+            target = TYPE
+        elif is_text(p, n, b"app-id"):
+            target = APP_ID
+        elif is_text(p, n, b"cluster-id"):
+            target = CLUSTER_ID
+        else:
+            return 0
+        if v.kind != STRING or not is_short(v.at, v.n) or is_text(v.at, v.n, MARKER):
+            return 0
+    if self.made.there[target]:
+        return 0
+    self.made.there[target] = True
+    self.made.given[target] = v[0]
+    if target == CLUSTER_ID or target == DELIVERY_MODE:
+        self.tell_entry(key, v)
+        json_value(&self.losses.after.data, v)
+        end_loss(
+            &self.losses, b"dropped", True, NO_CLUSTER if target == CLUSTER_ID else NO_MODE
+        )
+    return target + 1
+
+
+cdef int tell_order(ToBasic self) except -1:
+    """Tell of which section a broker that sorts the headers loses the order."""
+    cdef Entries* entries = &self.made.entries
+    cdef Py_ssize_t last = 0, i
+    cdef bint are_apart = True
+    tell_order_of(self, 0, self.made.split, b"application-properties")
+    for i in range(1, self.made.split):
+        if precedes(&entries.at[last], &entries.at[i], False):
+            last = i
+    # The last property after an annotation: they come back with a residual of their places.
+    for i in range(self.made.split, entries.count if self.made.split else 0):
+        are_apart = are_apart and precedes(&entries.at[last], &entries.at[i], False)
+    if not are_apart:
+        return tell_sorted(self, b"message-annotations")
+    return tell_order_of(self, self.made.split, entries.count, b"message-annotations")
+
+
+cdef int tell_order_of(ToBasic self, Py_ssize_t first, Py_ssize_t end, const char* path) except -1:
+    cdef Entries* entries = &self.made.entries
+    cdef Py_ssize_t i
+    for i in range(first + 1, end):
+        if precedes(&entries.at[i], &entries.at[i - 1], False):
+            return tell_sorted(self, path)
+    return 0
+
+
+cdef int tell_sorted(ToBasic self, const char* path) except -1:
+    say(&self.losses.path.data, path)
+    say(&self.losses.before.data, b'"in their order"')
+    say(&self.losses.after.data, b'"by their names"')
+    return end_loss(&self.losses, b"sorted", True, BY_NAME)
+
+
+cdef bint is_odd_name(ToBasic self, Value* key) except -1:
+    """Whether an annotation, or the header that it would become, means something to brokers."""
+    cdef bytes name
+    cdef cursor p = key.at
+    cdef Py_ssize_t n = key.n
+    if begins(p, n, b"x-opt-x-"):
+        p += 6
+        n -= 6
+    for name in self.odd_names:
+        if is_same(p, n, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+            return True
+        if is_same(key.at, key.n, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+            return True
+    return begins(p, n, b"x-basic-") or begins(key.at, key.n, b"x-basic-")

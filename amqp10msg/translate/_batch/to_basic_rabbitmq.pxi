@@ -1,0 +1,243 @@
+# Of `ToBasic`: what the profiles of RabbitMQ make of a message.
+
+
+cdef int remember(ToBasic self, Span* section) except -1:
+    """Set what a broker remembers of the header section."""
+    cdef Made* made = &self.made
+    cdef Value[5] values
+    cdef Py_ssize_t count = 0
+    cdef bint durable = self.durable_by_default
+    if self.read_header(section, values, &count) == ODD:
+        return ODD
+    if values[0].kind == BOOLEAN:
+        durable = values[0].number != 0
+    # A stream keeps a header section, and has one written where there is none.
+    made.there[DELIVERY_MODE] = durable or (
+        self.stream and (section.at == NULL or values[0].kind == BOOLEAN)
+    )
+    made.given[DELIVERY_MODE].number = 2 if durable else 1
+    made.there[PRIORITY] = values[1].kind == UBYTE
+    made.given[PRIORITY].number = values[1].number
+    made.there[EXPIRATION] = values[2].kind == UINT
+    made.given[EXPIRATION].number = values[2].number
+    return GOOD
+
+
+cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
+    """Read a message as RabbitMQ 4 does, in the order in which losses are told."""
+    cdef Made* made = &self.made
+    cdef Value[FIELDS] fields
+    cdef Value type_
+    cdef Py_ssize_t count = 0
+    type_.kind = NULL_KIND
+    if made.is_marked:
+        say(&self.losses.path.data, b"body")
+        say(&self.losses.before.data, b'"sections"')
+        say(&self.losses.after.data, b'"bytes"')
+        end_final_loss(&self.losses, b"retyped", True, SECTIONS_ARE_PAYLOAD)
+    tell_parts(self)
+    if remember(self, header) == ODD:
+        return ODD
+    if sections[0].at != NULL and read_headers(self, &sections[0], SYMBOL, &type_) == ODD:
+        return ODD
+    if self.read_fields(&sections[1], fields, &count) == ODD:
+        return ODD
+    if self.set_fields(fields, self.early, self.early_count) == ODD:
+        return ODD
+    if sections[2].at != NULL and read_headers(self, &sections[2], STRING, NULL) == ODD:
+        return ODD
+    sort(&made.entries, self.order, False)
+    if not made.is_marked and type_.kind == STRING:
+        made.there[TYPE] = True
+        made.given[TYPE] = type_
+    if self.set_fields(fields, self.late, self.late_count) == ODD:
+        return ODD
+    if tell_map(self, &made.footer, b"footer", NULL if made.is_marked else NO_FOOTER) == ODD:
+        return ODD
+    return tell_map(self, &made.delivery, b"delivery-annotations", FOR_ONE_HOP)
+
+
+cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) except -1:
+    """Make headers of annotations, among which the type may be, or of application properties.
+
+    Args:
+        section: the map.
+        kind: of its keys.
+        type_: where the type goes.
+    """
+    cdef cursor p = section.at + 3
+    cdef cursor stop = section.at + section.n
+    cdef cursor end = NULL
+    cdef Py_ssize_t count = 0, i
+    cdef Value key
+    cdef Entry* entry
+    cdef Entries* entries = &self.made.entries
+    cdef bint is_simple
+    if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+        return ODD
+    if count & 1 or count > 2 * MOST:
+        return ODD
+    for i in range(count >> 1):
+        if entries.count == MOST:
+            return ODD
+        entry = &entries.at[entries.count]
+        if read_value(&p, stop, &key) == ODD or key.n > 255 or key.kind != kind:
+            return ODD
+        self.keys[i].at = key.at
+        self.keys[i].n = key.n
+        # A name that comes twice is left out, or makes a message that cannot be read.
+        if self.is_again(i + 1):
+            return ODD
+        is_simple = read_scalar(&p, stop, &entry.value) == GOOD
+        if kind == SYMBOL:
+            if not begins(key.at, key.n, b"x-"):
+                return ODD
+            if is_text(key.at, key.n, FILTER_VALUE) and not (
+                is_simple and entry.value.kind == STRING
+            ):
+                return ODD  # which ends the session of who sends it to a stream
+            if self.stream and is_simple and entry.value.kind == NULL_KIND:
+                return ODD  # likewise
+            if is_own(&key):
+                if is_simple and entry.value.kind != STRING:
+                    return ODD
+                if is_simple and is_text(key.at, key.n, BASIC_TYPE):
+                    if entry.value.n > 255:
+                        return ODD
+                    type_[0] = entry.value
+                    continue
+                if is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY):
+                    if not is_simple:
+                        return ODD
+                    self.tell_entry(&key, &entry.value)
+                    end_final_loss(&self.losses, b"dropped", False, BROKERS_OWN)
+                    continue
+                if is_simple or begins(key.at, key.n, b"x-basic-"):
+                    return ODD
+        if is_simple:
+            if field_of(self, entry, &key) == ODD:
+                return ODD
+        elif self.ask_plain(entry, &key, &p, stop) == ODD:
+            return ODD
+        elif entry.name == NULL:
+            continue
+        if is_known(entries, 0, entry.name, entry.size):
+            return ODD
+        entries.count += 1
+    return GOOD if p == stop else ODD
+
+
+cdef int field_of(ToBasic self, Entry* entry, Value* key) except -1:
+    """Make a value a header; tell where it is not the same."""
+    cdef Value* v = &entry.value
+    cdef Losses* losses = &self.losses
+    cdef int kind = v.kind
+    entry.name = key.at
+    entry.size = key.n
+    entry.kept = False
+    if kind == UUID:
+        return ODD
+    if kind == SYMBOL or kind == BINARY:
+        entry.letter = c"S"
+    elif kind == ULONG:
+        entry.letter = c"l"
+        if v.number >= 0:
+            return GOOD
+    elif kind == TIMESTAMP:
+        entry.letter = c"T"
+        if v.number < 0:
+            return ODD
+        if v.number % 1000 == 0:
+            return GOOD
+    else:
+        entry.letter = letter_of(v)
+        return GOOD
+    if key.kind == SYMBOL and not is_plain_name(key.at, key.n):
+        return ODD
+    self.tell_key(key)
+    if kind == ULONG:
+        json_value(&losses.before.data, v)
+        signed_digits(&losses.after.data, v.number)
+        return end_final_loss(losses, b"wrapped", True, NOT_UNSIGNED) or GOOD
+    if kind == TIMESTAMP:
+        json_value(&losses.before.data, v)
+        digits(&losses.after.data, <uint64_t> (v.number // 1000))
+        return end_final_loss(losses, b"truncated", True, WHOLE_SECONDS) or GOOD
+    say(&losses.before.data, b'"symbol"' if kind == SYMBOL else b'"binary"')
+    say(&losses.after.data, b'"S"')
+    return end_final_loss(
+        losses, b"retyped", True, SYMBOL_IS_TEXT if kind == SYMBOL else BINARY_IS_TEXT
+    ) or GOOD
+
+
+cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) except -1:
+    """Read a message as RabbitMQ 3.10 does, from a queue and from a stream alike."""
+    cdef Made* made = &self.made
+    cdef Value[FIELDS] fields
+    cdef Py_ssize_t count = 0
+    cdef Entry* entry
+    cdef int i
+    if made.delivery.at != NULL or made.parts > 1:
+        return ODD  # which it does not take, or turns round
+    if not made.is_marked:
+        self.set_type(IS_DATA)
+    elif body[2] == AMQP_VALUE_CODE and (body[3] == 0x45 or body[3] & 0xEF == 0xC0):
+        return ODD  # a list as the value is taken for the fields of a record
+    if header.at != NULL:
+        if remember(self, header) == ODD:
+            return ODD
+        made.there[DELIVERY_MODE] = True
+    if sections[0].at != NULL and check_map(self, &sections[0], SYMBOL) == ODD:
+        return ODD
+    if self.read_fields(&sections[1], fields, &count) == ODD:
+        return ODD
+    if self.set_fields(fields, self.early, self.early_count) == ODD:
+        return ODD
+    if sections[2].at != NULL and check_map(self, &sections[2], STRING) == ODD:
+        return ODD
+    if tell_map(self, &made.footer, b"footer", NULL) == ODD:
+        return ODD
+    for i in range(SAVED):
+        if sections[i].at == NULL:
+            continue
+        entry = &made.entries.at[made.entries.count]
+        made.entries.count += 1
+        entry.name = <cursor> SAVED_NAMES[i]
+        entry.size = <Py_ssize_t> strlen(SAVED_NAMES[i])
+        entry.letter = c"S"
+        entry.value.kind = BINARY
+        entry.value.at = sections[i].at
+        entry.value.n = sections[i].n
+        say(&self.losses.path.data, SECTION_NAMES[i])
+        put_quoted(&self.losses.before.data, SECTION_NAMES[i])
+        put_quoted(&self.losses.after.data, SAVED_NAMES[i])
+        end_loss(&self.losses, b"carried", True, IS_HEADER)
+    sort(&made.entries, self.order, False)
+    return GOOD
+
+
+cdef int check_map(ToBasic self, Span* section, int kind) except -1:
+    """Look whether a section is a map whose values this version reads, with such keys."""
+    cdef cursor p = section.at + 3
+    cdef cursor stop = section.at + section.n
+    cdef cursor end = NULL
+    cdef Py_ssize_t count = 0, i
+    cdef Value key, value
+    cdef Entry entry
+    if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+        return ODD
+    if count & 1 or count > 2 * MOST:
+        return ODD
+    for i in range(count >> 1):
+        if read_value(&p, stop, &key) == ODD or key.kind != kind:
+            return ODD
+        self.keys[i].at = key.at
+        self.keys[i].n = key.n
+        if self.is_again(i + 1):
+            return ODD
+        if read_scalar(&p, stop, &value) == ODD:
+            if self.ask_plain(&entry, &key, &p, stop) == ODD:
+                return ODD
+        elif self.stream and kind == SYMBOL and value.kind == NULL_KIND:
+            return ODD  # which a stream does not hold
+    return GOOD if p == stop else ODD
