@@ -17,7 +17,7 @@ from amqp10msg.app.inspector.judging import is_message
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.app.inspector.session import MAX_MESSAGES, Session, examples
 from amqp10msg.basic import BasicMessage, decode_properties, encode_content_header
-from amqp10msg.files.loose import loose
+from amqp10msg.files.capture import loose
 from amqp10msg.testing import basic_messages, malformed, messages
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.validation import PROFILES

@@ -17,9 +17,8 @@ from amqp10msg.app.cli._bridging import (
     show_dry,
     write_dry,
 )
-from amqp10msg.app.cli._declared import declared_options, given_of
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
-from amqp10msg.app.cli._options import LateChoice, translations
+from amqp10msg.app.cli._options import LateChoice, declared_options, given_of, translations
 from amqp10msg.app.cli._output import complain, is_terminal, plural, safe
 from amqp10msg.net.options import RouteOptions
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from amqp10msg.app.cli._declared import declared_options, given_of
 from amqp10msg.app.cli._options import (
     LateChoice,
     color_option,
+    declared_options,
+    given_of,
     showing_option,
     target_option,
     trust_option,

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from amqp10msg.app.cli._declared import declared_options, given_of
 from amqp10msg.app.cli._live import events_logger, log_option
+from amqp10msg.app.cli._options import declared_options, given_of
 from amqp10msg.net.options import ServerOptions
 
 _LOOK = 1.0  # seconds; on Windows nothing else ends a wait at Ctrl-C

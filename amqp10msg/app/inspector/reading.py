@@ -20,8 +20,8 @@ from typing import IO, Any
 import attrs
 
 from amqp10msg import files, notation
+from amqp10msg.files.capture import loose
 from amqp10msg.files.containers import RECORD_KEYS, STARTS, octets_of_record, read_lines, too_large
-from amqp10msg.files.loose import loose
 from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
 from amqp10msg.files.streams import read_up_to, unpacked
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json

@@ -51,21 +51,24 @@ from amqp10msg.wire.primitives.annotations import (
 from amqp10msg.wire.primitives.annotations import (
     ushort as ushort,
 )
-from amqp10msg.wire.primitives.compounds import AmqpMap, Array, Described, identical
-from amqp10msg.wire.primitives.floats import Decimal32, Decimal64, Decimal128, Float
+from amqp10msg.wire.primitives.compounds import AmqpMap, Array, Described, identical, plain
 from amqp10msg.wire.primitives.format_codes import FORMAT_CODES, HEAD_SIZES, FormatCode
-from amqp10msg.wire.primitives.integers import (
+from amqp10msg.wire.primitives.simple import (
     Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Float,
     Int,
     Short,
+    Symbol,
     Timestamp,
     UByte,
     UInt,
     ULong,
     UShort,
 )
-from amqp10msg.wire.primitives.texts import Char, Symbol
-from amqp10msg.wire.primitives.values import plain
 
 __all__ = [
     "FORMAT_CODES",

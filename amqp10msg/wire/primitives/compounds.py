@@ -1,6 +1,6 @@
 """What holds other values: described values, arrays, and maps that a dict cannot hold.
 
-And `identical`, by which such maps find their keys.
+And `identical`, by which such maps find their keys, and `plain`, all of them as natural values.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.wire.primitives.floats import Float
 from amqp10msg.wire.primitives.format_codes import FORMAT_CODES
+from amqp10msg.wire.primitives.simple import Float, Timestamp, _Decimal, _Integer
 
 
 @attrs.define(eq=True, unsafe_hash=False, repr=False)
@@ -281,3 +281,38 @@ def identical(a: Any, b: Any) -> bool:
 def pairs_of(mapping: Any) -> Iterable[tuple[Any, Any]]:
     """Return the entries of a dict or an AmqpMap."""
     return mapping.pairs if isinstance(mapping, AmqpMap) else mapping.items()
+
+
+def plain(value: Any) -> Any:
+    """Return a value without its wire type, as the nearest natural Python value.
+
+    Integers become int, a float or double float, a char, string or symbol str, a decimal
+    decimal.Decimal, a timestamp an aware datetime (or an int of milliseconds outside the years
+    that datetime can hold), arrays and lists list, maps dict where dict can hold them, and of a
+    described value what is described.
+    """
+    if isinstance(value, Timestamp):
+        try:
+            return value.to_datetime()
+        except ValueError:
+            return int(value)
+    if isinstance(value, _Integer):
+        return int(value)
+    if isinstance(value, Float):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, _Decimal):
+        return value.to_decimal()
+    if isinstance(value, (list, Array)):
+        return [plain(item) for item in value]
+    if isinstance(value, Described):
+        return plain(value.value)
+    if isinstance(value, (dict, AmqpMap)):
+        pairs = [(plain(key), plain(item)) for key, item in pairs_of(value)]
+        try:
+            made = dict(pairs)
+        except TypeError:
+            return pairs
+        return made if len(made) == len(pairs) else pairs
+    return value
