@@ -14,6 +14,7 @@ from amqp10msg import (
     Int,
     Message,
     MessageAnnotations,
+    Picker,
     Properties,
     Timestamp,
     scan,
@@ -116,6 +117,27 @@ def build_reference() -> bytes:
             }
         ),
     ).encode()
+
+
+#: What varies in the reference message, where it is written from a template.
+VARYING = ("properties.message_id", "application_properties.attempt", "body")
+VALUES = ("msg-00417", 70_000, BODY)
+
+
+def template() -> Any:
+    """Make the template of the reference message."""
+    return Message.decode(build_reference()).template(*VARYING)
+
+
+#: Three fields of the reference message.
+THREE = Picker("properties.message_id", "application_properties.tenant", "header.ttl")
+
+
+def read_three(data: bytes) -> tuple[Any, ...]:
+    """Decode the reference message and read the same three fields."""
+    message: Any = Message.decode(data)
+    properties = message.application_properties
+    return message.properties.message_id, properties["tenant"], message.header.ttl
 
 
 OTHER_HEADER = Header(durable=True, priority=7, ttl=60_000, first_acquirer=True, delivery_count=4)

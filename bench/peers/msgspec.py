@@ -97,6 +97,20 @@ def build_reference() -> bytes:
     return encoded
 
 
+def template() -> Any:
+    """Build the reference content, of which three values are to be set."""
+    return _decoder.decode(build_reference())
+
+
+def fill(message: Any, message_id: str, attempt: int, body: bytes) -> bytes:
+    """Set these values, and encode the reference content as MessagePack."""
+    message.properties.message_id = message_id
+    message.application_properties["attempt"] = attempt
+    message.body = body
+    encoded: bytes = encode(message)
+    return encoded
+
+
 def read_reference(data: bytes) -> tuple[Any, ...]:
     """Decode the MessagePack of the reference content and read every field."""
     message = _decoder.decode(data)

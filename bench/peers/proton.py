@@ -58,6 +58,13 @@ def read_reference(data: bytes) -> tuple[Any, ...]:
     )
 
 
+def read_three(data: bytes) -> tuple[Any, ...]:
+    """Decode the reference message and read three fields."""
+    message = Message()
+    message.decode(data)
+    return message.id, message.properties["tenant"], message.ttl
+
+
 def plain(fields: tuple[Any, ...]) -> tuple[Any, ...]:
     """Seconds to milliseconds, and the empty values that stand for absent fields to None."""
     values = list(fields)

@@ -193,6 +193,8 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
 ) -> None:
     who = {
         "relay": {peers.PROTON},
+        "pick": {peers.PROTON},
+        "template-columns": set(),
         "pure": {peers.PROTON},
         "large-encode": {peers.PROTON, peers.MSGSPEC},
         "large-linear": set(),
@@ -245,6 +247,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         assert [100, 6, 2.5] == floors.pop("columns") == floors.pop("columns-300")
         assert [400_000] == floors.pop("columns-validate")
         assert [2, 2.5, 2.5] == floors.pop("columns-encode")
+        assert [3_000_000] == floors.pop("template-columns")
         assert [60_000] * 5 == floors.pop("jobs-translate")
         assert [60_000] * 10 == floors.pop("jobs-translate-rabbitmq")
         assert [400_000] * 2 == floors.pop("jobs-validate")
@@ -252,6 +255,8 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "decode": [20, 7, 2.2],
         "encode": [9],
         "relay": [60],
+        "template": [8, 2],
+        "pick": [250, 100, 1.2],
         "pure": [3],
         "large-decode": [2, 1.1],
         "large-linear": [2],
