@@ -1,7 +1,7 @@
 cimport cython
 
 from amqp10msg.wire.kernel.messages cimport Reader
-from amqp10msg.wire.kernel.twin cimport Keys
+from amqp10msg.wire.kernel.twin cimport Keys, QuickPicks
 from amqp10msg.wire.kernel.writer cimport Spec
 
 cdef bytes KIND_OF
@@ -9,6 +9,7 @@ cdef dict NAMES
 cdef list SECTIONS
 cdef int AMQP_SEQUENCE, DATA, FIRST_CODE, FOOTER, FOOTER_CODE
 cdef int KIND_STRING, KIND_SYMBOL, KIND_ULONG, SHAPE_ANNOTATIONS, SHAPE_COMPOSITE
+cdef int SHAPE_PROPERTIES
 cdef object _ABSENT
 
 
@@ -26,8 +27,9 @@ cdef class Picks:
     cdef readonly tuple defaults
     cdef Py_ssize_t body
     cdef readonly object limits
+    cdef QuickPicks quick
 
-    @cython.locals(reader=Reader)
+    @cython.locals(reader=Reader, found=tuple)
     cdef tuple picked(self, data)
 
     @cython.locals(found=list, buf=bytes, end=Py_ssize_t, start=Py_ssize_t, seen=int, last=int,
@@ -48,6 +50,9 @@ cdef class Picks:
     @cython.locals(spec=Spec)
     cdef read_body(self, Reader reader, list found, int index, int last, Py_ssize_t start)
 
+
+@cython.locals(wanted=Wanted, spec=Spec)
+cdef quick_section(wanted)
 
 cdef pass_over(Reader reader, Py_ssize_t count)
 

@@ -20,9 +20,10 @@ from amqp10msg.wire.kernel.codes import (
     SECTIONS,
     SHAPE_ANNOTATIONS,
     SHAPE_COMPOSITE,
+    SHAPE_PROPERTIES,
 )
 from amqp10msg.wire.kernel.messages import Reader
-from amqp10msg.wire.kernel.twin import Keys
+from amqp10msg.wire.kernel.twin import Keys, QuickPicks
 from amqp10msg.wire.kernel.value_reader import READ_FAULTS, octets_of
 from amqp10msg.wire.kernel.writer import not_simple
 from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -71,6 +72,7 @@ class Picks:
         self.defaults = defaults
         self.body = body
         self.limits = limits
+        self.quick = QuickPicks([quick_section(one) for one in wanted], defaults, body)
 
     def __call__(self, data: Any) -> Any:
         """Return the values that were asked for, in the order of the paths.
@@ -86,7 +88,11 @@ class Picks:
     def picked(self, data: Any) -> Any:
         """Read an encoded message."""
         limits = self.limits
-        if type(data) is not bytes or limits is not DEFAULT_LIMITS:
+        if type(data) is bytes and limits is DEFAULT_LIMITS:
+            found = self.quick.pick(data)
+            if found is not None:
+                return found
+        else:
             data = octets_of(data, limits)
         reader = Reader.__new__(Reader)
         reader.begin(data, 0, limits)
@@ -268,6 +274,19 @@ class Picks:
             found[self.body] = [value]
         else:
             found[self.body].append(value)
+
+
+def quick_section(wanted: Any) -> Any:
+    """Return what the quick way has to know of a section."""
+    if wanted is None:
+        return None
+    spec = wanted.spec
+    # Keys that are numbers are rare, and whole sections are read whole.
+    shape = -1
+    if wanted.whole < 0 and not wanted.numbers:
+        shape = (SHAPE_COMPOSITE, SHAPE_PROPERTIES, SHAPE_ANNOTATIONS).index(spec.shape)
+    places = [max(place, -1) for place in wanted.fields]
+    return shape, places, spec.usual, spec.defaults, wanted.keys
 
 
 def pass_over(reader: Any, count: int) -> None:

@@ -57,6 +57,21 @@ cdef class Keys:
     cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2
 
 
+@cython.final
+cdef class QuickPicks:
+    cdef list sections
+    cdef tuple defaults
+    cdef Py_ssize_t body
+    cdef int[9] ways
+    cdef Py_ssize_t[9] wide
+    cdef Py_ssize_t[9] known
+    cdef int[9][32] places
+
+    cdef tuple pick(self, bytes data)
+    cdef tuple read(self, bytes data)
+    cdef int put(self, tuple found, Py_ssize_t place, value) except -1
+
+
 @cython.freelist(8)
 cdef class Cursor:
     cdef readonly bytes buf
