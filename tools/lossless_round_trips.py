@@ -13,6 +13,8 @@ Of each message one of these is true:
 - it comes back byte for byte;
 - it differs, and the losses of the two translations name each difference (but that RabbitMQ 4.0 and
   4.1 make durable what does not say whether it is, of which no message of 1.0 can know);
+- the broker changed it between two connections of 1.0: 3.10 writes body sections again, in reverse
+  order, and says nothing of the time to live that it takes from dead letters;
 - it differs in silence: a fault;
 - the broker refuses it for what it says, such as a user-id that is not the connection's;
 - it is poison: it ends the connection of its publisher or of a consumer: a fault.
@@ -36,13 +38,14 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from broker_clients import Basic, Broker, Ended, Outcome, Peer, queue
+from broker_clients import Basic, Broker, Ended, Outcome, Peer, profile_of, queue
 from message_differences import changed_parts
 from odd_messages import basic_message, sections, written
 
-from amqp10msg import AmqpError, Message
+from amqp10msg import AmqpError, DecodeError, Message
 from amqp10msg.basic import BasicMessage, encode_properties
-from amqp10msg.translate import Loss, as_published, to_amqp10, to_basic
+from amqp10msg.translate import Loss, TranslationError, as_published, to_amqp10, to_basic
+from amqp10msg.translate.rabbitmq.sections import MARKER
 from amqp10msg.translate.residual import NAME
 
 #: How a message leaves the queue: at first delivery, when it was given back, or as a dead letter.
@@ -217,7 +220,7 @@ class Lane:
         try:
             came = self._there.through(sent, self.wait)
         except Ended as error:
-            if why := refusal(made.message, str(error)):
+            if why := self._refusal(made.message, str(error)):
                 return why
             found.faults.append((f"poison: {error}", one))
             return "poison"
@@ -231,12 +234,42 @@ class Lane:
         differing, losses = self._compared(one, came)
         if self._is_made_durable and one.properties.delivery_mode != 2:
             differing = [path for path in differing if path != "properties.delivery-mode"]
+        if self.basic:
+            differing, changed = self._changed(one, came, differing)
+            if changed and not differing:
+                return f"changed by the broker: {changed}"
         silent = [path for path in differing if not is_named(path, (*made.losses, *losses))]
         if silent:
             found.faults.append((f"silent: {', '.join(silent)}", one))
             return "silent"
         found.named.update(differing)
         return "named" if differing else "identical"
+
+    def _refusal(self, message: Any, said: str) -> str:
+        """Say why a broker refuses a message, nothing where that is not known."""
+        if why := refusal(said):
+            return why
+        if isinstance(message, Message) and self.broker.version.startswith("3."):
+            try:
+                to_basic(message, profile_of(self.broker, self.kind))
+            except TranslationError as error:
+                return f"refused: {str(error)[:70]}"
+        return ""
+
+    def _changed(self, one: Any, came: bytes, differing: list[str]) -> tuple[list[str], str]:
+        """Take out of what differs what the broker changed between two connections of 1.0."""
+        changed = []
+        if "body" in differing and one.properties.type == MARKER and one.body not in came:
+            changed.append("body")
+        if self.dead_in_3:
+            changed.append("properties.expiration")
+        found = [path for path in differing if path in changed]
+        return [path for path in differing if path not in changed], ", ".join(found)
+
+    @property
+    def dead_in_3(self) -> bool:
+        """Whether they are dead letters of 3.10, which says nothing of their deaths over 1.0."""
+        return self.way == "dead" and self.broker.version.startswith("3.")
 
     @property
     def _is_made_durable(self) -> bool:
@@ -251,7 +284,7 @@ class Lane:
     def _compared(self, one: Any, came: Any) -> tuple[list[str], tuple[Loss, ...]]:
         """Name what differs between a message and what came back, and the losses of that way."""
         if self.basic:
-            made = to_basic(Message.decode(came))
+            made = to_basic(decoded(came))
             back = as_published(made.message)
             return changed_parts(one, back), made.losses
         dead = self.way == "dead"
@@ -260,19 +293,31 @@ class Lane:
         return changed_parts(one, again.message), again.losses
 
 
+def decoded(octets: bytes) -> Message:
+    """Read a message; annotations of a stream of 3.10 have names that are no symbols."""
+    try:
+        return Message.decode(octets)
+    except DecodeError:
+        return Message.decode(octets, strict=False)
+
+
 def is_named(path: str, losses: tuple[Loss, ...]) -> bool:
     """Whether a loss names a part that differs, or what it is a part of."""
+    if path == f"headers['{NAME}']":  # there because of what it carries
+        return any(loss.action == "carried" for loss in losses)
+    if path == "properties.expiration" and any(loss.path == "header.ttl" for loss in losses):
+        return True
     return any(
         path == loss.path or not loss.path or path.startswith((loss.path + ".", loss.path + "["))
         for loss in losses
     )
 
 
-def refusal(message: Any, said: str) -> str:
+def refusal(said: str) -> str:
     """Say why a broker refuses a message for what it says, nothing where that is no reason."""
     if "user_id" in said or "user-id" in said:
         return "refused: user-id"
-    if "reply" in said and isinstance(message, BasicMessage):
+    if "reply" in said:
         return "refused: reply-to"
     return ""
 

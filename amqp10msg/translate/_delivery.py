@@ -7,6 +7,7 @@ exchange adds the history of the message's deaths.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -19,13 +20,15 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import DEFAULT_PRIORITY
 from amqp10msg.wire import kernel
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import Array, UInt
+from amqp10msg.wire.primitives import Array, Symbol, UInt
 
 #: The offset in a stream, and the number of earlier deliveries from a quorum queue.
 OFFSET = "x-stream-offset"
 COUNT = "x-delivery-count"
 #: The facts of one delivery. A header of such a name means nothing once it is delivered.
 COUNTS = frozenset({OFFSET, COUNT, "x-acquired-count"})
+#: The history of its deaths.
+DEATHS = "x-opt-deaths"
 _ADDED = "RabbitMQ added it at delivery"
 _DEATHS = [
     f"x-{which}-death-{what}"
@@ -36,7 +39,7 @@ _DEATHS = [
 ANNOTATIONS: dict[str, type] = {
     **dict.fromkeys(COUNTS, int),
     **dict.fromkeys(_DEATHS, str),
-    "x-opt-deaths": Array,
+    DEATHS: Array,
 }
 #: Headers that it adds, and their letters.
 HEADERS: dict[str, str] = {
@@ -76,11 +79,24 @@ def received(message: Message, notes: Notes) -> Message:
     header = message.header
     if header is None:
         return message.evolve(message_annotations=rest)
+    history = annotations[DEATHS] if DEATHS in added and header.ttl is None else None
+    ttl = None if history is None else _former_ttl(history)
+    if ttl is not None:
+        notes.dropped("header.ttl", ttl, "RabbitMQ took it from a dead letter")
     if header.delivery_count:
         notes.dropped("header.delivery-count", header.delivery_count, _ADDED)
         header = attrs.evolve(header, delivery_count=0)
     octets = decorated(header) + message.evolve(header=None, message_annotations=rest).encode()
     return Message.decode(octets, limits=UNLIMITED, message_format=message.message_format)
+
+
+def _former_ttl(deaths: Array) -> int | None:
+    """Return the time to live that a message had before RabbitMQ made it a dead letter."""
+    for death in deaths.values:
+        ttl = death.get(Symbol("ttl")) if isinstance(death, Mapping) else None
+        if ttl is not None:
+            return int(ttl)
+    return None
 
 
 def without_facts(

@@ -24,6 +24,7 @@ from amqp10msg import (
 )
 from amqp10msg.basic import (
     BasicMessage,
+    BasicProperties,
     FieldArray,
     FieldTable,
 )
@@ -117,6 +118,18 @@ def test_a_dead_lettered_message_comes_back(basic: BasicMessage) -> None:
     assert comes_back(basic, rabbitmq_4_0(octets, DEATHS))
     # From a quorum queue, which counts the delivery that was rejected.
     assert comes_back(basic, rabbitmq_4_0(octets, DEATHS, count=1))
+
+
+def test_the_time_to_live_that_a_dead_letter_lost_is_reported() -> None:
+    basic = BasicMessage(BasicProperties(expiration="600000"), b"x")
+    octets = to_amqp10(basic).message.evolve(header=None).encode()
+    death = {Symbol("ttl"): UInt(600_000), Symbol("queue"): "work"}
+    octets = rabbitmq_4_0(octets, DEATHS | {"x-opt-deaths": Array("map", [death])})
+    made = to_basic(Message.decode(octets))
+
+    assert made.message.properties.expiration is None
+    assert ["header.ttl"] == [loss.path for loss in made.losses if "ttl" in loss.path]
+    assert [600_000] == [loss.before for loss in made.losses if "ttl" in loss.path]
 
 
 def test_what_a_broker_added_is_reported() -> None:
