@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 
+from amqp10msg.files._pages import Made, Pages
 from amqp10msg.files._record import Record
 from amqp10msg.files.containers import RAISE_EXPANSION, too_large
 from amqp10msg.wire.limits import Limits
@@ -131,6 +134,7 @@ class Bounded:
     limits: Limits
     room: int = attrs.field(init=False)
     _rows: int = attrs.field(init=False)
+    _pages: Pages | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.room = self._most(_CONTENT)
@@ -143,19 +147,35 @@ class Bounded:
     def refused(self, groups: Sequence[int]) -> str:
         """Return why row groups are not read, empty where they are.
 
-        One is not that makes more than 256 MiB, or a file that has more than a million rows, and
-        more than the limit says of the bytes that there are.
+        One is not that makes more than 256 MiB, as its pages say, or a file that has more than a
+        million rows, and more than the limit says of the bytes that there are.
         """
         # Rows that are null, or equal, take no byte each.
         if self._rows > self._most(_ROWS):
             return self._too_much(f"the file has {self._rows:,} rows", "the bytes")
         # No more of the metadata is looked at: where that of a column is damaged, pyarrow 26 ends
         # the process.
+        most = self._most(_ROOM)
         for group in groups:
             made = self.file.metadata.row_group(group).total_byte_size
-            if made > self._most(_ROOM):
+            if made <= most:
+                try:
+                    made = self._made(group, most).octets
+                except ValueError as error:
+                    return f"row group {group} cannot be read: {error}"
+            if made > most:
                 return self._too_much(f"row group {group} makes {made:,} bytes", "those")
         return ""
+
+    def _made(self, group: int, most: int) -> Made:
+        """Return what the pages of a row group say that they make, whatever the footer says."""
+        with ExitStack() as stack:
+            stream = self.source
+            if not hasattr(stream, "read"):
+                stream = stack.enter_context(Path(stream).open("rb"))
+            if self._pages is None:
+                self._pages = Pages(stream)
+            return self._pages.made(stream, group, most)
 
     def _too_much(self, said: str, of_what: str) -> str:
         return (
@@ -178,6 +198,9 @@ class Bounded:
             ExpansionError: the rows would make more than 16 GiB, and more than the limit says.
         """
         size = rows_of_batch(self.source, self.file, groups, most, octets, names)
+        longest = max(self._made(group, self._most(_ROOM)).longest for group in groups)
+        if longest:
+            size = max(1, min(size, octets // longest))
         for batch in self.file.iter_batches(
             size, row_groups=groups, columns=names, use_threads=False
         ):
