@@ -93,7 +93,7 @@ class _Compact:
             return None
         if kind == 12:
             return self.struct(level + 1)
-        raise ValueError(f"{kind} is no type of Thrift")
+        raise ValueError(f"{kind} stands for no type of Thrift")
 
     def _skipped(self, size: int) -> None:
         self.pos += size
@@ -146,7 +146,7 @@ class Pages:
             raise ValueError("the footer is damaged") from None
 
     def made(self, stream: IO[bytes], group: int, most: int) -> Made:
-        """Return what the pages of a row group make, of which no more are read beyond `most` bytes.
+        """Add up what the pages of a row group make, up to `most` bytes or a page more.
 
         Args:
             stream: the file.

@@ -168,7 +168,7 @@ class Bounded:
         return ""
 
     def _made(self, group: int, most: int) -> Made:
-        """Return what the pages of a row group say that they make, whatever the footer says."""
+        """Add up what the pages of a row group make by their headers, whatever the footer says."""
         with ExitStack() as stack:
             stream = self.source
             if not hasattr(stream, "read"):
