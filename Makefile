@@ -60,7 +60,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -123,6 +123,9 @@ bridge-rate: setup  ## the bridge's rate beside RabbitMQ's shovel and pika and p
 bridge-migration: setup  ## 30 queues moved by migrate from a 3.10 to a 4.0, both of its own, and one kill of everything
 	for version in 3 4; do .ci/rabbitmq install $$version; done
 	$(PY) tools/bridge_migration.py $(BRIDGE_ARGS)
+
+bridge-hostile: setup  ## the bridge against hostile peers of 16 kinds a protocol: its memory, and how soon SIGTERM ends it
+	$(PY) tools/bridge_hostile.py $(BRIDGE_ARGS)
 
 soak: setup  ## the tests that take long: Spark's deployments, the pipeline's figures in short
 	$(PY) -m pytest -m soak $(PYTEST_ARGS)

@@ -142,7 +142,8 @@ class RouteOptions:
         outcome_timeout: seconds until a target without an answer is given up, and reached again.
         backoff: seconds between attempts at first; it doubles, with jitter.
         max_backoff: seconds that it ends at.
-        drain: seconds that outcomes are waited for at the end.
+        drain: seconds that outcomes are waited for at the end, at most; where none comes for 3 s,
+            no longer.
         keep_names: from 0-9-1 to 1.0, say in annotations which exchange and routing key a message
             was published with, as RabbitMQ does, which overwrites them.
         change: a hook for each message.
@@ -347,7 +348,9 @@ class RouteOptions:
     drain: float = attrs.field(
         default=30.0,
         validator=in_bounds,
-        metadata=option(float, "How long to wait for outcomes at the end.", "SECONDS"),
+        metadata=option(
+            float, "How long to wait for outcomes at the end, while some come.", "SECONDS"
+        ),
     )
     keep_names: bool = attrs.field(
         default=False,

@@ -65,6 +65,7 @@ class Moved:
         sample: the messages of the source that were looked at, by a digest of header and body.
         already: of these, what the target had before, likewise.
         file: bytes of the file of the quarantine before.
+        looked: messages of the target among which they were looked for last.
         found: how many of them are at the target or in the quarantine; None where it was not
             looked at.
         fault: why its route, or looking at it, failed; empty where it did not.
@@ -83,6 +84,7 @@ class Moved:
     sample: Counter[bytes] = attrs.Factory(Counter)
     already: Counter[bytes] = attrs.Factory(Counter)
     file: int = 0
+    looked: int = 0
     found: int | None = None
     fault: str = ""
 
@@ -135,7 +137,10 @@ class Moved:
         elif self.found < self.sample.total():
             rest = self.sample.total() - self.found
             compared = self.sample.total()
-            said.append(f"{rest:,} of {compared:,} messages compared are not at the target")
+            where = "at the target"
+            if self.looked >= _MOST:
+                where = f"among the first {_MOST:,} at the target, and no more are looked at"
+            said.append(f"{rest:,} of {compared:,} messages compared are not {where}")
         return said
 
 
@@ -388,13 +393,24 @@ async def _settled(one: Moved) -> int | None:
 async def _found(one: Moved) -> int | None:
     """Return how many messages of the sample are at the target, or aside; None where none can be.
 
-    They are looked for from the first message on, as many as were there before and a window more;
-    where priorities change their order, among all. What the target had before is another message,
-    unless the route left out what the target had taken before.
+    They are looked for from the first message on, as many as were there before and a window more,
+    and then among all: priorities change their order, and a quorum queue may put at its end what
+    was given back. What the target had before is another message, unless the route left out what
+    the target had taken before.
     """
     if not one.sample:
         return 0 if one.there == 0 else None
-    seen = await _seen(one)
+    near = (one.before or 0) + one.sample.total() + 2 * one.spec.options.window
+    found = 0
+    for most in (near, _MOST):
+        found = _among(one, await _seen(one, most))
+        if found == one.sample.total() or one.looked < min(most, _MOST):
+            break
+    return found
+
+
+def _among(one: Moved, seen: Counter[bytes]) -> int:
+    """Return how many messages of the sample are among these of the target, or aside."""
     stream = one.queue.kind == "stream"
     quarantine = one.spec.options.quarantine
     if one.aside and quarantine.exists():
@@ -409,22 +425,19 @@ async def _found(one: Moved) -> int | None:
     return new.total() + min(old.total(), one.counts.duplicates)
 
 
-async def _seen(one: Moved) -> Counter[bytes]:
+async def _seen(one: Moved, most: int = _MOST) -> Counter[bytes]:
     """Return what the target has now of the sample, of a stream only what has come to it."""
     spec, count = _at_target(one), one.after if one.after is not None else one.before
     stream = one.queue.kind == "stream"
-    most = one.sample.total() + 2 * one.spec.options.window
     if stream:
         # Before, there is nothing to be seen: what comes has positions from its end on.
         count = 0 if one.after is None else max(one.after - (one.before or 0), 0)
         spec = attrs.evolve(spec, source=spec.source.read_from(str(one.end or 0)))
-    else:
-        most += one.before or 0
-    if "x-max-priority" in one.queue.arguments:
-        most = _MOST
+    one.looked = 0
     seen: Counter[bytes] = Counter()
 
     def look(delivery: Delivery) -> None:
+        one.looked += 1
         digest = digest_of(delivery, stream=stream)
         if digest is not None and digest in one.sample:
             seen[digest] += 1

@@ -52,6 +52,10 @@ _DEATHS = 3
 _FULL = {"nacked", "full"}
 _SETTLES = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
 _TICK = 0.25
+#: Seconds without an outcome after which outcomes are not waited for any more, at the end.
+_QUIET = 3.0
+#: Seconds for closing a connection, also where the peer does not listen.
+_GOODBYE, _HASTY = 2.0, 0.5
 _STANDS_BY = "another bridge runs it"
 
 
@@ -399,10 +403,14 @@ class Route:
         self.statistics.state = "draining"
         if self._from.link is not None:
             self._from.link.stop()
-        deadline = self._loop.time() + self.options.drain
+        now = self._loop.time()
+        deadline, quiet, unsettled = now + self.options.drain, now + _QUIET, self._unsettled
         while self._pending.in_flight or self._finished or self._leaving:
             lost = self._fault is not None and not self._is_disk_full
-            if lost or self._loop.time() >= deadline:
+            now = self._loop.time()
+            if unsettled != self._unsettled:
+                unsettled, quiet = self._unsettled, now + _QUIET
+            if lost or now >= min(deadline, quiet):
                 break
             await asyncio.sleep(0.01)
             self._count_ends()
@@ -411,10 +419,12 @@ class Route:
         """Give back what was not sent, and close both ends."""
         self._finish()
         rest = [*self._pending.unsent(), *self._surplus, *self._passed, *self._records.copies]
-        closing: list[Awaitable[None]] = [self._from.close(5.0), self._to.close(5.0)]
+        # A target that has said nothing of what it has will not say goodbye.
+        wait = _HASTY if self._pending.in_flight else _GOODBYE
+        closing: list[Awaitable[None]] = [self._from.close(_GOODBYE), self._to.close(wait)]
         if self._queue is not None:
             rest += self._queue.deliveries
-            closing.append(self._queue.close(5.0))
+            closing.append(self._queue.close(_GOODBYE))
         if self._closing is not None:
             closing.append(self._closing)
         for delivery in rest:
