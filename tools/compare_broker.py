@@ -65,6 +65,10 @@ Seen = bytes | tuple[bytes, bytes] | None
 OFFSET = "x-stream-offset"
 
 
+class NotGivenBackError(Exception):
+    """The consumer that should give a message back died on it, or the message expired."""
+
+
 @attrs.define
 class Lane:
     """A queue with a publisher and a consumer, made anew where the broker ends one of them."""
@@ -123,7 +127,10 @@ class Lane:
             def received() -> bytes | BasicMessage:
                 try:
                     for way in self.given_back:
-                        give_back(self.broker, name, way, over=to)
+                        try:
+                            give_back(self.broker, name, way, over=to)
+                        except Ended as error:
+                            raise NotGivenBackError(str(error)) from None
                     came: bytes | BasicMessage = take(self.broker, name, to)
                 except AMQPError as error:
                     raise Ended(repr(error)) from None
@@ -267,7 +274,12 @@ class Comparison:
                 return ""
         else:
             self.entry["basic"] = [encode_properties(sent.properties).hex(), sent.body.hex()]
-        (name, letters), delivered, why = self.lane.observe(sent)
+        try:
+            (name, letters), delivered, why = self.lane.observe(sent)
+        except NotGivenBackError:
+            self.lane.close()
+            self.counts["not given back"] += 1
+            return ""
         seen = delivered
         gives: Any = delivered.hex() if isinstance(delivered, bytes) else None
         if isinstance(delivered, BasicMessage):
@@ -283,7 +295,10 @@ class Comparison:
         if given_.given_back or given_.deaths:
             self.entry["circumstances"] = {"given_back": list(given_.given_back)}
             self.entry["circumstances"] |= {"queue_type": given_.queue_type}
-            self.entry["circumstances"]["deaths"] = [attrs.asdict(one) for one in given_.deaths]
+            self.entry["circumstances"]["deaths"] = [
+                attrs.asdict(one, filter=lambda field, _: field.name != "annotations")
+                for one in given_.deaths
+            ]
             if isinstance(delivered, BasicMessage):
                 self.entry["redelivered"] = delivered.redelivered
         self.counts["delivered" if seen is not None else "not delivered"] += 1

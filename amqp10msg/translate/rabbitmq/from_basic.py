@@ -35,7 +35,14 @@ from amqp10msg.translate.rabbitmq.sections import (
     received,
     with_metadata,
 )
-from amqp10msg.translate.rabbitmq.terms import BODY_CODES, CrashedError, Term, check_level, section
+from amqp10msg.translate.rabbitmq.terms import (
+    BODY_CODES,
+    CrashedError,
+    Term,
+    check_level,
+    kind_of,
+    section,
+)
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
@@ -177,7 +184,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
             part = name, _application_properties(table, notes)
         parts.append(part)
     if given.type == MARKER:
-        parts += [decoded(term) for term in broker.codec.parse_all(basic.body)]
+        parts += [_section(term) for term in broker.codec.parse_all(basic.body)]
     else:
         parts.append(("data", ("binary", basic.body)))
     footer = _forged(broker, table, "footer") if forged else None
@@ -219,8 +226,15 @@ def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str
                     "the 1.0 consumer's session dies: the header holds not one section",
                     f"headers[{name!r}]",
                 )
-            return decoded(parsed[0])
+            return _section(parsed[0])
     return None
+
+
+def _section(term: Term) -> tuple[str, Any]:
+    made = decoded(term)
+    if made[0] == "footer" and kind_of(term[2]) == "list":
+        raise CrashedError("the 1.0 consumer's session dies: footer is not a map", "footer")
+    return made
 
 
 def property_fields(broker: BrokerVersion, given: BasicProperties) -> list[Term]:

@@ -25,6 +25,8 @@ _DEATH = {
     for which in ("first", "last")
     for what in ("exchange", "queue", "reason")
 }
+#: The annotations that say of deaths.
+DEATH_NAMES = {b"x-opt-deaths", *(name.encode() for name in _DEATH)}
 #: What gives a message up as rejected does.
 _DISCARDS = frozenset({"nack", "reject"})
 

@@ -34,6 +34,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     written,
 )
 from amqp10msg.translate.rabbitmq.redelivery import (
+    DEATH_NAMES,
     added_terms,
     check_typed,
     redelivery,
@@ -112,7 +113,7 @@ def to_basic(
         if given.deaths and not found.is_header_last:
             # The queue that it left wrote down what it took it for.
             found.header = [arrived.durable, arrived.priority, *[None] * 3]
-            annotations = [pair for pair in annotations if pair[0][1] != b"x-opt-deaths"]
+            annotations = [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
             # The time to live is gone, but a header that it hid is read again.
             arrived.expiration = expiration(found.header, annotations)
         found.is_header_last = True
@@ -169,7 +170,9 @@ def to_basic(
     made.type = written("type", kind)
     made.content_type = written("content_type", plain(fields[CONTENT_TYPE]))
     made.content_encoding = written("content_encoding", plain(fields[CONTENT_ENCODING]))
-    # Remembered when the message came in, whatever properties stand after the body.
+    # Remembered when the message came in, whatever properties stand after the body, but it is
+    # taken out of its type there, too.
+    plain(fields[CREATION_TIME])
     made.timestamp = seconds_of(moment, notes)
     for index in LEFT_OUT:
         if fields[index] is not None:
