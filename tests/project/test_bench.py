@@ -13,7 +13,7 @@ import pytest
 import amqp10msg
 from amqp10msg import Message, validate
 from bench import __main__ as command
-from bench import filters, messages, ours, peers, report, translation, uses
+from bench import filters, messages, ours, peers, picks, report, translation, uses
 from bench.harness import SMOKE
 
 pytestmark = pytest.mark.once
@@ -92,6 +92,21 @@ def test_a_peer_builds_the_same_content(peer: peers.Peer) -> None:
 @pytest.mark.parametrize("relay", [ours.relay, ours.relay_counting])
 def test_we_relay_the_rest_as_it_came(relay: Callable[[bytes], bytes]) -> None:
     assert relay(messages.REFERENCE) == messages.RELAYED
+
+
+def test_a_template_and_picks_are_of_the_same_content() -> None:
+    octets = ours.template().encode(*ours.VALUES)
+
+    assert messages.REFERENCE == octets
+    assert ("msg-00417", "acme", 60_000) == ours.THREE(octets) == ours.read_three(octets)
+    assert ours.THREE(octets) == ours.THREE(picks.larger())
+
+
+def test_the_peers_pick_and_fill_the_same() -> None:
+    *texts, seconds = module(peers.PROTON).read_three(messages.REFERENCE)
+    assert ours.THREE(messages.REFERENCE) == (*texts, seconds * 1000)
+    msgspec = module(peers.MSGSPEC)
+    assert msgspec.build_reference() == msgspec.fill(msgspec.template(), *ours.VALUES)
 
 
 def test_proton_relays_the_same_content() -> None:

@@ -277,7 +277,7 @@ class Picks:
 
 
 def quick_section(wanted: Any) -> Any:
-    """Return what the quick way has to know of a section."""
+    """Describe a section to the quick way."""
     if wanted is None:
         return None
     spec = wanted.spec

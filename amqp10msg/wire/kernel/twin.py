@@ -98,7 +98,7 @@ class QuickPicks:
     def __init__(self, sections: list[Any], defaults: tuple[Any, ...], body: int) -> None:
         pass
 
-    def pick(self, data: bytes) -> Any:
+    def pick(self, _data: bytes) -> Any:
         """Return None: every message is left to the reader."""
         return None
 
