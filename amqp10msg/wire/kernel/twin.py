@@ -92,15 +92,194 @@ class Keys:
         return self.places.get(buf[start:stop], -1)
 
 
+# What the quick way does with a section; a composite, application properties and annotations are
+# read by their shapes, 0 to 2.
+_GIVE_UP, _READ_DATA, _PASS_OVER = -1, 3, 4
+# More values in compounds than this are left to the reader, who counts them.
+_MOST_VALUES = 10_000
+_ABSENT = object()
+_ODD = object()
+
+
+def _after(buf: bytes, at: int) -> int:
+    """Return where a value ends that is not described, -1 where it is odd."""
+    step = STEPS[buf[at]]
+    if step < SHORT_SIZE:
+        return at + step if step else -1
+    return at + 2 + buf[at + 1] if step == SHORT_SIZE else at + 5 + _unpack_u32(buf, at + 1)[0]
+
+
+def _field_at(buf: bytes, at: int, code: int) -> Any:
+    """Return the value of a field of a usual encoding that is no text."""
+    if code == 0x41 or code == 0x42:
+        return code == 0x41
+    if 0x50 <= code <= 0x53:
+        return buf[at + 1]
+    if code == 0x83:
+        return _unpack_i64(buf, at + 1)[0]
+    return _unpack_u32(buf, at + 1)[0] if code == 0x70 else 0
+
+
+def _entry_at(buf: bytes, at: int, code: int) -> Any:
+    """Return the value of an entry that is no text, where it is one that `quick_mapping` takes."""
+    if code == 0x41 or code == 0x42:
+        return code == 0x41
+    if code == 0x40:
+        return None
+    if 0x50 <= code <= 0x54:
+        return OF_OCTET[code - 0x50][buf[at + 1]]
+    if code == 0x55:
+        return buf[at + 1] - 256 if buf[at + 1] > 127 else buf[at + 1]
+    if code == 0x81:
+        return _unpack_i64(buf, at + 1)[0]
+    if code == 0x71:
+        return Int.__new__(Int, _unpack_i32(buf, at + 1)[0])
+    if code == 0x70:
+        return UInt.__new__(UInt, _unpack_u32(buf, at + 1)[0])
+    if code == 0x83:
+        return Timestamp.__new__(Timestamp, _unpack_i64(buf, at + 1)[0])
+    return _unpack_f64(buf, at + 1)[0] if code == 0x82 else _ODD
+
+
 class QuickPicks:
-    """Reads what is wanted of messages the quick way: in Python there is none."""
+    """Reads what is wanted of messages as nearly all are encoded, or leaves them to the reader."""
 
     def __init__(self, sections: list[Any], defaults: tuple[Any, ...], body: int) -> None:
-        pass
+        """Take what is wanted.
 
-    def pick(self, _data: bytes) -> Any:
-        """Return None: every message is left to the reader."""
-        return None
+        Args:
+            sections: for each kind None or its shape (composite, properties, annotations, or -1
+                for what is not read here), the places of its fields (of those that are not wanted
+                -1), their usual codes, their defaults, and the keys.
+            defaults: what stands for absent values.
+            body: the place of the body, or -1.
+        """
+        self.sections = sections
+        self.defaults = defaults
+        self.body = body
+        self.ways = [_PASS_OVER if section is None else section[0] for section in sections]
+        if body >= 0:
+            self.ways[5:8] = [_READ_DATA, _GIVE_UP, _GIVE_UP]
+
+    def pick(self, data: bytes) -> Any:
+        """Return the values, or None."""
+        try:
+            return self.read(data)
+        except _FAULTS:
+            return None
+
+    def read(self, buf: bytes) -> Any:
+        """Return the values, or None."""
+        found = [_ABSENT] * len(self.defaults)
+        at, stop, left, seen = 0, len(buf), _MOST_VALUES, 0
+        while at < stop:
+            index = buf[at + 2] - 0x70
+            if buf[at] != 0 or buf[at + 1] != 0x53 or not 0 <= index <= 8:
+                return None
+            at += 3
+            close = _after(buf, at)
+            if not at < close <= stop:
+                return None
+            way = self.ways[index]
+            if way == _PASS_OVER:
+                at = close
+                continue
+            if way == _GIVE_UP or seen >> index & 1:
+                return None
+            seen |= 1 << index
+            code = buf[at]
+            if way == _READ_DATA:
+                if code != 0xA0 and code != 0xB0:
+                    return None
+                found[self.body] = buf[at + (2 if code == 0xA0 else 5) : close]
+                at = close
+                continue
+            short = 0xC1 if way else 0xC0
+            if code == short and close - at >= 3:
+                count = buf[at + 2]
+                pos = at + 3
+            elif code == short + 0x10 and close - at >= 9:
+                count = _unpack_u32(buf, at + 5)[0]
+                pos = at + 9
+            else:
+                return None
+            left -= count
+            if left < 0 or count > close - pos:
+                return None
+            if way:
+                at = self.read_entries(buf, pos, close, count, index, found)
+            else:
+                at = self.read_fields(buf, pos, close, count, index, found)
+            if at != close:
+                return None
+        return tuple(
+            [
+                default if value is _ABSENT else value
+                for value, default in zip(found, self.defaults, strict=True)
+            ]
+        )
+
+    def read_fields(
+        self, buf: bytes, pos: int, close: int, count: int, index: int, found: list[Any]
+    ) -> int:
+        """Read the fields of a composite; return where they end, -1 where one is odd."""
+        _, places, usual, own, _ = self.sections[index]
+        if count > len(own):
+            return -1
+        for i, place in enumerate(places):
+            if i < count:
+                code = buf[pos]
+                end = _after(buf, pos)
+                if not pos < end <= close:
+                    return -1
+                if place >= 0 and code != 0x40:
+                    if not usual[i << 8 | code]:
+                        return -1
+                    if code == 0xA1 or code == 0xA3:
+                        text = "utf-8" if code == 0xA1 else "ascii"
+                        found[place] = buf[pos + 2 : end].decode(text)
+                    elif code == 0xA0:
+                        found[place] = buf[pos + 2 : end]
+                    else:
+                        found[place] = _field_at(buf, pos, code)
+                pos = end
+            if place >= 0 and found[place] is _ABSENT and own[i] is not None:
+                found[place] = own[i]
+        return pos if count <= len(places) else close
+
+    def read_entries(
+        self, buf: bytes, pos: int, close: int, count: int, index: int, found: list[Any]
+    ) -> int:
+        """Read the entries of a map; return where they end, -1 where one is odd."""
+        way, _, _, _, keys = self.sections[index]
+        if count & 1:
+            return -1
+        key_code = 0xA1 if way == 1 else 0xA3
+        wanted = keys.places
+        for _ in range(count >> 1):
+            begin = pos + 2
+            pos = begin + buf[pos + 1]
+            if buf[begin - 2] != key_code or pos >= close:
+                return -1
+            place = wanted.get(buf[begin:pos], -1)
+            end = _after(buf, pos)
+            if not pos < end <= close:
+                return -1
+            if place >= 0:
+                if found[place] is not _ABSENT:
+                    return -1
+                code = buf[pos]
+                if code == 0xA1:
+                    found[place] = buf[pos + 2 : end].decode("utf-8")
+                elif code == 0xA3:
+                    octets = buf[pos + 2 : end]
+                    found[place] = SYMBOLS.known.get(octets) or SYMBOLS.keep(octets)
+                else:
+                    found[place] = buf[pos + 2 : end] if code == 0xA0 else _entry_at(buf, pos, code)
+                if found[place] is _ODD:
+                    return -1
+            pos = end
+        return pos
 
 
 class Cursor:
