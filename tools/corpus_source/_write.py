@@ -9,6 +9,7 @@ from amqp10msg.interop.corpus import Case, Fault
 
 ORIGIN = "written by hand from the specification"
 #: Why no clause requires that a described value of such a descriptor is read.
+UNBOUNDED = "no clause has a limit, so to read them is allowed (Part 2, 2.8.15, names the error)"
 RESERVED = "a descriptor that is neither a symbol nor a ulong is valid, but reserved (Part 1, 1.5)"
 _TOKEN = re.compile(r"\s*(?:'([^']*)'|((?:[0-9a-f]{2})+))(?=\s|$)")
 
@@ -175,8 +176,12 @@ class Chapter:
         *,
         breaks: str = "",
         limits: dict[str, int] | None = None,
+        preference: str = "",
     ) -> None:
-        """Add octets that must be refused, for `rule` at `offset`."""
+        """Add octets that must be refused, for `rule` at `offset`.
+
+        `preference` says why no clause requires that they are.
+        """
         fault = Fault(rule, offset)
         self._add(
             name,
@@ -185,6 +190,7 @@ class Chapter:
             error=fault,
             violations=_violations(breaks, fault) if breaks else None,
             limits=limits,
+            preference=preference,
         )
 
 

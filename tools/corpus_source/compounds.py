@@ -1,6 +1,6 @@
 """Described values, lists and maps: Part 1, 1.1.2, 1.6.22 and 1.6.23."""
 
-from corpus_source._write import RESERVED, Chapter, list8, list32, map8, map32, nested
+from corpus_source._write import RESERVED, UNBOUNDED, Chapter, list8, list32, map8, map32, nested
 
 chapter = Chapter("value")
 at, says, refused = chapter.at, chapter.says, chapter.refused
@@ -287,5 +287,6 @@ refused(
     nested(258),
     "depth-limit",
     256 * 9,
-    "a limit that no specification gives; this one keeps the stack safe",
+    "this one keeps the stack safe",
+    preference=UNBOUNDED,
 )

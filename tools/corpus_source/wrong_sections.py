@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from corpus_source._write import Chapter, list8, map8, nested, string, sym
+from corpus_source._write import UNBOUNDED, Chapter, list8, map8, nested, string, sym
 
 chapter = Chapter("message")
 at, says, irregular, refused = chapter.at, chapter.says, chapter.irregular, chapter.refused
@@ -253,10 +253,16 @@ refused(
     "zero-width-limit",
     3,
     breaks="zero-width-limit",
+    preference=UNBOUNDED,
 )
 
 refused(
-    "message-depth-257", "00 53 77 " + nested(258), "depth-limit", 3 + 256 * 9, breaks="depth-limit"
+    "message-depth-257",
+    "00 53 77 " + nested(258),
+    "depth-limit",
+    3 + 256 * 9,
+    breaks="depth-limit",
+    preference=UNBOUNDED,
 )
 
 for clause, code, name, value, typed in (
