@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.parse
 import uuid
+from collections.abc import Container
 from operator import itemgetter
 from typing import Any
 
@@ -139,11 +140,13 @@ def to_basic(
     extra += [(name, "l", count) for name, count in before.counts]
     if not is_hidden:
         extra += deaths.added_headers(given)
-    extra += annotation_headers(broker, annotations, notes)
+    of_annotations = annotation_headers(broker, annotations, notes)
+    extra += of_annotations
     message_id = _id(fields[MESSAGE_ID], b"x-message-id", notes)
     correlation = _id(fields[CORRELATION_ID], b"x-correlation-id", notes)
     extra += correlation[1] + message_id[1]
-    extra += property_headers(broker, found.application, notes)
+    taken = {name for name, _, _ in of_annotations}
+    extra += property_headers(broker, found.application, notes, taken)
     made.headers = _sorted(extra, notes)
     made.message_id = written("message_id", message_id[0])
     made.correlation_id = written("correlation_id", correlation[0])
@@ -346,9 +349,9 @@ def annotation_headers(
 
 
 def property_headers(
-    broker: BrokerVersion, pairs: list[Any], notes: Notes
+    broker: BrokerVersion, pairs: list[Any], notes: Notes, taken: Container[bytes] = ()
 ) -> list[tuple[bytes, str, Any]]:
-    """Make headers of application properties, likewise."""
+    """Make headers of application properties, likewise; not of those whose name is taken."""
     out: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
         if key.__class__ is tuple and key[0] == "utf8" and len(key[1]) < 256:
@@ -362,7 +365,12 @@ def property_headers(
         elif not is_kind(key, "utf8") or len(key[1]) > 255:
             notes.dropped(path, shown(value), "no name of a header")
         else:
-            out.append((key[1], *field_of(broker, value, path, notes)))
+            try:
+                out.append((key[1], *field_of(broker, value, path, notes)))
+            except CrashedError:
+                if key[1] not in taken:
+                    raise
+                notes.dropped(path, shown(value), "a name twice")
     return out
 
 
