@@ -426,7 +426,7 @@ def _among(one: Moved, seen: Counter[bytes]) -> int:
 
 
 async def _seen(one: Moved, most: int = _MOST) -> Counter[bytes]:
-    """Return what the target has now of the sample, of a stream only what has come to it."""
+    """Return the messages of the sample that the target has now, of a stream those that came."""
     spec, count = _at_target(one), one.after if one.after is not None else one.before
     stream = one.queue.kind == "stream"
     if stream:
