@@ -25,7 +25,7 @@ def begin(arguments: Iterable[str]) -> None:
 
 
 def line() -> str | None:
-    """Return what a report says of its making; None where no command makes it."""
+    """Return the line that ends a report; None where no command makes it."""
     begun = _BEGUN.get()
     if begun is None:
         return None
