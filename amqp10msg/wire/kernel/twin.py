@@ -110,7 +110,7 @@ def _after(buf: bytes, at: int) -> int:
 
 
 def _field_at(buf: bytes, at: int, code: int) -> Any:
-    """Return the value of a field of a usual encoding that is no text."""
+    """Return the value of a field of a usual encoding that is not a text."""
     if code == 0x41 or code == 0x42:
         return code == 0x41
     if 0x50 <= code <= 0x53:
@@ -121,7 +121,7 @@ def _field_at(buf: bytes, at: int, code: int) -> Any:
 
 
 def _entry_at(buf: bytes, at: int, code: int) -> Any:
-    """Return the value of an entry that is no text, where it is one that `quick_mapping` takes."""
+    """Return the value of an entry that is not a text, where it is one that `quick_mapping` takes."""
     if code == 0x41 or code == 0x42:
         return code == 0x41
     if code == 0x40:
