@@ -42,7 +42,9 @@ _PRESENT = "has_properties"
 _BODIES = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 
-def encode(batch: Any, template: Template | None = None) -> pa.Array:
+def encode(
+    batch: pa.RecordBatch | pa.Table | Mapping[str, Any], template: Template | None = None
+) -> pa.Array:
     """Encode rows of columns as messages.
 
     The columns are those of `SCHEMA`, in any order; missing columns count as null, and others are

@@ -238,8 +238,9 @@ def test_wrong_frames() -> None:
 
     with pytest.raises(TypeError, match=r"needs a column 'header\.ttl'"):
         encode({"body": pa.array([b"a"])}, template)
+    wrong: Any = 5
     with pytest.raises(TypeError, match="expected a RecordBatch or Table, not int"):
-        encode(5, template)
+        encode(wrong, template)
 
 
 def test_a_template_without_values() -> None:
