@@ -42,6 +42,7 @@ from amqp10msg.translate.rabbitmq.terms import (
     check_level,
     kind_of,
     section,
+    section_name,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
@@ -209,8 +210,11 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
         elif body and body[-1][0] == BODY_CODES["amqp-value"]:
             raise CrashedError("the 1.0 consumer's session dies: a section after a value", "body")
         body.append((code, content))
-    if any(content is None and code == BODY_CODES["data"] for code, content in body):
-        raise CrashedError("the session dies: data is not a binary", "data")
+    for code, content in body:
+        if content is None and code == BODY_CODES["data"]:
+            raise CrashedError("the session dies: data is not a binary", "data")
+        if content is None and code == BODY_CODES["amqp-sequence"]:
+            raise CrashedError("the session dies: amqp-sequence is not a list", "amqp-sequence")
     return {**found, "body": body}
 
 
@@ -231,6 +235,9 @@ def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str
 
 
 def _section(term: Term) -> tuple[str, Any]:
+    is_described = kind_of(term) == "described"
+    if is_described and section_name(term[1]) == "amqp-sequence" and kind_of(term[2]) == "map":
+        return "amqp-sequence", None  # nobody looks into it if a value follows
     made = decoded(term)
     if made[0] == "footer" and kind_of(term[2]) == "list":
         raise CrashedError("the 1.0 consumer's session dies: footer is not a map", "footer")
