@@ -121,7 +121,7 @@ def _field_at(buf: bytes, at: int, code: int) -> Any:
 
 
 def _entry_at(buf: bytes, at: int, code: int) -> Any:
-    """Return the value of an entry that is not a text, where it is one that `quick_mapping` takes."""
+    """Return the value of an entry that is not a text, where `quick_mapping` takes it."""
     if code == 0x41 or code == 0x42:
         return code == 0x41
     if code == 0x40:
