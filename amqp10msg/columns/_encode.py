@@ -61,6 +61,7 @@ def encode(
     `Template.encode`: ``encode({"properties.message_id": ids, "body": bodies}, template)``. A null
     is None, a number has the type that the template has for it, and a timestamp needs a time zone.
     Columns of numbers, booleans, strings and binaries are written by the kernel, without the GIL.
+    Batches of thousands of rows are quickest: a large result needs new memory.
 
     Args:
         batch: a pyarrow RecordBatch or Table, or anything with Arrow's C stream interface, such
