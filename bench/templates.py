@@ -85,7 +85,7 @@ def run_columns(effort: Effort) -> Figure:
         ),
         remarks=(
             "On one core: the clock counts the time of one thread.",
-            "Into memory that Arrow's pool holds already, as it does for batches of thousands; into"
-            " new memory a million took 19 times as long, for page faults.",
+            "Into memory that Arrow's pool holds already, as it does for batches of thousands.",
+            "A million messages into new memory took 19 times as long, for page faults.",
         ),
     )
