@@ -285,25 +285,46 @@ def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     for key, value in application.items():
-        path = f"application-properties[{key!r}]"
         named = property_name(key)
-        letter, item, exact = header_field(named[0], value) if named else ("", None, False)
-        if named is None or not letter or (not named[1] and _header_exists(made, named[0])):
-            whole = True
-            notes.carried(path, value, "no header can say it")
-            continue
-        made.entries.append((named[0], letter, item))
-        _in_stream(path, letter, value, item, notes)
-        whole = whole or not named[1]
-        if not exact or letter in "AF":
+        is_taken = named is not None and not named[1] and _header_exists(made, named[0])
+        name, letter, item, exact = property_header(None if is_taken else named, key, value, notes)
+        whole = whole or named is None or not letter or not named[1]
+        if letter:
+            made.entries.append((name, letter, item))
+        if letter and not exact:
             sparse[key] = kernel.encode_value(value)
-            reason = "0-9-1 has no such type"
-            notes.add(path, "retyped", value, item, reason, recoverable=True)
     if whole:
         made.is_certain = False
         made.carried[APPLICATION_PROPERTIES_CODE] = kernel.encode_value(application)
     elif sparse:
         made.carried[SPARSE_APPLICATION] = sparse
+
+
+def property_header(
+    named: tuple[str, bool] | None, key: Any, value: Any, notes: Notes
+) -> tuple[str, str, Any, bool]:
+    """Make the header of an application property, and tell where it is not the same.
+
+    Args:
+        named: what `property_name` says of the key, None where it has no header.
+        key: of the property.
+        value: of the property.
+        notes: takes the losses.
+
+    Returns:
+        As `annotation_header`.
+    """
+    path = f"application-properties[{key!r}]"
+    letter, item, exact = header_field(named[0], value) if named else ("", None, False)
+    if named is None or not letter:
+        notes.carried(path, value, "no header can say it")
+        return "", "", None, False
+    _in_stream(path, letter, value, item, notes)
+    if not exact or letter in "AF":
+        reason = "0-9-1 has no such type"
+        notes.add(path, "retyped", value, item, reason, recoverable=True)
+        return named[0], letter, item, False
+    return named[0], letter, item, True
 
 
 def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:

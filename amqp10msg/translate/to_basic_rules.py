@@ -16,8 +16,8 @@ from amqp10msg.basic.properties import encode_field
 from amqp10msg.message import Message
 from amqp10msg.sections import Properties
 from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
-from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
-from amqp10msg.translate._to_basic import annotation_header
+from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS, property_name
+from amqp10msg.translate._to_basic import annotation_header, property_header
 from amqp10msg.translate.rabbitmq import to_basic, v3
 from amqp10msg.translate.rabbitmq.fields import (
     ABSOLUTE_EXPIRY_TIME,
@@ -63,7 +63,8 @@ _KINDS = {int: "long", str: "string"}
 _FACTS = [(key.encode(), _KINDS.get(kind, "array")) for key, kind in ANNOTATIONS.items()]
 # What the plain rules are asked about is a single value of a message that no limit concerns.
 _SINGLE = Limits(depth=64, zero_width=1_000)
-_COMPOUND = 0xC0  # the least constructor of a list, map or array
+_COMPOUND = 0xC0  # the least constructor of a list, map or array, but for the empty list
+_LIST0 = 0x45
 
 
 @attrs.frozen
@@ -224,13 +225,13 @@ class PlainValues:
 
     def header(self, key: bytes, octets: bytes, is_annotation: bool) -> Said | None:
         """Make the header of an annotation or application property; None where it is odd."""
-        if not is_annotation and (self._version is None or octets[0] >= _COMPOUND):
+        if not is_annotation and (octets[0] >= _COMPOUND or octets[0] == _LIST0):
             return None
         notes = Notes()
         try:
             value = kernel.decode_value(octets, limits=_SINGLE)
             if self._version is None:
-                found = _lossless_header(key, value, notes)
+                found = _lossless_header(key, value, is_annotation, notes)
             elif self._is_old:
                 TermReader(self._version.codec, octets, 0).term()
                 found = None, b"", True
@@ -261,8 +262,14 @@ class PlainValues:
         return name, encode_field(letter, value), True
 
 
-def _lossless_header(key: bytes, value: Any, notes: Notes) -> tuple[bytes | None, bytes, bool]:
-    name, letter, item, is_exact = annotation_header(Symbol(key.decode("ascii")), value, notes)
+def _lossless_header(
+    key: bytes, value: Any, is_annotation: bool, notes: Notes
+) -> tuple[bytes | None, bytes, bool]:
+    text = key.decode("ascii")
+    if is_annotation:
+        name, letter, item, is_exact = annotation_header(Symbol(text), value, notes)
+    else:
+        name, letter, item, is_exact = property_header(property_name(text), text, value, notes)
     if not letter:
         return None, b"", False
     return name.encode("utf-8"), encode_field(letter, item), is_exact

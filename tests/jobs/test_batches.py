@@ -25,6 +25,7 @@ from amqp10msg import (
     AmqpSequence,
     AmqpValue,
     Byte,
+    Char,
     Data,
     Float,
     Header,
@@ -390,6 +391,12 @@ USUAL = {
     "several sequences": Message([AmqpSequence([1]), AmqpSequence([])]).encode(),
     "data in its long form": bytes.fromhex("005375b00000000178"),
     "no body": bytes.fromhex("00537045"),
+    "properties that no header says": Message(
+        b"x", application_properties={"a": Char("b"), "c": Timestamp(-5), "d": 1.5}
+    ).encode(),
+    "ids that are no uuid": Message(
+        b"x", properties=Properties(message_id="ID:host-1:5", correlation_id="urn:order:5")
+    ).encode(),
     "ids": Message(
         b"x", properties=Properties(message_id=uuid.UUID(int=7), correlation_id=ULong(2**64 - 1))
     ).encode(),
@@ -409,6 +416,7 @@ def test_usual_messages_are_no_odd_rows(name: str) -> None:
         "ids",
         "of 0-9-1, as RabbitMQ 4 delivers it over 1.0",
         "several sequences",
+        "ids that are no uuid",
     }:
         assert [] == odd_rows("1.0", columns_of([cells_of(basic)]))
     assert_same(TO_AMQP10, columns_of([cells_of(basic)]))

@@ -534,9 +534,12 @@ cdef class ToBasic:
             if not is_short(v.at, v.n):
                 return ODD
             if form == ID_FIELD and (begins(v.at, v.n, b"urn:") or begins(v.at, v.n, b"ID:")):
-                if not begins(v.at, v.n, b"urn:uuid:") or not is_uuid(v.at + 9, v.n - 9):
-                    return ODD
-                self.keep_inexact(row, v)
+                if begins(v.at, v.n, b"urn:uuid:"):
+                    if not is_uuid(v.at + 9, v.n - 9):
+                        return ODD
+                    self.keep_inexact(row, v)
+                elif begins(v.at, v.n, b"ID:AMQP_"):
+                    return ODD  # which may stand for an id of another type
             if form == SHORT_TEXT_FIELD and v.n > LONGEST_REPLY:
                 return ODD
             if form == USER_FIELD and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
@@ -803,7 +806,10 @@ cdef class ToBasic:
                 cbor_head(content, 3, <uint64_t> entry.size)
                 put(content, entry.name, entry.size)
                 cbor_bytes(
-                    content, entry.value.start, entry.value.at + entry.value.n - entry.value.start
+                    content,
+                    entry.value.start,
+                    <Py_ssize_t> entry.value.number if entry.value.kind == ENCODED
+                    else entry.value.at + entry.value.n - entry.value.start,
                 )
         return 0
 

@@ -252,26 +252,46 @@ cdef int read_application(ToBasic self, Span* section) except -1:
     cdef cursor p = section.at + 3
     cdef cursor stop = section.at + section.n
     cdef cursor end = NULL
-    cdef Py_ssize_t count = 0, i
+    cdef Py_ssize_t count = 0, i, k, left_out = 0
     cdef Value key
     cdef Entry* entry
+    cdef cursor start
     if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
         return ODD
     if not 0 < count <= 2 * MOST or count & 1:
         return ODD
     for i in range(count >> 1):
-        entry = &self.made.entries.at[i]
-        if read_value(&p, stop, &key) == ODD or read_scalar(&p, stop, &entry.value) == ODD:
-            return ODD
-        self.is_wider = self.is_wider or entry.value.start[0] == 0x56
+        entry = &self.made.entries.at[self.made.entries.count]
         if (
-            key.kind != STRING or key.n > 255 or bytes_found(key.at, key.n)
+            read_value(&p, stop, &key) == ODD or key.kind != STRING
+            or key.n > 255 or bytes_found(key.at, key.n)
             or begins(key.at, key.n, b"x-") or is_route(key.at, key.n)
             or is_known(&self.made.entries, 0, key.at, key.n)
         ):
             return ODD
-        if lossless_header_of(self, entry, &key) == ODD:
-            return ODD
+        start = p
+        if read_scalar(&p, stop, &entry.value) == GOOD and letter_of(&entry.value):
+            self.is_wider = self.is_wider or start[0] == 0x56
+            if lossless_header_of(self, entry, &key) == ODD:
+                return ODD
+        else:
+            p = start
+            if self.ask_plain(entry, &key, &p, stop) == ODD:
+                return ODD
+            # What no header says is kept with all the others, as what has another encoding is.
+            self.is_wider = self.is_wider or entry.name == NULL or not is_same(
+                start, p - start, entry.value.start, <Py_ssize_t> entry.value.number
+            )
+            if entry.name == NULL:
+                self.keys[left_out].at = key.at
+                self.keys[left_out].n = key.n
+                left_out += 1
+                if self.is_again(left_out):
+                    return ODD
+                continue
+        for k in range(left_out):
+            if is_same(self.keys[k].at, self.keys[k].n, key.at, key.n):
+                return ODD
         self.made.entries.count += 1
         if entry.kept:
             self.made.keeps_entry = True
