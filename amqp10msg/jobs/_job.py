@@ -100,8 +100,17 @@ class Job:
         )
 
     def as_options(self) -> dict[str, str]:
-        """Write the job as options of a data source."""
+        """Write the job as options of a data source.
+
+        Raises:
+            ValueError: its circumstances are others than options can say.
+        """
         given = self.circumstances
+        if given != Circumstances(given.user, given.stream_offset, given.arrival_time):
+            raise ValueError(
+                "on Spark the circumstances of a job are user, stream_offset and arrival_time: "
+                "run one that has others on the engine local, or use spark.translate"
+            )
         options = JobOptions(
             column=self.column,
             columns=self.columns,

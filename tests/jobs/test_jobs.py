@@ -256,6 +256,15 @@ def test_a_job_comes_back_from_its_options(job: Job) -> None:
     assert job == Job.from_options(job.as_options())
 
 
+@pytest.mark.parametrize(
+    "circumstances", [Circumstances(queue_type="quorum"), Circumstances(given_back=("released",))]
+)
+def test_circumstances_that_options_cannot_say_are_refused(circumstances: Circumstances) -> None:
+    job = Job("translate", profile="rabbitmq-4.3", to="0-9-1", circumstances=circumstances)
+    with pytest.raises(ValueError, match="on Spark the circumstances of a job are user"):
+        job.as_options()
+
+
 # What is refused before anything is made.
 
 
