@@ -25,7 +25,7 @@ _NODE = (
 #: By a pattern of the reasons of skipped tests: what they need, and how to get it.
 _CAUSES = (
     (
-        r"not compiled|no kernel for batches|only one build|kernel\.scan",
+        r"not compiled|lists this way compiled|no kernel for batches|only one build|kernel\.scan",
         "the compiled kernel",
         "apt install gcc python3-dev && make test",
     ),

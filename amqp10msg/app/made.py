@@ -5,23 +5,29 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
 from amqp10msg import __version__
 
-__all__ = ["begin", "line"]
+__all__ = ["command", "line"]
 
 _BEGUN: ContextVar[tuple[str, float] | None] = ContextVar("begun", default=None)
 #: A user and a password in a URL.
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 
 
-def begin(arguments: Iterable[str]) -> None:
-    """Note that a command begins now; reports leave out the credentials of its URLs."""
-    command = shlex.join(["amqp10msg", *arguments])
-    _BEGUN.set((_CREDENTIALS.sub("…@", command), time.monotonic()))
+@contextmanager
+def command(arguments: Iterable[str]) -> Iterator[None]:
+    """Have reports say that this command made them; they leave out the credentials of its URLs."""
+    shown = _CREDENTIALS.sub("…@", shlex.join(["amqp10msg", *arguments]))
+    token = _BEGUN.set((shown, time.monotonic()))
+    try:
+        yield
+    finally:
+        _BEGUN.reset(token)
 
 
 def line() -> str | None:
@@ -29,7 +35,7 @@ def line() -> str | None:
     begun = _BEGUN.get()
     if begun is None:
         return None
-    command, start = begun
+    shown, start = begun
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     took = time.monotonic() - start
-    return f"amqp10msg {__version__}, {now}, after {took:,.1f} s: {command}"
+    return f"amqp10msg {__version__}, {now}, after {took:,.1f} s: {shown}"

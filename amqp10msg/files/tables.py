@@ -162,13 +162,15 @@ class Bounded:
                 try:
                     made = self._made(group, most).octets
                 except ValueError as error:
-                    return f"row group {group} cannot be read: {error}"
+                    return f"damaged, or not Parquet: row group {group} cannot be read: {error}"
             if made > most:
                 return self._too_much(f"row group {group} makes {made:,} bytes", "those")
         return ""
 
     def _made(self, group: int, most: int) -> Made:
         """Add up what the pages of a row group make by their headers, whatever the footer says."""
+        if not self.file.metadata.row_group(group).num_rows:
+            return Made(0, 0)  # pyarrow reads no page of it, and there need not be any
         with ExitStack() as stack:
             stream = self.source
             if not hasattr(stream, "read"):
@@ -198,7 +200,7 @@ class Bounded:
             ExpansionError: the rows would make more than 16 GiB, and more than the limit says.
         """
         size = rows_of_batch(self.source, self.file, groups, most, octets, names)
-        longest = max(self._made(group, self._most(_ROOM)).longest for group in groups)
+        longest = max((self._made(one, self._most(_ROOM)).longest for one in groups), default=0)
         if longest:
             size = max(1, min(size, octets // longest))
         for batch in self.file.iter_batches(

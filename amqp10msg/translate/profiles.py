@@ -24,7 +24,7 @@ from amqp10msg.wire.limits import UNLIMITED
 __all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 
 #: The names of the profiles: their own, and those of series of RabbitMQ that behave as one of them.
-ProfileName: TypeAlias = Literal["lossless", "qpid-broker-j"] | SeriesName
+ProfileName: TypeAlias = Literal["lossless", "qpid-broker-j", SeriesName]
 
 
 class _Bridge(Protocol):

@@ -51,7 +51,7 @@ _ORDER = tuple(name for name in RULES if name in PREFILTERED)
 
 #: The names of the profiles that `validate` knows. One that is known when the program runs only is
 #: taken from `PROFILES`, as ``PROFILES[name]``.
-ProfileName: TypeAlias = Literal["azure", "oasis"] | SeriesName
+ProfileName: TypeAlias = Literal["azure", "oasis", SeriesName]
 
 
 def _severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import re
 import shlex
@@ -269,3 +270,38 @@ def test_the_image_starts_a_bridge_by_the_file_that_is_mounted() -> None:
     for extra in re.findall(r"\[(\w+(?:,\w+)*)\]'", text):
         names = (ROOT / "pyproject.toml").read_text()
         assert all(f"\n{name} = [" in names for name in extra.split(","))
+
+
+#: SIGTERM comes while the report is made.
+_WHILE_REPORTING = """
+import os
+import signal
+
+from amqp10msg.app.cli import main
+from amqp10msg.net.bridge import report
+
+made = report.as_json
+
+def as_json(*given):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return made(*given)
+
+report.as_json = as_json
+main(["bridge", "--from", "file:in.jsonl", "--to", "amqp://127.0.0.1:1/q", "--report", "r.json"])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM that can be held back")
+def test_sigterm_does_not_cost_the_report(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WHILE_REPORTING],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 1 == done.returncode, done.stderr
+    assert "in.jsonl: No such file" in done.stderr
+    assert json.loads((tmp_path / "r.json").read_text())["routes"]

@@ -30,6 +30,8 @@ WITHOUT_A_COMMAND = {
     "the workflows are not in a source distribution",
     "there is no make",
     "{command[0]} is not here",
+    "Linux shows its memory",
+    "Windows has no SIGTERM that can be held back",
 }
 
 

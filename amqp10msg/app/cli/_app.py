@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 import amqp10msg
 from amqp10msg.app.cli._options import showing_option
 from amqp10msg.app.cli._output import safe
-from amqp10msg.app.made import begin
+from amqp10msg.app.made import command
 from amqp10msg.wire.errors import AmqpError
 
 #: Where each command is, and what it does: its help in short.
@@ -124,13 +124,17 @@ class App(click.Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         extra.setdefault("prog_name", "amqp10msg")
-        begin((args[0] if args else extra.get("args")) or sys.argv[1:])
         standalone = extra.pop("standalone_mode", True)
-        run: Any = super().main
+        plain: Any = super().main
+
+        def run() -> Any:
+            with command((args[0] if args else extra.get("args")) or sys.argv[1:]):
+                return plain(*args, standalone_mode=False, **extra)
+
         if not standalone:
-            return run(*args, standalone_mode=False, **extra)
+            return run()
         try:
-            status = run(*args, standalone_mode=False, **extra)
+            status = run()
         except _EXPECTED as error:
             line, status = _line_of(error)
             click.echo(safe(line), err=True)

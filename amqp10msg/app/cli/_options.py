@@ -17,10 +17,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from amqp10msg.app.cli._output import is_terminal
-from amqp10msg.options import Option, options_of, shown_default
 
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Selection
+    from amqp10msg.options import Option
 
 #: What --format and --from take.
 FORMATS = (
@@ -257,6 +257,9 @@ def declared_options(
         only: the names of those that the command takes; all where empty.
     """
     made: list[Callable[..., Any]] = []
+    # With attrs, which the help of all commands together need not import.
+    from amqp10msg.options import options_of
+
     for field, how in options_of(options):
         if how.flag is not None and (not only or field.name in only):
             made += (*before.get(field.name, ()), _option(field, how))
@@ -268,6 +271,8 @@ def declared_options(
 
 
 def _option(field: Any, how: Option) -> Callable[..., Any]:
+    from amqp10msg.options import shown_default
+
     shown = shown_default(field, how)
     given: dict[str, Any] = {
         "metavar": how.metavar,

@@ -137,7 +137,7 @@ def bridge(
     if (config is None) == (not source or not target):
         raise click.UsageError("give --from and --to, or --config")
     try:
-        from amqp10msg.net.bridge.bridge import run_bridge, status_of
+        from amqp10msg.net.bridge.bridge import drop_signals, run_bridge, status_of
         from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
@@ -170,20 +170,24 @@ def bridge(
         return _dry_run(specs, idle, reports)
     line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
     try:
-        specs, counts, fault = run_bridge(
-            specs,
-            logger=events_logger(log_format, live=line is not None, alone=len(specs) == 1),
-            show=line.show if line is not None else None,
-            listen=listen,
-            listening=lambda url: click.echo(f"{url}/metrics", err=True),
-            again=None if config is None else lambda: read_routes(config),
-        )
-    except (ModuleNotFoundError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
-    if line is not None:
-        line.show(counts)
-        click.echo(err=True)
-    _write(reports, specs, counts)
+        try:
+            specs, counts, fault = run_bridge(
+                specs,
+                logger=events_logger(log_format, live=line is not None, alone=len(specs) == 1),
+                show=line.show if line is not None else None,
+                listen=listen,
+                listening=lambda url: click.echo(f"{url}/metrics", err=True),
+                again=None if config is None else lambda: read_routes(config),
+                hold=True,
+            )
+        except (ModuleNotFoundError, ValueError) as error:
+            raise click.ClickException(str(error)) from None
+        if line is not None:
+            line.show(counts)
+            click.echo(err=True)
+        _write(reports, specs, counts)
+    finally:
+        drop_signals()
     show_counts(counts)
     if fault is not None:
         complain(str(fault))

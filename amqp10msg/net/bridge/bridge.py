@@ -304,6 +304,7 @@ def run_bridge(
     listen: tuple[str, int] | None = None,
     listening: Callable[[str], None] | None = None,
     again: Callable[[], Iterable[RouteSpec]] | None = None,
+    hold: bool = False,
 ) -> tuple[list[RouteSpec], dict[str, Statistics], BaseException | None]:
     """Run routes in this thread, which SIGINT and SIGTERM stop: what is in flight is waited for.
 
@@ -317,6 +318,8 @@ def run_bridge(
         listen: where metrics and health are served, a host and a port.
         listening: called with the URL of that, whose port may be one that was free.
         again: reads the routes again, which SIGHUP asks for; None for no such thing.
+        hold: whether SIGINT and SIGTERM are held back once all routes have ended, until
+            `drop_signals`: a report is still to be written.
 
     Returns:
         The routes as they ran last, the counts by route, and what ended a route against its will.
@@ -363,6 +366,8 @@ def run_bridge(
                     for task in others:
                         task.cancel()
                     await asyncio.gather(*others, return_exceptions=True)
+                    if hold:
+                        _hold_signals()
                 if fault is not None:
                     # Said once: leaving the bridge would say it again.
                     raise _Ended(fault)
@@ -427,6 +432,21 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> No
         except NotImplementedError:  # the loops of Windows
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
     release_signals()
+
+
+def _hold_signals() -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
+def drop_signals() -> None:
+    """Let SIGINT and SIGTERM through again, without those that were held back."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(number)
+        signal.signal(number, signal.SIG_IGN)  # which discards the one that waits
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        signal.signal(number, handler)
 
 
 def release_signals() -> None:
