@@ -288,8 +288,16 @@ ORDERED: Any = [
 ]
 
 
+#: What RabbitMQ 4.3 puts first, before a value in a longer encoding than need be.
+PUT_FIRST = bytes.fromhex(
+    "005370c006054240404143005372c13706a30d782d726f7574696e672d6b6579a1096c61622e31302d3130a30a782d"
+    "65786368616e6765a100a307782d6f70742d7671ffffffff005375a00568656c6c6f"
+)
+
+
 @given(st.lists(st.one_of(usual(), messages().map(Message.encode)), max_size=6))
 @example(ORDERED)
+@example([PUT_FIRST])
 def test_messages_of_1_0_in_a_batch(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 

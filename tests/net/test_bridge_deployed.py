@@ -287,7 +287,8 @@ def as_json(*given):
     return made(*given)
 
 report.as_json = as_json
-main(["bridge", "--from", "file:in.jsonl", "--to", "amqp://127.0.0.1:1/q", "--report", "r.json"])
+ends = ["--from", "file:in.jsonl", "--to", "amqp://127.0.0.1:1/q"]
+main(["bridge", *ends, "--connect-timeout", "0.1", "--report", "r.json"])
 """
 
 
@@ -300,8 +301,8 @@ def test_sigterm_does_not_cost_the_report(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=60,
     )
 
     assert 1 == done.returncode, done.stderr
-    assert "in.jsonl: No such file" in done.stderr
     assert json.loads((tmp_path / "r.json").read_text())["routes"]

@@ -418,7 +418,8 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
         made.entries.count += 1
     if not is_exact or (is_wider and not self.has_facts):
         made.annotations = section[0]
-        self.puts_first = False
+        if not is_exact:
+            self.puts_first = False
         if self.has_facts:
             self.content.size = 0
             octet(&self.content, 0)
