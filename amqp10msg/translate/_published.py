@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldTable, as_table
+from amqp10msg.message import Message
 from amqp10msg.translate import _lossless, residual
 from amqp10msg.translate._delivery import COUNTS, HEADERS, OFFSET, without_facts
 from amqp10msg.translate._merge_message import former_expiration
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import FORM, PLACES
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.kernel.codes import MESSAGE_ANNOTATIONS_CODE
+from amqp10msg.wire.limits import UNLIMITED
 
 
 def as_published(
@@ -63,7 +70,24 @@ def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
     if content is None or content.pop(FORM, None) is None:
         return basic
     rest = entries[:-1]
-    if content.keys() - {PLACES}:
+    left = content.keys() - {PLACES}
+    if left == {MESSAGE_ANNOTATIONS_CODE} and _is_said_by_headers(content):
+        left = set()
+    if left:
         rest.append((name, letter, residual.pack_text(content)))
     properties = attrs.evolve(basic.properties, headers=FieldTable.of(rest) if rest else None)
     return attrs.evolve(basic, properties=properties)
+
+
+def _is_said_by_headers(content: dict[int, Any]) -> bool:
+    """Whether the annotations in a residual beside `FORM` say nothing that headers do not.
+
+    Each of them became a header that says the same. They are kept where RabbitMQ gives such a
+    header to dead letters, too; or for their encoding, if that is not the usual one.
+    """
+    octets = content[MESSAGE_ANNOTATIONS_CODE]
+    try:
+        annotations = Message.decode(octets, limits=UNLIMITED).message_annotations
+    except AmqpError:
+        return False
+    return annotations is not None and bool(kernel.encode_value(annotations) == octets)

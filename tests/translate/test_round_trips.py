@@ -284,7 +284,15 @@ WITH_RESIDUAL = BasicProperties(priority=200, headers={"b": 1, "a": [1]})
 
 
 @pytest.mark.parametrize(
-    "properties", [BasicProperties(), BasicProperties(headers={"b": 1, "x-a": 2}), WITH_RESIDUAL]
+    "properties",
+    [
+        BasicProperties(),
+        BasicProperties(headers={"b": 1, "x-a": 2}),
+        BasicProperties(headers={"a": 1, "x-last-death-queue": "orders"}),
+        BasicProperties(headers={"x-first-death-reason": "mine", "x-last-death-foo": 5}),
+        BasicProperties(headers={"x-death": ["mine"]}, message_id="m"),
+        WITH_RESIDUAL,
+    ],
 )
 def test_a_message_comes_back_from_rabbitmq_4_3_which_puts_its_annotations_first(
     properties: BasicProperties,
