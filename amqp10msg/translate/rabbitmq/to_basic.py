@@ -113,6 +113,7 @@ def to_basic(
         found.header = found.header or [is_durable, None, None, None, None]
         if given.deaths and not found.is_header_last:
             # The queue that it left wrote down what it took it for.
+            _check_written(arrived.priority)
             found.header = [arrived.durable, arrived.priority, *[None] * 3]
             annotations = [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
             # The time to live is gone, but a header that it hid is read again.
@@ -295,6 +296,16 @@ def _transport(made: BasicProperties, found: Received, arrived: _Arrived, *, exp
         made.expiration = str(lifetime)
     else:
         made.expiration = written("expiration", given)
+
+
+def _check_written(priority: Term) -> None:
+    """Raise for a number that does not fit into the header of a dead letter for a stream."""
+    number = untyped(priority)
+    if type(number) is int and not 0 <= number <= 255:
+        raise RefusedError(
+            f"refused: the stream takes no dead letter of priority {number}",
+            "message-annotations['x-basic-priority']",
+        )
 
 
 def _durable(broker: BrokerVersion, header: list[Term] | None, annotations: list[Any]) -> bool:
