@@ -72,4 +72,6 @@ nitpick_ignore_regex = [
     ("py:exc", "SparkError"),
     ("py:class", r"amqp10msg\.net\.bridge\.(bridge\.Changes|route\.Route|terms\.Oversized)"),
     ("py:class", r"amqp10msg\.(brokers\.ByName|net\.bridge\.statistics\.Latency)"),
+    # What options are declared with, and the types of some of serve's.
+    ("py:class", r"amqp10msg\.options\.JobOptions|PathLike|Token"),
 ]
