@@ -192,16 +192,43 @@ FLOODS: Mapping[str, Flood] = {
 LARGE: Flood = never_ending
 
 
-class Hostile(asyncio.Protocol, transport.Handler):
+class Flooding(asyncio.Protocol):
+    """A peer that sends without an end, as fast as the bridge reads."""
+
+    flood: Iterator[bytes]
+    stream: Any
+    loop: asyncio.AbstractEventLoop
+    paused = False
+    sent = 0
+
+    def pause_writing(self) -> None:
+        """Wait until the bridge reads."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self.paused = False
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Send some more."""
+        if self.paused or self.stream.is_closing():
+            return
+        piece = b"".join(itertools.islice(self.flood, 20))
+        self.sent += len(piece)
+        self.stream.write(piece)
+        self.loop.call_later(0.0 if piece else 0.1, self.go_on)
+
+
+class Hostile(Flooding, transport.Handler):
     """Opens and attaches as a server of 1.0 does, then floods for as long as the bridge stays."""
 
     def __init__(self, flood: Iterator[bytes]) -> None:
         self.flood = flood
         self.sasl = SaslServer(anonymous=True, users={})
         self.engine = transport.Connection(self, transport.Open(container_id="hostile"))
-        self.stream: Any = None
-        self.sent = 0
-        self.flooding = self.paused = False
+        self.stream = None
+        self.flooding = False
 
     def connection_made(self, transport: Any) -> None:
         """Take note of the connection."""
@@ -235,24 +262,6 @@ class Hostile(asyncio.Protocol, transport.Handler):
         if not link.sends:
             link.grant(3)
         self.flooding = True
-
-    def pause_writing(self) -> None:
-        """Wait until the bridge reads."""
-        self.paused = True
-
-    def resume_writing(self) -> None:
-        """Go on."""
-        self.paused = False
-        self.go_on()
-
-    def go_on(self) -> None:
-        """Send some more."""
-        if self.paused or self.stream.is_closing():
-            return
-        piece = b"".join(itertools.islice(self.flood, 20))
-        self.sent += len(piece)
-        self.stream.write(piece)
-        self.loop.call_later(0.0 if piece else 0.1, self.go_on)
 
 
 # AMQP 0-9-1.
@@ -330,14 +339,13 @@ BASIC_FLOODS: Mapping[str, Flood] = {
 BASIC_LARGE: Flood = functools.partial(bodies, b"x" * 16_000)
 
 
-class BasicHostile(asyncio.Protocol):
+class BasicHostile(Flooding):
     """Opens as a broker of 0-9-1 does, then floods for as long as the bridge stays."""
 
     def __init__(self, flood: Iterator[bytes]) -> None:
         self.flood = flood
-        self.stream: Any = None
-        self.sent = 0
-        self.paused = self.flooding = self.started = False
+        self.stream = None
+        self.flooding = self.started = False
         self.reader = FrameReader(131_072)
 
     def connection_made(self, transport: Any) -> None:
@@ -373,24 +381,6 @@ class BasicHostile(asyncio.Protocol):
             self.flooding = True
             self.stream.pause_reading()
             self.go_on()
-
-    def pause_writing(self) -> None:
-        """Wait until the bridge reads."""
-        self.paused = True
-
-    def resume_writing(self) -> None:
-        """Go on."""
-        self.paused = False
-        self.go_on()
-
-    def go_on(self) -> None:
-        """Send some more."""
-        if self.paused or self.stream.is_closing():
-            return
-        piece = b"".join(itertools.islice(self.flood, 20))
-        self.sent += len(piece)
-        self.stream.write(piece)
-        self.loop.call_later(0.0 if piece else 0.1, self.go_on)
 
 
 # The bridge.

@@ -15,8 +15,8 @@ from amqp10msg import __version__
 __all__ = ["command", "line"]
 
 _BEGUN: ContextVar[tuple[str, float] | None] = ContextVar("begun", default=None)
-#: A user and a password in a URL.
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
+#: A user and a password in a URL; a password may have an @ that should be escaped.
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 
 
 @contextmanager

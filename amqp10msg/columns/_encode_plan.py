@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 # Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
-import amqp10msg.columns._kernel.write as write  # noqa: PLR0402
+import amqp10msg.columns._kernel.write as write  # noqa: PLR0402  (see above)
 from amqp10msg.columns._schema import COMPOSITES, MAPS
 from amqp10msg.composite import Field, rows
 from amqp10msg.message.templates import Template

@@ -167,8 +167,8 @@ def composite(
         COMPOSITES[code] = COMPOSITES[symbol] = BY_CLASS[cls] = entry
         FIELD_NAMES[code] = FIELD_NAMES[symbol] = (spec.name, spec.names)
         kernel.register(cls, spec)
-        cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]
-        cls.__repr__ = short_repr  # type: ignore[method-assign]
+        cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]  # for rich
+        cls.__repr__ = short_repr  # type: ignore[method-assign]  # the same for every class
         return cls
 
     return register

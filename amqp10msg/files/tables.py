@@ -67,7 +67,7 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
     """
     try:
         import pyarrow as pa  # noqa: PLC0415  (an extra)
-        import pyarrow.parquet as pq  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
         raise ImportError("Parquet needs pyarrow: pip install 'amqp10msg[arrow]'") from error
     if not stream.seekable():
@@ -220,7 +220,7 @@ class ExpansionError(ValueError):
 
 def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch without views, and without dictionaries of bytes, as jobs need it."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     for place, field in enumerate(batch.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -238,7 +238,7 @@ def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _octets(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with texts as bytes: one that is not UTF-8 would cost all of its rows."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     for place, field in enumerate(batch.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -271,7 +271,7 @@ def rows_of_batch(
         octets: bytes at once; one row may have more.
         names: the columns that are read; all where None.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
 
     found = [file.metadata.row_group(group) for group in groups]
     row = sum(group.total_byte_size for group in found) // (
@@ -298,7 +298,7 @@ def rows_of_batch(
 
 def _is_text(kind: Any) -> bool:
     """Return whether a column is of bytes or text, which may stand in a dictionary."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     found: bool = kind in {
@@ -310,8 +310,8 @@ def _is_text(kind: Any) -> bool:
 
 def _longest(column: Any) -> int:
     """Return the length of the longest value that the dictionary of a column has."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
+    import pyarrow.compute as pc  # noqa: PLC0415  (an extra)
 
     if not pa.types.is_dictionary(column.type):
         return 0

@@ -70,7 +70,7 @@ class OnlySparkError(ValueError):
 def files_of(source: str) -> list[str]:
     """List files: those below folders, without hidden and unfinished ones, in order."""
     given = source.removeprefix("file://")
-    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207
+    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207  (a pattern may be absolute)
     listed = []
     for path in found:
         if path.is_dir():

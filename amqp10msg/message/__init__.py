@@ -444,7 +444,7 @@ class Message(kernel.Record):
             ContentError: as `content`; the charset is unknown, or the bytes are not text of it.
         """
         if self._is_text:
-            return str(self.body.value)  # type: ignore[union-attr]
+            return str(self.body.value)  # type: ignore[union-attr]  # looked at before
         octets = self.content(limit=limit)
         if encoding is None:
             given = self.properties.content_type if self.properties is not None else None

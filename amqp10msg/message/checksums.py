@@ -154,7 +154,7 @@ def _with_entries(message: Message, entries: Mapping[str, Any]) -> Message:
     """Return the message with these entries in its footer, and its others as they were."""
     copy = message.evolve()
     footer = merged(message.footer, entries)
-    copy.footer = footer if isinstance(footer, AmqpMap) else Footer(footer)  # type: ignore[assignment]
+    copy.footer = footer if isinstance(footer, AmqpMap) else Footer(footer)  # type: ignore[assignment]  # lenient messages hold one
     return copy
 
 

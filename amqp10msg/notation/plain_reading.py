@@ -100,7 +100,7 @@ def from_plain(plain: Any) -> Message:
     try:
         return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
     except DecodeError as error:
-        head, rest = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]
+        head, rest = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]  # every path matches
         raise NotationError(error.reason, f"$.{head.replace('-', '_')}{rest}") from None
 
 
@@ -128,7 +128,7 @@ def bytes_of_value(plain: Any) -> bytes:
         raise _fault(error, "", 0, plain) from None
     if writer.late is not None:
         raise NotationError(writer.late)
-    return writer.finish()  # type: ignore[no-any-return]
+    return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
 def bytes_of_message(plain: Any) -> Any:
@@ -211,14 +211,14 @@ class PlainWriter(ValueWriter):
         if self.late is None:
             self.late = writer.late
         self.reach(writer.deepest)
-        return writer.finish()  # type: ignore[no-any-return]
+        return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
 
     def whole(self, writer: Any) -> bytes:
         """Return the part as a value of its own; raise where it cannot be encoded."""
         if writer.late is not None:
             raise NotationError(writer.late)
         self.reach(self.depth + writer.deepest - _FLOOR)
-        return writer.finish()  # type: ignore[no-any-return]
+        return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
 
     def item(self, plain: Any) -> None:
         """Write a value of any type."""
@@ -804,7 +804,7 @@ def _fault(error: Any, step: str, kind: int, plain: Any) -> NotationError:
     """
     if not isinstance(error, NotationError):
         error = _unfit(kind, plain)
-    return error.within(step)  # type: ignore[no-any-return]
+    return error.within(step)  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
 def _unfit(kind: int, plain: Any) -> NotationError:

@@ -282,7 +282,7 @@ def bytes_of_value(typed: Any) -> bytes:
             writer.item(typed)
     except ValueError as error:
         raise _fault(error, typed, "") from None
-    return writer.finish()  # type: ignore[no-any-return]
+    return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
 def bytes_of_sections(typed: Any) -> bytes:
@@ -296,7 +296,7 @@ def bytes_of_sections(typed: Any) -> bytes:
                 _writer(0, True).section(typed[index])
     except ValueError as error:
         raise _fault(error, typed[index], f"[{index}]") from None
-    return writer.finish()  # type: ignore[no-any-return]
+    return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
 def _writer(depth: int, names_misfits: bool) -> Any:
@@ -568,7 +568,7 @@ def _fault(error: Any, typed: Any, step: str) -> NotationError:
     """Return the error of a value that was not written, on the way out of what holds it."""
     if not isinstance(error, NotationError):
         error = _judged(typed)
-    return error.within(step)  # type: ignore[no-any-return]
+    return error.within(step)  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
 _ITEMS = {"null": 1, "array": 3, "described": 3}

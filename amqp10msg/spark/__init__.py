@@ -17,7 +17,7 @@ from __future__ import annotations
 
 try:
     import pyarrow as _pyarrow  # noqa: F401  (only to say what is missing)
-    import pyspark as _pyspark  # noqa: F401
+    import pyspark as _pyspark  # noqa: F401  (likewise)
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         f"amqp10msg.spark needs {_error.name}: pip install 'amqp10msg[spark]'", name=_error.name

@@ -252,7 +252,7 @@ class _TableFiles:
         from pyarrow.fs import PyFileSystem  # noqa: PLC0415  (few tables are in a store)
 
         store = PyFileSystem(DeltaStorageHandler(self.place, self.options))
-        return store.open_output_stream  # type: ignore[no-any-return]
+        return store.open_output_stream  # type: ignore[no-any-return]  # the other package has no types
 
 
 def _error_column(names: Sequence[str]) -> str | None:

@@ -193,12 +193,12 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
         parts = [task.done for task in _tasks(messages)]
         self._output.commit(parts, overwrite=self._overwrite)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002  (Spark's signature)
         """Remove what was written."""
         self._output.abort()
 
 
-class StreamJobWriter(_JobSink, _StreamWriter):  # type: ignore[misc]
+class StreamJobWriter(_JobSink, _StreamWriter):  # type: ignore[misc]  # Any where Spark has no types
     """Does a job on each batch of a stream, and writes a folder a batch.
 
     They are ``messages/batch=N`` and ``quarantine/batch=N``, and each appears whole. A batch that
@@ -209,7 +209,7 @@ class StreamJobWriter(_JobSink, _StreamWriter):  # type: ignore[misc]
     with its checkpoint: another one, whose batches have the same numbers, is refused.
     """
 
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
         """Make a batch appear.
 
         Raises:
@@ -228,7 +228,7 @@ class StreamJobWriter(_JobSink, _StreamWriter):  # type: ignore[misc]
             self._output.put(whole / made, target)
         self._output.clear()
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  (Spark's names)
         """Remove what was written of a batch."""
         self._output.clear()
 

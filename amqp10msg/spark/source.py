@@ -81,11 +81,11 @@ class Amqp10(DataSource):
         """Return the columns of `MESSAGES`."""
         return from_arrow_schema(MESSAGES)
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  (Spark's signature)
         """Return the reader of all files that are there."""
         return _Reader(_Options.of(self.options))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of files as they come."""
         options = _Options.of(self.options)
         if _limits is not None:
@@ -100,7 +100,7 @@ class Amqp10(DataSource):
         with plainly():
             return JobWriter(self.options, schema.fieldNames(), overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamJobWriter:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamJobWriter:  # noqa: N802  (Spark's names)
         """Return the sink of a stream that does a job batch by batch."""
         with plainly():
             if overwrite:
@@ -172,10 +172,10 @@ class _StreamReader(_Files, DataSourceStreamReader):
     A file whose name sorts before one that was read would never be read: that is an error.
     """
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names)
         return {"last": "", "count": 0}
 
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802  (Spark's names)
         paths = self._options.paths()
         return {"last": paths[-1], "count": len(paths)} if paths else self.initialOffset()
 
@@ -199,21 +199,21 @@ class _StreamReader(_Files, DataSourceStreamReader):
 if _limits is not None:
     _Triggered: Any = _limits.SupportsTriggerAvailableNow
 
-    class _LimitedStreamReader(_StreamReader, _Triggered):  # type: ignore[misc]
+    class _LimitedStreamReader(_StreamReader, _Triggered):  # type: ignore[misc]  # Any where Spark has no types
         """Reads no more files at a time than it is told."""
 
         _end: str | None = None
 
-        def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
             limit = self._options.max_files
             return _limits.ReadAllAvailable() if limit is None else _limits.ReadMaxFiles(limit)
 
-        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
             paths = self._options.paths()
             self._end = paths[-1] if paths else ""
 
         @plainly()
-        def latestOffset(  # type: ignore[override]  # noqa: N802
+        def latestOffset(  # type: ignore[override]  # noqa: N802  (Spark's names)
             self, start: dict[str, Any], limit: Any
         ) -> dict[str, Any]:
             seen, new = self._after(start)

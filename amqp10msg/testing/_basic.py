@@ -48,7 +48,7 @@ def _octets(most: int) -> SearchStrategy[str]:
 
 
 def _double(bits: int) -> float:
-    return struct.unpack(">d", bits.to_bytes(8, "big"))[0]  # type: ignore[no-any-return]
+    return struct.unpack(">d", bits.to_bytes(8, "big"))[0]  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
 def _of(letter: str, drawn: SearchStrategy[Any]) -> SearchStrategy[tuple[str, Any]]:

@@ -80,7 +80,7 @@ def _bits(width: int, make: Any, edges: Sequence[int] = ()) -> SearchStrategy[An
 
 
 def _double(bits: int) -> float:
-    return decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]
+    return decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
 def _widened(narrow: SearchStrategy[Any]) -> SearchStrategy[Any]:
@@ -202,7 +202,7 @@ def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
     except TypeError:
         return AmqpMap(listed)
     # A NaN is in a dict only as long as it is the same object.
-    if len(made) != len(listed) or any(key != key for key in made):  # noqa: PLR0124
+    if len(made) != len(listed) or any(key != key for key in made):  # noqa: PLR0124  (NaN)
         return AmqpMap(listed)
     return made
 

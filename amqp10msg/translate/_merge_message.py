@@ -300,7 +300,7 @@ def _header_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, An
         return decorated(mine) if delivered else kernel.encode_value(mine)
     if raw == b"":
         return kernel.encode_value(mine) if made.header is not None else b""
-    original: Header = Message.decode(raw).header  # type: ignore[assignment]
+    original: Header = Message.decode(raw).header  # type: ignore[assignment]  # there is one in these bytes
     now = mine or Header()
     changes: dict[str, Any] = {}
     for name in ("durable", "priority", "ttl"):
@@ -473,7 +473,7 @@ def _annotations_octets(
     for name in added:
         notes.carried(
             f"headers[{name!r}]",
-            basic.properties.headers[name],  # type: ignore[index]
+            basic.properties.headers[name],  # type: ignore[index]  # a name of these headers
             "1.0 has no place for it, or a broker could not deliver it",
         )
     if not added:

@@ -129,7 +129,7 @@ class Amqp10Draft:
 def unchecked(cls: type[_T], values: dict[str, Any]) -> _T:
     """Make a section of these fields, whose values are checked when they are encoded."""
     made = cls.__new__(cls)
-    for field in attrs.fields(cls):  # type: ignore[arg-type]
+    for field in attrs.fields(cls):  # type: ignore[arg-type]  # an attrs class
         setattr(made, field.name, values.get(field.name, field.default))
     return made
 

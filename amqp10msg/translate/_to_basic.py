@@ -82,7 +82,7 @@ class BasicDraft:
         self.saved: dict[int, Any] | None = None
         self.restored: set[str] = set()
         self.is_certain = len(wire) <= _CERTAIN
-        self.basic: BasicMessage = None  # type: ignore[assignment]
+        self.basic: BasicMessage = None  # type: ignore[assignment]  # set before it is read
 
     @property
     def is_data(self) -> bool:

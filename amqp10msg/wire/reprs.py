@@ -104,8 +104,8 @@ def shown(cls: type[T]) -> type[T]:
         for field in attrs.fields(type(self)):
             yield field.name, cut(getattr(self, field.name))
 
-    cls.__rich_repr__ = rich  # type: ignore[attr-defined]
-    cls.__repr__ = short_repr  # type: ignore[method-assign]
+    cls.__rich_repr__ = rich  # type: ignore[attr-defined]  # for rich
+    cls.__repr__ = short_repr  # type: ignore[method-assign]  # the same for every class
     return cls
 
 

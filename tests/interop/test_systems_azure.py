@@ -245,12 +245,14 @@ def test_what_a_client_does_not_give_back() -> None:
         properties=Properties(message_id="m", subject="s"),
         application_properties={"n": UInt(5), "f": Float(1.5), "s": "text", "b": b"abc"},
         message_annotations={"x-opt-a": "text"},
+        message_format=0x80013700,
     )
 
     assert [
         "application-properties['n']: uint 5 becomes long 5",
         "application-properties['f']: float 1.5 becomes double 1.5",
         "application-properties['b']: binary '616263' becomes string 'abc'",
+        "message-format: uint 2147563264 becomes nothing",
     ] == azure.lost_in_client(message)
 
 

@@ -68,3 +68,11 @@ def test_a_word_of_amqp_leads_to_its_page(query: str, page: str) -> None:
 
 def test_a_word_that_is_nowhere_leads_nowhere() -> None:
     assert set() == pages_of("xyzzy")
+
+
+def test_no_page_of_the_reference_is_too_large_to_load() -> None:
+    pages = (BUILT.parent / "reference").rglob("*.html")
+    sizes = {page.name: page.stat().st_size for page in pages}
+
+    assert len(sizes) > 30
+    assert {} == {name: size for name, size in sizes.items() if size > 150_000}

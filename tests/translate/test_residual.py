@@ -20,8 +20,8 @@ from amqp10msg.basic import (
     BasicProperties,
     FieldTable,
 )
-from amqp10msg.testing import composites
-from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.testing import composites, values
+from amqp10msg.translate import as_published, to_amqp10, to_basic
 from amqp10msg.translate.residual import (
     NAME,
     nulls_behind,
@@ -195,3 +195,23 @@ def test_a_header_that_only_has_a_name_of_rabbitmq_comes_back(
 
     assert [] == [loss for loss in made.losses if not loss.recoverable]
     assert octets_of(basic) == octets_of(to_basic(made.message).message)
+
+
+#: Names that RabbitMQ gives to nothing, and to what it says of dead letters.
+NAMES = st.sampled_from(["x-opt-c", "abc", "x-basic-foo", "x-cc", "x-last-death-count"])
+
+
+@given(st.dictionaries(NAMES, values(), max_size=3))
+def test_what_is_published_again_keeps_every_annotation(
+    annotations: dict[str, Any],
+) -> None:
+    """RabbitMQ 4.3 puts its own annotations first, which the residual says, and no more of it."""
+    front = {"x-routing-key": "k", "x-exchange": "e"}
+    message = Message(b"x", message_annotations={**front, **annotations})
+    header = bytes.fromhex("005370c006054240404143")
+    basic = to_basic(Message.decode(header + message.encode())).message
+    found = to_amqp10(as_published(basic)).message.message_annotations or {}
+
+    assert {key: encode_value(value) for key, value in annotations.items()} == {
+        str(key): encode_value(value) for key, value in found.items() if key not in front
+    }

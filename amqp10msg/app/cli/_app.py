@@ -103,7 +103,7 @@ class _Commands(MutableMapping[str, click.Command]):
 class App(click.Group):
     """The group; it names its commands without importing them, and their errors become one line."""
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (click's signature)
         """List the commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])

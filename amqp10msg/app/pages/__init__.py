@@ -64,7 +64,7 @@ def printable(text: Any) -> Any:
 def _environment() -> Any:
     try:
         import jinja2  # noqa: PLC0415  (an extra)
-        from markupsafe import Markup  # noqa: PLC0415
+        from markupsafe import Markup  # noqa: PLC0415  (an extra)
     except ImportError:
         raise ImportError("HTML pages need Jinja2: pip install 'amqp10msg[pages]'") from None
     environment = jinja2.Environment(

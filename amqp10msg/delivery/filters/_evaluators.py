@@ -267,7 +267,7 @@ class Constant(Evaluator):
     def __init__(self, constant: Any) -> None:
         self.constant = constant
 
-    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
+    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         return self.constant
 
 
@@ -283,7 +283,7 @@ class Entry(Evaluator):
         self.section = section
         self.key = key
 
-    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
+    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         entries = getattr(message, self.section)
         return None if entries is None else entries.get(self.key)
 
@@ -295,7 +295,7 @@ class HeaderField(Evaluator):
         self.name = name
         self.default = default
 
-    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
+    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         header = message.header
         return self.default if header is None else getattr(header, self.name)
 
@@ -308,7 +308,7 @@ class PropertyField(Evaluator):
         self.is_time = is_time
         self.default = default
 
-    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
+    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         properties = message.properties
         found = None if properties is None else getattr(properties, self.name)
         if found is None:
@@ -340,7 +340,7 @@ class Equal(Evaluator):
         self.octets = octets
         self.like = types_of(literal) if octets or is_exact(literal) else frozenset()
 
-    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
+    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         entries = message.application_properties
         found = None if entries is None else entries.get(self.key)
         if type(found) in self.like:
@@ -355,7 +355,7 @@ class AllEqual(Evaluator):
         self.octets = tests[0].octets
         self.rows = [(test.key, test.like, test.literal) for test in tests]
 
-    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
+    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         entries = message.application_properties
         result: bool | None = True
         for key, like, literal in self.rows:
@@ -627,7 +627,7 @@ class Bounded(Evaluator):
 class Time(Evaluator):
     """``UTC()``."""
 
-    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
+    def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         if now is None:
             raise EvaluationError("UTC() needs the time: pass now, in ms since the Unix epoch")
         return now
@@ -665,7 +665,7 @@ def matches(
     message: Message,
     *,
     now: int | None = None,
-    local: bool | None = None,  # noqa: ARG001
+    local: bool | None = None,  # noqa: ARG001  (one signature for all)
 ) -> bool:
     """Return whether a message passes: `Filter.matches` of an expression, without another call."""
     if type(message) is not _Message and not isinstance(message, Message):

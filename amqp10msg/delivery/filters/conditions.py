@@ -493,7 +493,7 @@ class HeadersBinding(_Map):
     @property
     def x_match(self) -> str:
         """Whether ``all`` or ``any`` of the entries must match."""
-        return self.entries.get(_X_MATCH, "all")  # type: ignore[no-any-return]
+        return self.entries.get(_X_MATCH, "all")  # type: ignore[no-any-return]  # the map is of any values
 
     def _compared(self) -> list[tuple[str, Any]]:
         with_x = self.x_match.endswith("-with-x")

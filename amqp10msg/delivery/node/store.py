@@ -149,7 +149,7 @@ class MemoryStore:
     def quarantine(self, node: str, stored: Stored, reason: str) -> None:
         """Do nothing."""
 
-    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:  # noqa: ARG002
+    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:  # noqa: ARG002  (one signature for all)
         """Return nothing."""
         return ()
 
@@ -165,6 +165,6 @@ class MemoryStore:
         return 0
 
     @contextmanager
-    def batch(self, wanted: Callable[[], bool] | None = None) -> Iterator[None]:  # noqa: ARG002
+    def batch(self, wanted: Callable[[], bool] | None = None) -> Iterator[None]:  # noqa: ARG002  (one signature for all)
         """Do nothing around what happens."""
         yield

@@ -452,7 +452,7 @@ def _parquet_rows(file: Traversable) -> Iterator[tuple[str, Any]]:
 def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow as pa  # noqa: PLC0415  (an extra)
-        import pyarrow.parquet as pq  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
     except ImportError:
         raise ImportError(
             "Parquet needs pyarrow: pip install 'amqp10msg[arrow]', or use .jsonl"

@@ -237,7 +237,7 @@ class Proton:
         except self._driver.refusals as error:
             raise RefusedError(str(error)) from error
 
-    def encode(self, kind: str, typed: Any) -> bytes:  # noqa: ARG002
+    def encode(self, kind: str, typed: Any) -> bytes:  # noqa: ARG002  (one signature for all)
         """Raise `UnsupportedError`."""
         raise UnsupportedError(f"proton does not encode a {kind} in the smallest form")
 

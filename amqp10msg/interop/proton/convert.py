@@ -364,7 +364,7 @@ def _usual(message: Message) -> proton.Message | None:
     made.body = _to_value(content)
     made.instructions, made.annotations = (_simple(entries, proton.symbol) for entries in maps[:2])
     made.properties = _simple(maps[2], str)
-    return made  # type: ignore[no-any-return]
+    return made  # type: ignore[no-any-return]  # the other package has no types
 
 
 def _simple(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
@@ -385,7 +385,7 @@ def _are_simple(values: Collection[Any]) -> bool:
     kinds = set(map(type, values))
     if not kinds <= _SIMPLE or len(values) > _MOST:
         return False
-    return kinds.isdisjoint((float, Float)) or all(value == value for value in values)  # noqa: PLR0124
+    return kinds.isdisjoint((float, Float)) or all(value == value for value in values)  # noqa: PLR0124  (NaN)
 
 
 def _is_usual_properties(given: Properties | None) -> bool:

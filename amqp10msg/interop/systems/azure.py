@@ -190,7 +190,7 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
 def _annotated(message: Message, new: Mapping[str, Any]) -> Message:
     copy = message.evolve()
     made = merged(message.message_annotations, {Symbol(key): value for key, value in new.items()})
-    copy.message_annotations = made if isinstance(made, AmqpMap) else MessageAnnotations(made)  # type: ignore[assignment]
+    copy.message_annotations = made if isinstance(made, AmqpMap) else MessageAnnotations(made)  # type: ignore[assignment]  # lenient messages hold one
     return copy
 
 
@@ -398,6 +398,8 @@ def _contents(message: Message) -> dict[str, Any]:
             found.update({f"{section}[{key[1]!r}]": value for key, value in content})
         if len(found) == known and section not in _BODIES:
             found[section] = "an empty section"
+    if message.message_format:
+        found["message-format"] = ["uint", message.message_format]
     return found
 
 

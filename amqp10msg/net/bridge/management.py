@@ -161,7 +161,7 @@ class Management:
 
     def _ask(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
         # http or https: that was looked at.
-        request = urllib.request.Request(url, body, method=method)  # noqa: S310
+        request = urllib.request.Request(url, body, method=method)  # noqa: S310  (see above)
         if body is not None:
             request.add_header("Content-Type", "application/json")
         request.add_unredirected_header("Authorization", f"Basic {self._word}")

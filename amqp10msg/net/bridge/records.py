@@ -260,7 +260,7 @@ def rename(options: RouteOptions, old: str, new: str) -> None:
         try:
             with written(base, path):
                 base.execute(
-                    f"UPDATE OR IGNORE {table} SET route = ? WHERE route = ?",  # noqa: S608
+                    f"UPDATE OR IGNORE {table} SET route = ? WHERE route = ?",  # noqa: S608  (one of two names)
                     (new, old),
                 )
         finally:

@@ -45,7 +45,7 @@ class Oversized:
         folder.mkdir(exist_ok=True)
         self._room = most - sum(one.stat().st_size for one in os.scandir(folder))
         # Closed by `keep` or `discard`.
-        self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".part")  # noqa: SIM115
+        self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".part")  # noqa: SIM115  (see above)
 
     def __len__(self) -> int:
         return self._size

@@ -124,10 +124,10 @@ def declare(
             kind = kind or {"policy": "policies"}.get(step.kind, f"{step.kind}s")
             try:
                 target.make(method, kind, step.path, step.body)
-                step = attrs.evolve(step, state="made")  # noqa: PLW2901
+                step = attrs.evolve(step, state="made")  # noqa: PLW2901  (the step as it is now)
             except LinkError as error:
                 notes = (*step.notes, str(error))
-                step = attrs.evolve(step, state="refused", notes=notes)  # noqa: PLW2901
+                step = attrs.evolve(step, state="refused", notes=notes)  # noqa: PLW2901  (the step as it is now)
         tell(step)
         done.append(step)
     return done

@@ -255,7 +255,7 @@ class Turns:
             while self.touched or self.ready or self._available:
                 pending = broker.store.pending
                 # What is sent settled is committed before.
-                with broker.store.batch(lambda: broker.store.pending != pending):  # noqa: B023
+                with broker.store.batch(lambda: broker.store.pending != pending):  # noqa: B023  (it is called before the name changes)
                     self._pump()
                 self._flush()
                 if self.is_over:

@@ -63,7 +63,7 @@ def _most_connections() -> int:
     if allowed == resource.RLIM_INFINITY:
         return _MOST_CONNECTIONS
     try:
-        used = len(os.listdir("/dev/fd"))  # noqa: PTH208
+        used = len(os.listdir("/dev/fd"))  # noqa: PTH208  (names alone)
     except OSError:
         used = 0
     return max(min(allowed - used - _SPARE, _MOST_CONNECTIONS), 1)
@@ -361,7 +361,7 @@ class Server(ServerOptions):
     def _open(self, stack: ExitStack) -> None:
         names: list[str] = []
         if self.file is not None:
-            from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415
+            from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415  (where a file is asked for)
 
             store = stack.enter_context(SqliteStore(self.file))
             self.broker.store = store

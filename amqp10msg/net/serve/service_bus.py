@@ -75,7 +75,7 @@ class SessionFilter:
 
     session: str
 
-    def matches(self, message: Message, *, local: bool | None = None) -> bool:  # noqa: ARG002
+    def matches(self, message: Message, *, local: bool | None = None) -> bool:  # noqa: ARG002  (one signature for all)
         """Whether a message is of the session."""
         return _session_of(message) == self.session
 

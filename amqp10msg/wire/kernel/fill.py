@@ -19,6 +19,6 @@ def filler(names: Sequence[str]) -> Callable[..., None]:
     targets = ", ".join(f"made.{name}" for name in names)
     scope: dict[str, Any] = {}
     # S102: there is nothing in the source but the names of attributes.
-    exec(f"def fill(made, values):\n    [{targets}] = values\n", scope)  # noqa: S102
+    exec(f"def fill(made, values):\n    [{targets}] = values\n", scope)  # noqa: S102  (see above)
     fill: Callable[..., None] = scope["fill"]
     return fill

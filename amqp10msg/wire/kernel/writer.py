@@ -116,7 +116,7 @@ def register_message(cls: type, lenient: Callable[..., Any]) -> None:
         lenient: reads a message that may break the rules.
     """
     # What attrs.fields returns: the kernel does without an import of attrs.
-    names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]
+    names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
     MESSAGE[:] = Slots(cls, names), lenient
 
 

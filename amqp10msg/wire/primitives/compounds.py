@@ -257,7 +257,7 @@ def identical(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, Float):
-        return a.bits == b.bits  # type: ignore[no-any-return]
+        return a.bits == b.bits  # type: ignore[no-any-return]  # what the kernel gives is Any
     if isinstance(a, float):
         return _DOUBLE.pack(a) == _DOUBLE.pack(b)
     if isinstance(a, list):

@@ -1,0 +1,283 @@
+# The quick way of picks: the usual message is read where it lies; see `picks` for the rules.
+
+
+cdef class Keys:
+    """Keys that are looked for in the bytes of a map, by their content."""
+
+    def __init__(self, dict places):
+        self.keys = list(places)
+        self.places = list(places.values())
+
+    cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2:
+        """Return the place of the key that stands there, -1 where it is none of them."""
+        cdef Py_ssize_t i
+        cdef PyObject *key
+        if not 0 <= start <= stop <= PyBytes_GET_SIZE(buf):
+            raise IndexError("bytes outside the input")
+        for i in range(PyList_GET_SIZE(self.keys)):
+            key = PyList_GET_ITEM(self.keys, i)
+            if (
+                PyBytes_GET_SIZE(<bytes>key) == stop - start
+                and memcmp(
+                    PyBytes_AS_STRING(<bytes>key), PyBytes_AS_STRING(buf) + start, stop - start
+                ) == 0
+            ):
+                return self.places[i]
+        return -1
+
+
+# What the quick way does with a section.
+cdef enum:
+    PASS_OVER
+    GIVE_UP
+    READ_FIELDS
+    READ_PROPERTIES
+    READ_ANNOTATIONS
+    READ_DATA
+
+# More values in compounds than this are left to the reader, who counts them.
+cdef enum:
+    MOST_VALUES = 10_000
+
+# What stands for a value that is not one of the usual.
+cdef object _ODD = object()
+
+
+cdef inline const unsigned char *after(
+    const unsigned char *at, const unsigned char *stop
+) noexcept:
+    """Return where a value ends that is not described, NULL where it is odd."""
+    cdef Py_ssize_t size
+    if at >= stop:
+        return NULL
+    size = STEP_OF[at[0]]
+    if size == SHORT_SIZE:
+        if stop - at < 2:
+            return NULL
+        size = 2 + <Py_ssize_t>at[1]
+    elif size > SHORT_SIZE:
+        if stop - at < 5:
+            return NULL
+        size = 5 + <Py_ssize_t>amqp_load32(<const char *>at + 1)
+    return NULL if size == 0 or size > stop - at else at + size
+
+
+cdef inline object text_at(const unsigned char *at, const unsigned char *end, int code):
+    """Return a string, symbol or binary with a size of one byte, as a str or bytes."""
+    if code == 0xA1:
+        return PyUnicode_DecodeUTF8(<const char *>at + 2, end - at - 2, NULL)
+    if code == 0xA3:
+        return PyUnicode_DecodeASCII(<const char *>at + 2, end - at - 2, NULL)
+    return <bytes>(<const char *>at + 2)[:end - at - 2]
+
+
+cdef inline object field_at(const unsigned char *at, const unsigned char *end):
+    """Return the value of a field of a usual encoding: what `quick_fields` takes."""
+    cdef int code = at[0]
+    if code == 0xA1 or code == 0xA3 or code == 0xA0:
+        return text_at(at, end, code)
+    if code == 0x41:
+        return True
+    if code == 0x42:
+        return False
+    if 0x50 <= code <= 0x53:
+        return <int>at[1]
+    if code == 0x83:
+        return signed64(at + 1)
+    if code == 0x70:
+        return amqp_load32(<const char *>at + 1)
+    return 0  # uint0, ulong0
+
+
+cdef inline object entry_at(const unsigned char *at, const unsigned char *end):
+    """Return the value of an entry, where it is one that `quick_mapping` takes."""
+    cdef int code = at[0]
+    if code == 0xA3:
+        return TEXTS.symbol(at + 2, end - at - 2)
+    if code == 0xA1 or code == 0xA0:
+        return text_at(at, end, code)
+    if code == 0x81:
+        return signed64(at + 1)
+    if code == 0x83:
+        return _Timestamp.__new__(_Timestamp, signed64(at + 1))
+    if code == 0x82:
+        return double64(at + 1)
+    if code == 0x71:
+        return _Int.__new__(_Int, signed32(at + 1))
+    if code == 0x70:
+        return _UInt.__new__(_UInt, amqp_load32(<const char *>at + 1))
+    if code == 0x41:
+        return True
+    if code == 0x42:
+        return False
+    if code == 0x40:
+        return None
+    if code == 0x55:
+        return <int>at[1] - 256 if at[1] > 127 else <int>at[1]
+    if 0x50 <= code <= 0x54:
+        return (<list>_OF_OCTET[code - 0x50])[at[1]]
+    return _ODD
+
+
+@cython.final
+cdef class QuickPicks:
+    """Reads what is wanted of messages as nearly all are encoded, or leaves them to the reader."""
+
+    def __init__(self, list sections, tuple defaults, Py_ssize_t body):
+        """Take what is wanted.
+
+        Args:
+            sections: for each kind None or its shape (composite, properties, annotations, or -1
+                for what is not read here), the places of its fields (of those that are not wanted
+                -1), their usual codes, their defaults, and the keys.
+            defaults: what stands for absent values.
+            body: the place of the body, or -1.
+        """
+        cdef Py_ssize_t i, j
+        if len(sections) != 9:
+            raise ValueError("there are nine kinds of section")
+        self.sections = sections
+        self.defaults = defaults
+        self.body = body
+        for i in range(9):
+            self.ways[i] = PASS_OVER
+            self.wide[i] = 0
+            if body >= 0 and 5 <= i <= 7:
+                self.ways[i] = READ_DATA if i == 5 else GIVE_UP
+            if sections[i] is None:
+                continue
+            shape, fields, usual, own, keys = sections[i]
+            if shape < 0 or len(fields) > MOST_SLOTS or len(usual) != len(own) << 8:
+                self.ways[i] = GIVE_UP
+                continue
+            self.ways[i] = READ_FIELDS + shape
+            self.wide[i] = len(fields)
+            self.known[i] = len(own)
+            for j in range(self.wide[i]):
+                if not -1 <= fields[j] < len(defaults):
+                    raise ValueError("there is no such place")
+                self.places[i][j] = fields[j]
+
+    cdef tuple pick(self, bytes data):
+        """Return the values, or None."""
+        try:
+            return self.read(data)
+        except UnicodeDecodeError:
+            return None
+
+    cdef tuple read(self, bytes data):
+        cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(data)
+        cdef const unsigned char *stop = at + PyBytes_GET_SIZE(data)
+        cdef const unsigned char *p
+        cdef const unsigned char *end
+        cdef const unsigned char *close
+        cdef const unsigned char *base = at
+        cdef const unsigned char *usual
+        cdef Py_ssize_t count, i, place, size, left = MOST_VALUES
+        cdef unsigned int seen = 0
+        cdef int index, way, code, key_code
+        cdef Keys keys
+        cdef tuple section
+        cdef tuple found = PyTuple_New(PyTuple_GET_SIZE(self.defaults))
+        while at < stop:
+            if stop - at < 4 or at[0] != 0 or at[1] != 0x53 or not 0x70 <= at[2] <= 0x78:
+                return None
+            index = at[2] - 0x70
+            at += 3
+            way = self.ways[index]
+            if way == PASS_OVER:
+                at = after(at, stop)
+                if at == NULL:
+                    return None
+                continue
+            if way == GIVE_UP or seen >> index & 1:
+                return None
+            seen |= 1u << index
+            close = after(at, stop)
+            if close == NULL:
+                return None
+            code = at[0]
+            if way == READ_DATA:
+                if code != 0xA0 and code != 0xB0:
+                    return None
+                size = 2 if code == 0xA0 else 5
+                self.put(found, self.body, <bytes>(<const char *>at + size)[:close - at - size])
+                at = close
+                continue
+            size = 0xC0 if way == READ_FIELDS else 0xC1
+            if code == size:
+                if close - at < 3:
+                    return None
+                count = at[2]
+                p = at + 3
+            elif code == size + 0x10:
+                if close - at < 9:
+                    return None
+                count = amqp_load32(<const char *>at + 5)
+                p = at + 9
+            else:
+                return None
+            left -= count
+            if left < 0 or count > close - p:
+                return None
+            section = <tuple>self.sections[index]
+            if way == READ_FIELDS:
+                if count > self.known[index]:
+                    return None
+                usual = <const unsigned char *>PyBytes_AS_STRING(<bytes>section[2])
+                for i in range(count):
+                    if i == self.wide[index]:
+                        p = close
+                        break
+                    end = after(p, close)
+                    if end == NULL:
+                        return None
+                    place = self.places[index][i]
+                    if place >= 0 and p[0] != 0x40:
+                        if not usual[i << 8 | p[0]]:
+                            return None
+                        self.put(found, place, field_at(p, end))
+                    p = end
+                for i in range(self.wide[index]):
+                    place = self.places[index][i]
+                    if place >= 0 and PyTuple_GET_ITEM(found, place) == NULL:
+                        value = (<tuple>section[3])[i]
+                        if value is not None:
+                            self.put(found, place, value)
+            else:
+                if count & 1:
+                    return None
+                keys = <Keys>section[4]
+                key_code = 0xA1 if way == READ_PROPERTIES else 0xA3
+                for i in range(count >> 1):
+                    if close - p < 2 or p[0] != key_code or p[1] > close - p - 2:
+                        return None
+                    size = p[1]
+                    place = keys.place(data, p + 2 - base, p + 2 + size - base)
+                    p += 2 + size
+                    end = after(p, close)
+                    if end == NULL:
+                        return None
+                    if place >= 0:
+                        if PyTuple_GET_ITEM(found, place) != NULL:
+                            return None
+                        value = entry_at(p, end)
+                        if value is _ODD:
+                            return None
+                        self.put(found, place, value)
+                    p = end
+            if p != close:
+                return None
+            at = close
+        for i in range(PyTuple_GET_SIZE(found)):
+            if PyTuple_GET_ITEM(found, i) == NULL:
+                self.put(found, i, <object>PyTuple_GET_ITEM(self.defaults, i))
+        return found
+
+    cdef inline int put(self, tuple found, Py_ssize_t place, value) except -1:
+        """Set what is not set yet of a tuple that nobody has seen."""
+        if not 0 <= place < PyTuple_GET_SIZE(found) or PyTuple_GET_ITEM(found, place) != NULL:
+            raise IndexError("no such place")
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(found, place, value)
+        return 0
