@@ -210,7 +210,7 @@ def test_what_is_published_again_keeps_every_annotation(
     message = Message(b"x", message_annotations={**front, **annotations})
     header = bytes.fromhex("005370c006054240404143")
     basic = to_basic(Message.decode(header + message.encode())).message
-    found = to_amqp10(as_published(basic)).message.message_annotations or {}
+    found: Any = to_amqp10(as_published(basic)).message.message_annotations or {}
 
     assert {key: encode_value(value) for key, value in annotations.items()} == {
         str(key): encode_value(value) for key, value in found.items() if key not in front
