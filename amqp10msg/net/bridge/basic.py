@@ -22,9 +22,9 @@ from pika.exceptions import AMQPError
 from pika.frame import Method
 
 from amqp10msg import __version__
+from amqp10msg.net.bridge.confirms import Unconfirmed
 from amqp10msg.net.bridge.records import position_of
 from amqp10msg.net.bridge.terms import (
-    ACCEPTED,
     Delivery,
     Depth,
     LinkError,
@@ -640,10 +640,7 @@ class BasicTarget(BasicPeer):
         self._outcome = request.on_outcome
         self._on_room = request.on_room
         self._window = request.window
-        self._published = 0
-        # By delivery-tag, in the order in which they were sent.
-        self._unconfirmed: dict[int, tuple[Delivery, Outgoing]] = {}
-        self._returned: dict[int, Outcome] = {}
+        self._unconfirmed = Unconfirmed()
 
     async def attach(self) -> None:
         """Ask for confirms, and see that what is published to exists.
@@ -690,8 +687,7 @@ class BasicTarget(BasicPeer):
         except FrameError as error:
             self._outcome(delivery, Outcome("too-large", "", str(error), final=True))
             return
-        self._published += 1
-        self._unconfirmed[self._published] = (delivery, outgoing)
+        self._unconfirmed.add(delivery, outgoing)
         self._out += frames
         self.touch()
 
@@ -701,35 +697,12 @@ class BasicTarget(BasicPeer):
             return
         code, text, exchange, key = content.returned()
         outcome = Outcome("returned", str(code), text)
-        header, body = content.header, content.body
-        # It comes without a number. Messages that are the same are one as good as the other.
-        near = None
-        for tag, (_, sent) in self._unconfirmed.items():
-            if tag in self._returned or (exchange, key) != (sent.exchange, sent.routing_key):
-                continue
-            if sent.octets == body:
-                if sent.content_header == header:
-                    self._returned[tag] = outcome
-                    return
-                near = near or tag
-        if near is not None:
-            self._returned[near] = outcome
+        self._unconfirmed.give_back(exchange, key, content.header, content.body, outcome)
 
     def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
         """Report the outcomes of those that are confirmed."""
-        unconfirmed = self._unconfirmed
-        if multiple:
-            tags = []
-            for one in unconfirmed:
-                if tag and one > tag:
-                    break
-                tags.append(one)
-        else:
-            tags = [tag] if tag in unconfirmed else []
-        for one in tags:
-            delivery, _ = unconfirmed.pop(one)
-            returned = self._returned.pop(one, None)
-            self._outcome(delivery, returned or (ACCEPTED if accepted else Outcome("nacked")))
+        for found in self._unconfirmed.confirm(tag, multiple=multiple, accepted=accepted):
+            self._outcome(*found)
         self._on_room()
 
 

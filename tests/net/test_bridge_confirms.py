@@ -1,0 +1,98 @@
+"""What is published and not confirmed: found by number and by content, with little work."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg.net.bridge.confirms import Unconfirmed
+from amqp10msg.net.bridge.terms import ACCEPTED, Delivery, Outcome, Outgoing
+
+#: Exchange, routing-key, header, body: few of each, so that messages are alike.
+CONTENTS = st.tuples(*(st.sampled_from(of) for of in ("ef", "kl", (b"h", b"i"), (b"x", b"y"))))
+STEPS = st.one_of(
+    st.tuples(st.just("add"), CONTENTS),
+    st.tuples(st.just("give back"), CONTENTS),
+    st.tuples(st.just("confirm"), st.integers(0, 12), st.booleans(), st.booleans()),
+)
+
+
+@attrs.define
+class Plain:
+    """The rules: each is looked for among all."""
+
+    sent: dict[int, tuple[Delivery, Outgoing]] = attrs.Factory(dict)
+    returned: dict[int, Outcome] = attrs.Factory(dict)
+    published: int = 0
+
+    def add(self, delivery: Delivery, outgoing: Outgoing) -> None:
+        self.published += 1
+        self.sent[self.published] = delivery, outgoing
+
+    def give_back(
+        self, exchange: str, key: str, header: bytes, body: bytes, outcome: Outcome
+    ) -> None:
+        alike = [
+            (one.content_header != header, tag)
+            for tag, (_, one) in self.sent.items()
+            if tag not in self.returned
+            and (exchange, key, body) == (one.exchange, one.routing_key, one.octets)
+        ]
+        if alike:
+            self.returned[min(alike)[1]] = outcome
+
+    def confirm(
+        self, tag: int, *, multiple: bool, accepted: bool
+    ) -> list[tuple[Delivery, Outcome]]:
+        tags = [one for one in self.sent if one == tag or (multiple and (not tag or one < tag))]
+        other = ACCEPTED if accepted else Outcome("nacked")
+        return [(self.sent.pop(one)[0], self.returned.pop(one, other)) for one in tags]
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_what_is_said_of_messages_reaches_the_right_ones(steps: list[tuple[object, ...]]) -> None:
+    quick, plain = Unconfirmed(), Plain()
+    for number, (what, *given_) in enumerate(steps):
+        match what, given_:
+            case "add", [(str(exchange), str(key), bytes(header), bytes(body))]:
+                delivery = Delivery(body)
+                for one in (quick, plain):
+                    one.add(delivery, Outgoing(body, header, exchange, key))
+            case "give back", [(str(exchange), str(key), bytes(header), bytes(body))]:
+                for one in (quick, plain):
+                    one.give_back(exchange, key, header, body, Outcome("returned", str(number)))
+            case "confirm", [int(tag), bool(multiple), bool(accepted)]:
+                expected = plain.confirm(tag, multiple=multiple, accepted=accepted)
+                assert expected == [*quick.confirm(tag, multiple=multiple, accepted=accepted)]
+        assert len(plain.sent) == len(quick)
+
+
+class Counting(bytes):
+    """Bytes that count how often they are looked at."""
+
+    looks = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counting.looks += 1
+        return bytes.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        Counting.looks += 1
+        return bytes.__hash__(self)
+
+
+def test_a_return_is_little_work_however_many_are_unconfirmed() -> None:
+    looks = {}
+    for window in (100, 1_000):
+        sent = Unconfirmed()
+        for number in range(window):
+            sent.add(Delivery(b""), Outgoing(Counting(b"%d" % number), b"h", "", "q"))
+        Counting.looks = 0
+        for number in range(1_000):  # some that were sent, and some that nobody sent
+            sent.give_back("", "q", b"h", b"%d" % (number * 3), Outcome("returned"))
+        for _ in sent.confirm(0, multiple=True, accepted=True):
+            pass
+        looks[window] = Counting.looks
+    assert 9 * window >= looks[window]
+    assert looks[1_000] < 15 * looks[100]
