@@ -138,6 +138,33 @@ def test_port_that_is_taken_is_one_line() -> None:
     assert f"{port}" in result.stderr
 
 
+def test_file_that_was_removed_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "messages.db"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "amqp10msg", "serve", "--port", "0", "--store", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        connection = utils.BlockingConnection(process.stdout.readline().strip(), timeout=TIMEOUT)
+        sender = connection.create_sender("q")
+        path.unlink()
+        with pytest.raises(proton.ProtonException):
+            sender.send(sendable(Message("x", header=Header(durable=True))))
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+        process.communicate()
+    *events, last = errors.splitlines()
+    assert 1 == process.returncode
+    assert last.startswith(f"amqp10msg: {path} cannot be written: the file was removed")
+    assert "INFO stopped" in events[-1]
+    assert "Traceback" not in errors
+
+
 @pytest.mark.parametrize(
     "options, error",
     [

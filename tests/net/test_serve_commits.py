@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amqp10msg import Header, Message
+from amqp10msg.delivery.node import Stored, StoreError
 from amqp10msg.delivery.node.sqlite import SqliteStore
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
@@ -97,3 +99,20 @@ def test_what_is_sent_settled_is_removed_before(
         receiver.receive()
         assert 0 == server.broker.store.pending
         assert {"accepted": 1} == server.counts("q").causes
+
+
+def test_a_file_that_was_removed_is_said_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    server = Server(file=path, accept_durable=True).start()
+    server.publish("q", DURABLE)
+    server.broker.store.put("q", Stored(9, 0, b"", 0))  # as something that waits for a commit
+    path.unlink()
+
+    with pytest.raises(StoreError, match="was removed or replaced while it was open"):
+        server.stop()
+
+    server.stop()  # it has stopped
+    assert not [one for one in threading.enumerate() if one.name == "amqp10msg-serve"]
+    with server:  # and starts again, with a file of its own
+        server.publish("q", DURABLE)
+    assert 1 == stored(path)

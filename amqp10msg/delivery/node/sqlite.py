@@ -280,6 +280,11 @@ class SqliteStore:
         self.commit()
         self._database.close()
 
+    def abandon(self) -> None:
+        """Close the file without what is pending."""
+        self._pending.clear()
+        self._database.close()
+
     def __enter__(self) -> Self:
         return self
 

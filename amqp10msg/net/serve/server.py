@@ -17,13 +17,13 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from functools import partial
 from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
 from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error
-from amqp10msg.delivery.node import Counts, Memory, Quarantined
+from amqp10msg.delivery.node import Counts, Memory, Quarantined, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.options import ServerOptions
 from amqp10msg.net.serve.broker import Broker
@@ -32,6 +32,9 @@ from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.service_bus import ServiceBus
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
 from amqp10msg.wire.limits import Limits
+
+if TYPE_CHECKING:
+    from amqp10msg.delivery.node.sqlite import SqliteStore
 
 T = TypeVar("T")
 
@@ -171,6 +174,7 @@ class Server(ServerOptions):
         self._stopping: asyncio.Event | None = None
         self._most = _MOST_CONNECTIONS
         self._is_full = False
+        self._fault: StoreError | None = None  # at its end
 
     # For other threads.
 
@@ -204,7 +208,12 @@ class Server(ServerOptions):
         return self
 
     def stop(self) -> None:
-        """Close the connections and stop. Stopping twice does nothing."""
+        """Close the connections and stop. Stopping twice does nothing.
+
+        Raises:
+            StoreError: the file could not be written at the end: what was accepted or removed since
+                the last commit is not in it. The server has stopped nevertheless.
+        """
         thread, loop, stopping = self._thread, self._loop, self._stopping
         if thread is None:
             return
@@ -213,6 +222,9 @@ class Server(ServerOptions):
                 loop.call_soon_threadsafe(stopping.set)
         thread.join()
         self._thread = None
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
 
     def __enter__(self) -> Self:
         return self.start()
@@ -363,8 +375,8 @@ class Server(ServerOptions):
         if self.file is not None:
             from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415  (where a file is asked for)
 
-            store = stack.enter_context(SqliteStore(self.file))
-            self.broker.store = store
+            self.broker.store = store = SqliteStore(self.file)
+            stack.callback(self._close_store, store)
             names = store.names()
         self.broker.nodes = Nodes(
             self.broker.store,
@@ -383,6 +395,14 @@ class Server(ServerOptions):
         for name in self.topics:
             self.broker.nodes.make_topic(name)
         self.broker.nodes.create = self.create
+
+    def _close_store(self, store: SqliteStore) -> None:
+        """Close the file; what it did not take is for `stop` to say."""
+        try:
+            store.close()
+        except StoreError as error:
+            self._fault = error
+            store.abandon()
 
     def _log_quarantined(self, quarantined: Quarantined) -> None:
         self.broker.log(
