@@ -22,11 +22,11 @@ from amqp10msg.interop.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target, open_source, open_target
 from amqp10msg.net.bridge.terms import (
-    Delivery,
     LinkError,
     Outcome,
     Outgoing,
     Settle,
+    SourceDelivery,
     SourceRequest,
     TargetRequest,
 )
@@ -169,7 +169,7 @@ class _Way:
         self._source: Amqp10Source | None = None
         self._target: Amqp10Target | None = None
         self._news = asyncio.Event()
-        self._arrived: list[Delivery] = []
+        self._arrived: list[SourceDelivery] = []
         self._outcomes: dict[int, Outcome] = {}
         self._lost: LinkError | None = None
         self._poison = ""
@@ -212,7 +212,7 @@ class _Way:
         """
         if self._source is None or self._target is None or self._lost is not None:
             await self._settle_down()
-        sent = Delivery(octets)
+        sent = SourceDelivery(octets)
         try:
             await self._send(sent)
             outcome = await self._outcome(sent)
@@ -274,7 +274,7 @@ class _Way:
     async def _mark(self, found: list[bytes]) -> bool:
         """Send a marker, and take what comes; return whether the marker comes back."""
         marker = Message(str(uuid.uuid4()))
-        sent = Delivery(marker.encode())
+        sent = SourceDelivery(marker.encode())
         await self._send(sent)
         outcome = await self._outcome(sent)
         if outcome.kind != "accepted":
@@ -291,14 +291,14 @@ class _Way:
 
     # Messages.
 
-    async def _send(self, sent: Delivery) -> None:
+    async def _send(self, sent: SourceDelivery) -> None:
         target = self._target
         assert target is not None  # noqa: S101 - connected
         if not await self._until(lambda: target.room > 0, self._timeout):
             raise LinkError("the broker grants no credit")
         target.send(Outgoing(sent.octets), sent)
 
-    async def _outcome(self, sent: Delivery) -> Outcome:
+    async def _outcome(self, sent: SourceDelivery) -> Outcome:
         if not await self._until(lambda: id(sent) in self._outcomes, self._timeout):
             self._drop()
             raise LinkError(f"no outcome within {self._timeout:g} s")
@@ -376,11 +376,11 @@ class _Way:
         self._arrived.clear()
         self._outcomes.clear()
 
-    def _on_delivery(self, delivery: Delivery) -> None:
+    def _on_delivery(self, delivery: SourceDelivery) -> None:
         self._arrived.append(delivery)
         self._news.set()
 
-    def _on_outcome(self, sent: Delivery, outcome: Outcome) -> None:
+    def _on_outcome(self, sent: SourceDelivery, outcome: Outcome) -> None:
         self._outcomes[id(sent)] = outcome
         self._news.set()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from amqp10msg.basic import BasicMessage
     from amqp10msg.delivery.node import Capacity
     from amqp10msg.message import Message
-    from amqp10msg.net.bridge.terms import Delivery
+    from amqp10msg.net.bridge.terms import SourceDelivery
     from amqp10msg.net.bridge.urls import Endpoint
     from amqp10msg.net.serve.services import Token
     from amqp10msg.wire.limits import Limits
@@ -47,7 +47,7 @@ _REACH = 60.0
 _UNMATCHED = ("accept", "requeue", "reject")
 
 #: A hook: takes a message in the target's protocol, returns it, another one, or None to drop it.
-Change: TypeAlias = "Callable[[Any, Delivery], BasicMessage | Message | None]"
+Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | None]"
 
 
 def _place(given: str | Endpoint) -> Endpoint:

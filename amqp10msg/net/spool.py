@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import attrs
 
 from amqp10msg.net.bridge.links import open_source
-from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle, SourceLink, SourceRequest
+from amqp10msg.net.bridge.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.landing import Landing, Spooled
 
@@ -140,7 +140,7 @@ class _Spooler:
         self._batches = batches
         self._now = now
         self._monotonic = monotonic
-        self._deliveries: list[Delivery] = []
+        self._deliveries: list[SourceDelivery] = []
         self._first = 0.0
         self._last = monotonic()
         self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
@@ -193,7 +193,7 @@ class _Spooler:
                 await asyncio.sleep(place.delay)
         return await open_source(request)
 
-    def _receive(self, delivery: Delivery) -> None:
+    def _receive(self, delivery: SourceDelivery) -> None:
         if self._fault.done():
             return
         self._last = self._monotonic()
@@ -209,7 +209,7 @@ class _Spooler:
             except Exception as error:  # noqa: BLE001  (raised in `run`)
                 self._fail(error)
 
-    def _row(self, delivery: Delivery) -> Spooled:
+    def _row(self, delivery: SourceDelivery) -> Spooled:
         received = int(self._now() * 1_000_000)  # in microseconds
         header = delivery.content_header
         if header is None:

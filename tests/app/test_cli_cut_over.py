@@ -25,8 +25,8 @@ from amqp10msg.basic import (  # noqa: E402
     encode_content_header,
 )
 from amqp10msg.net.bridge import (  # noqa: E402
-    Delivery,
     RouteSpec,
+    SourceDelivery,
     Statistics,
     counting,
     ending,
@@ -457,7 +457,7 @@ def test_a_message_has_one_digest_whatever_its_deliveries_add(
     def digest(rows: list[Any], body: bytes = body) -> bytes | None:
         properties = BasicProperties(headers=FieldTable.of(rows), delivery_mode=2)
         header = encode_content_header(properties, len(body))
-        return digest_of(Delivery(body, header), stream=offset)
+        return digest_of(SourceDelivery(body, header), stream=offset)
 
     assert digest(headers) == digest(added)
     assert digest(headers) == digest(headers[::-1])  # RabbitMQ 4 sorts them

@@ -29,7 +29,7 @@ from amqp10msg.net.bridge import (
     files,
     read_quarantine,
 )
-from amqp10msg.net.bridge.terms import Delivery, Outcome
+from amqp10msg.net.bridge.terms import Outcome, SourceDelivery
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages, messages
 from tests.basic_broker import BasicBroker, Stored
@@ -155,7 +155,7 @@ def test_the_name_of_a_new_quarantine_is_on_disk_too(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(files, "sync_folder", synced.append)
     made = files.Quarantine(Path("aside/messages.jsonl"))
     made.path.parent.mkdir()
-    entry = (Delivery(b"hello"), Outcome("fatal"))
+    entry = (SourceDelivery(b"hello"), Outcome("fatal"))
 
     made.add([entry], route="a", source="b", target="c")
     made.add([entry, entry], route="a", source="b", target="c")

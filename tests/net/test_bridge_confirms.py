@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg.net.bridge.confirms import Unconfirmed
-from amqp10msg.net.bridge.terms import ACCEPTED, Delivery, Outcome, Outgoing
+from amqp10msg.net.bridge.terms import ACCEPTED, Outcome, Outgoing, SourceDelivery
 
 #: Exchange, routing-key, header, body: few of each, so that messages are alike.
 CONTENTS = st.tuples(*(st.sampled_from(of) for of in ("ef", "kl", (b"h", b"i"), (b"x", b"y"))))
@@ -22,11 +22,11 @@ STEPS = st.one_of(
 class Plain:
     """The rules: each is looked for among all."""
 
-    sent: dict[int, tuple[Delivery, Outgoing]] = attrs.Factory(dict)
+    sent: dict[int, tuple[SourceDelivery, Outgoing]] = attrs.Factory(dict)
     returned: dict[int, Outcome] = attrs.Factory(dict)
     published: int = 0
 
-    def add(self, delivery: Delivery, outgoing: Outgoing) -> None:
+    def add(self, delivery: SourceDelivery, outgoing: Outgoing) -> None:
         self.published += 1
         self.sent[self.published] = delivery, outgoing
 
@@ -44,7 +44,7 @@ class Plain:
 
     def confirm(
         self, tag: int, *, multiple: bool, accepted: bool
-    ) -> list[tuple[Delivery, Outcome]]:
+    ) -> list[tuple[SourceDelivery, Outcome]]:
         tags = [one for one in self.sent if one == tag or (multiple and (not tag or one < tag))]
         other = ACCEPTED if accepted else Outcome("nacked")
         return [(self.sent.pop(one)[0], self.returned.pop(one, other)) for one in tags]
@@ -56,7 +56,7 @@ def test_what_is_said_of_messages_reaches_the_right_ones(steps: list[tuple[objec
     for number, (what, *given_) in enumerate(steps):
         match what, given_:
             case "add", [(str(exchange), str(key), bytes(header), bytes(body))]:
-                delivery = Delivery(body)
+                delivery = SourceDelivery(body)
                 for one in (quick, plain):
                     one.add(delivery, Outgoing(body, header, exchange, key))
             case "give back", [(str(exchange), str(key), bytes(header), bytes(body))]:
@@ -87,7 +87,7 @@ def test_a_return_is_little_work_however_many_are_unconfirmed() -> None:
     for window in (100, 1_000):
         sent = Unconfirmed()
         for number in range(window):
-            sent.add(Delivery(b""), Outgoing(Counting(b"%d" % number), b"h", "", "q"))
+            sent.add(SourceDelivery(b""), Outgoing(Counting(b"%d" % number), b"h", "", "q"))
         Counting.looks = 0
         for number in range(1_000):  # some that were sent, and some that nobody sent
             sent.give_back("", "q", b"h", b"%d" % (number * 3), Outcome("returned"))

@@ -28,7 +28,7 @@ from amqp10msg.net.bridge.basic import (
 )
 from amqp10msg.net.bridge.files import Quarantine, read_quarantine
 from amqp10msg.net.bridge.records import Ledger
-from amqp10msg.net.bridge.terms import Delivery, Outcome
+from amqp10msg.net.bridge.terms import Outcome, SourceDelivery
 from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.testing import basic_properties
 
@@ -241,7 +241,7 @@ def test_what_is_no_url(url: str) -> None:
 @given(
     st.lists(
         st.builds(
-            Delivery,
+            SourceDelivery,
             st.binary(max_size=50),
             st.none() | st.binary(max_size=50),
             st.text(max_size=5),
@@ -253,7 +253,9 @@ def test_what_is_no_url(url: str) -> None:
     ),
     st.binary(max_size=5),
 )
-def test_the_quarantine_gives_back_exact_bytes(deliveries: list[Delivery], torn: bytes) -> None:
+def test_the_quarantine_gives_back_exact_bytes(
+    deliveries: list[SourceDelivery], torn: bytes
+) -> None:
     path = Path("quarantine-test.jsonl")
     path.unlink(missing_ok=True)
     try:

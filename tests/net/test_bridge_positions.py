@@ -17,7 +17,7 @@ from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
 from amqp10msg.net.bridge.records import Positions, StateFile, position_of
-from amqp10msg.net.bridge.terms import Delivery
+from amqp10msg.net.bridge.terms import SourceDelivery
 from amqp10msg.wire.primitives import Symbol, ULong
 from tests.basic_broker import BasicBroker, Stored
 
@@ -32,7 +32,7 @@ def test_the_position_is_behind_all_that_is_finished_without_a_gap(
     offsets: list[int], order: Any
 ) -> None:
     offsets.sort()
-    deliveries = [Delivery(b"", position=offset) for offset in offsets]
+    deliveries = [SourceDelivery(b"", position=offset) for offset in offsets]
     positions = Positions(None, "r", active=True)
     for delivery in deliveries:
         positions.receive(delivery)
@@ -51,17 +51,19 @@ def test_positions_are_told_by_both_protocols() -> None:
     header = encode_content_header(BasicProperties(headers=headers), 0)
     octets = Message(b"", message_annotations={Symbol("x-stream-offset"): ULong(8)}).encode()
 
-    assert 7 == position_of(Delivery(b"", header))
-    assert 8 == position_of(Delivery(octets))
-    assert position_of(Delivery(Message(b"").encode())) is None
-    assert position_of(Delivery(b"", encode_content_header(BasicProperties(), 0))) is None
-    assert position_of(Delivery(b"no message")) is None
+    assert 7 == position_of(SourceDelivery(b"", header))
+    assert 8 == position_of(SourceDelivery(octets))
+    assert position_of(SourceDelivery(Message(b"").encode())) is None
+    assert position_of(SourceDelivery(b"", encode_content_header(BasicProperties(), 0))) is None
+    assert position_of(SourceDelivery(b"no message")) is None
 
 
 def test_a_message_of_a_queue_that_came_out_of_a_stream_has_no_position() -> None:
     positions = Positions(None, "r", active=False)
     headers = FieldTable.of([("x-stream-offset", "l", 7)])
-    positions.receive(Delivery(b"", encode_content_header(BasicProperties(headers=headers), 0)))
+    positions.receive(
+        SourceDelivery(b"", encode_content_header(BasicProperties(headers=headers), 0))
+    )
     positions.save()
 
     assert positions.next is None

@@ -19,7 +19,7 @@ from amqp10msg.basic import (
 )
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url
 from amqp10msg.net.bridge.sending import header_of, sender_of
-from amqp10msg.net.bridge.terms import Delivery
+from amqp10msg.net.bridge.terms import SourceDelivery
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
 from amqp10msg.translate import to_basic
 from tests.lossless import in_sequence, with_added
@@ -28,9 +28,9 @@ QUEUE, ADDRESS = parse_url("amqp091://h/?queue=q"), parse_url("amqp://h/q")
 EXCHANGE = parse_url("amqp091://h/")
 
 
-def of_basic(basic: BasicMessage) -> Delivery:
+def of_basic(basic: BasicMessage) -> SourceDelivery:
     header = encode_content_header(basic.properties, len(basic.body))
-    return Delivery(basic.body, header, basic.exchange, basic.routing_key, basic.redelivered)
+    return SourceDelivery(basic.body, header, basic.exchange, basic.routing_key, basic.redelivered)
 
 
 WIRES = st.one_of(
@@ -45,7 +45,7 @@ WIRES = st.one_of(
 )
 
 
-def prepared(ends: tuple[Any, Any], deliveries: list[Delivery], **given: Any) -> Any:
+def prepared(ends: tuple[Any, Any], deliveries: list[SourceDelivery], **given: Any) -> Any:
     statistics = Statistics()
     made = sender_of(*ends, RouteOptions(**given), statistics)(deliveries)
     shown = [str(one) if isinstance(one, Exception) else one for one in made]
@@ -58,7 +58,7 @@ def prepared(ends: tuple[Any, Any], deliveries: list[Delivery], **given: Any) ->
 @given(st.lists(WIRES, max_size=8), st.sampled_from([QUEUE, EXCHANGE]))
 def test_messages_of_1_0_together(wires: list[bytes], target: Any) -> None:
     """A hook, which sees each message, has them translated one by one."""
-    ends, deliveries = (ADDRESS, target), [Delivery(wire) for wire in wires]
+    ends, deliveries = (ADDRESS, target), [SourceDelivery(wire) for wire in wires]
 
     alone = prepared(ends, deliveries, change=lambda message, _: message)
 

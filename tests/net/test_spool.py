@@ -29,7 +29,7 @@ cproton: Any = pytest.importorskip("cproton")  # comes with proton
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.net import spool as spooling  # noqa: E402
-from amqp10msg.net.bridge.terms import Delivery, SourceRequest  # noqa: E402
+from amqp10msg.net.bridge.terms import SourceDelivery, SourceRequest  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.queue_broker import Broker, Queue, running  # noqa: E402
@@ -116,9 +116,9 @@ class Tagged:
 
     def __init__(self, request: SourceRequest, tag: bytes) -> None:
         transfer = SimpleNamespace(tag=tag)
-        request.receive(Delivery(numbered(1)[0], tag=transfer, link=self))
+        request.receive(SourceDelivery(numbered(1)[0], tag=transfer, link=self))
 
-    def settle(self, delivery: Delivery, _: object) -> None:
+    def settle(self, delivery: SourceDelivery, _: object) -> None:
         delivery.link = None
 
     async def close(self, wait: float) -> None:

@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
 from amqp10msg.net.bridge.files import Entry, Quarantine, read_quarantine
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, Settle
+from amqp10msg.net.bridge.terms import LinkError, Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.net.options import ACTIONS, REASONS, RouteOptions
 
@@ -31,7 +31,6 @@ __all__ = [
     "ACTIONS",
     "REASONS",
     "Bridge",
-    "Delivery",
     "Endpoint",
     "Entry",
     "LinkError",
@@ -41,6 +40,7 @@ __all__ = [
     "RouteOptions",
     "RouteSpec",
     "Settle",
+    "SourceDelivery",
     "Statistics",
     "parse_url",
     "read_quarantine",

@@ -18,7 +18,6 @@ from amqp10msg.net import transport
 from amqp10msg.net.bridge.sending import header_of
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
-    Delivery,
     Depth,
     LinkError,
     OnLost,
@@ -26,6 +25,7 @@ from amqp10msg.net.bridge.terms import (
     Outgoing,
     Oversized,
     Settle,
+    SourceDelivery,
     SourceRequest,
     TargetRequest,
 )
@@ -334,7 +334,9 @@ class Amqp10Source(Peer):
             return
         large, self._incomplete = self._incomplete, None
         again = _again(octets)
-        self._receive(Delivery(octets, redelivered=again, tag=delivery, link=self, large=large))
+        self._receive(
+            SourceDelivery(octets, redelivered=again, tag=delivery, link=self, large=large)
+        )
 
     def _discard(self) -> None:
         if self._incomplete is not None:
@@ -346,7 +348,7 @@ class Amqp10Source(Peer):
         super().abort()
         self._discard()
 
-    def settle(self, delivery: Delivery, how: Settle) -> None:
+    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
         """Settle a delivery of this link; of another one, do nothing."""
         if delivery.link is not self:
             return
@@ -510,7 +512,7 @@ class Amqp10Target(Peer):
             self._on_room()
             link.drained()
 
-    def send(self, outgoing: Outgoing, delivery: Delivery) -> None:
+    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
         """Send a message; what is too long for the peer has its outcome at once."""
         octets = outgoing.octets
         if self._longest and len(octets) > self._longest:

@@ -25,7 +25,6 @@ from amqp10msg import __version__
 from amqp10msg.net.bridge.confirms import Unconfirmed
 from amqp10msg.net.bridge.records import position_of
 from amqp10msg.net.bridge.terms import (
-    Delivery,
     Depth,
     LinkError,
     OnLost,
@@ -34,6 +33,7 @@ from amqp10msg.net.bridge.terms import (
     Overflow,
     Oversized,
     Settle,
+    SourceDelivery,
     SourceRequest,
     TargetRequest,
 )
@@ -545,9 +545,9 @@ class BasicSource(BasicPeer):
         if content.index == DELIVER:
             tag, again, exchange, key = content.deliver()
             body, header, large = content.body, content.header, content.large
-            self._receive(Delivery(body, header, exchange, key, again, tag, self, large))
+            self._receive(SourceDelivery(body, header, exchange, key, again, tag, self, large))
 
-    def settle(self, delivery: Delivery, how: Settle) -> None:
+    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
         """Settle a delivery of this link; of another one, do nothing."""
         if delivery.link is not self:
             return
@@ -673,7 +673,7 @@ class BasicTarget(BasicPeer):
         """Go on sending."""
         self._on_room()
 
-    def send(self, outgoing: Outgoing, delivery: Delivery) -> None:
+    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
         """Publish a message; what cannot be said in frames has its outcome at once."""
         try:
             frames = publish(
@@ -783,7 +783,7 @@ async def _read(endpoint: Endpoint, offset: str) -> dict[int, bytes]:
     """Return digests of some messages of a stream from an offset on, by their positions."""
     found: dict[int, bytes] = {}
 
-    def receive(delivery: Delivery) -> None:
+    def receive(delivery: SourceDelivery) -> None:
         position = position_of(delivery)
         if delivery.large is not None:
             delivery.large.discard()

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterator
 
 import attrs
 
-from amqp10msg.net.bridge.terms import ACCEPTED, Delivery, Outcome, Outgoing
+from amqp10msg.net.bridge.terms import ACCEPTED, Outcome, Outgoing, SourceDelivery
 
-#: Delivery-tags in the order of their numbers; an ordered dict has its first one at once.
+#: SourceDelivery-tags in the order of their numbers; an ordered dict has its first one at once.
 _Tags = OrderedDict[int, None]
 
 
@@ -29,7 +29,7 @@ class Unconfirmed:
     """
 
     published: int = 0
-    _sent: OrderedDict[int, tuple[Delivery, Outgoing]] = attrs.Factory(OrderedDict)
+    _sent: OrderedDict[int, tuple[SourceDelivery, Outgoing]] = attrs.Factory(OrderedDict)
     _returned: dict[int, Outcome] = attrs.Factory(dict)
     # Those of `_sent` that did not come back, by content with and without header; up to a number.
     _by_content: dict[Hashable, _Tags] = attrs.Factory(dict)
@@ -38,7 +38,7 @@ class Unconfirmed:
     def __len__(self) -> int:
         return len(self._sent)
 
-    def add(self, delivery: Delivery, outgoing: Outgoing) -> None:
+    def add(self, delivery: SourceDelivery, outgoing: Outgoing) -> None:
         """Take note of what is published next."""
         self.published += 1
         self._sent[self.published] = (delivery, outgoing)
@@ -49,7 +49,7 @@ class Unconfirmed:
         """Take note that a message came back; its confirm follows.
 
         Messages that are the same are one as good as the other, and the first one is taken. A
-        header may have been written anew: where none is the same, it is not compared.
+        header may have been written again: where none is the same, it is not compared.
 
         Args:
             exchange: what it was published to.
@@ -68,7 +68,7 @@ class Unconfirmed:
 
     def confirm(
         self, tag: int, *, multiple: bool, accepted: bool
-    ) -> Iterator[tuple[Delivery, Outcome]]:
+    ) -> Iterator[tuple[SourceDelivery, Outcome]]:
         """Yield those that a basic.ack or basic.nack is about, with their outcomes.
 
         Args:
@@ -85,7 +85,7 @@ class Unconfirmed:
         while sent and (first := next(iter(sent))) <= last:
             yield self._confirm(first, accepted)
 
-    def _confirm(self, tag: int, accepted: bool) -> tuple[Delivery, Outcome]:
+    def _confirm(self, tag: int, accepted: bool) -> tuple[SourceDelivery, Outcome]:
         delivery, outgoing = self._sent.pop(tag)
         returned = self._returned.pop(tag, None)
         if returned is not None:

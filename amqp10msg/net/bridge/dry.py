@@ -20,7 +20,7 @@ from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.sending import message_of, without_delivery
-from amqp10msg.net.bridge.terms import Delivery, LinkError, Oversized, Settle, SourceRequest
+from amqp10msg.net.bridge.terms import LinkError, Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.translate import PROFILES, Circumstances, explain, to_amqp10, to_basic
@@ -96,7 +96,7 @@ class DryRun:
         profile, user = spec.options.profile, target.user
         return cls(spec.name, str(source), str(target), profile, user, differ)
 
-    def add(self, delivery: Delivery, spec: RouteSpec) -> None:
+    def add(self, delivery: SourceDelivery, spec: RouteSpec) -> None:
         """Look at one delivery of the route."""
         options = spec.options
         self.read += 1
@@ -196,7 +196,7 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
 
 
 async def give_back(
-    spec: RouteSpec, count: int, idle: float, look: Callable[[Delivery], None]
+    spec: RouteSpec, count: int, idle: float, look: Callable[[SourceDelivery], None]
 ) -> None:
     """Read up to this many messages of a route's source, look at each, and give all of them back.
 
@@ -209,11 +209,11 @@ async def give_back(
     Raises:
         LinkError: the source cannot be read.
     """
-    here: list[Delivery] = []
+    here: list[SourceDelivery] = []
     changed = asyncio.Event()
     faults: list[LinkError] = []
 
-    def receive(delivery: Delivery) -> None:
+    def receive(delivery: SourceDelivery) -> None:
         if len(here) < count:
             look(delivery)
         if delivery.large is not None:

@@ -22,12 +22,12 @@ from amqp10msg.files.locks import lock
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
-    Delivery,
     Depth,
     LinkError,
     Outcome,
     Outgoing,
     Settle,
+    SourceDelivery,
     SourceRequest,
     TargetRequest,
 )
@@ -99,7 +99,7 @@ class Quarantine:
 
     def add(
         self,
-        entries: Iterable[tuple[Delivery, Outcome]],
+        entries: Iterable[tuple[SourceDelivery, Outcome]],
         *,
         route: str,
         source: str,
@@ -120,7 +120,7 @@ class Quarantine:
 
 
 def line_of(
-    delivery: Delivery, outcome: Outcome, names: Mapping[str, str], folder: Path | None = None
+    delivery: SourceDelivery, outcome: Outcome, names: Mapping[str, str], folder: Path | None = None
 ) -> str:
     """Return the line of a message.
 
@@ -146,7 +146,7 @@ def line_of(
     return json.dumps(line)
 
 
-def content_of(given: Delivery | Outgoing) -> dict[str, Any]:
+def content_of(given: SourceDelivery | Outgoing) -> dict[str, Any]:
     """Return the parts of a line besides the bytes of a message: its protocol, and names."""
     header = given.content_header
     if header is None:
@@ -334,15 +334,15 @@ class FileSource:
             self._receive(self._delivery(number, entry))
         self._schedule()
 
-    def _delivery(self, number: int, entry: Entry) -> Delivery:
+    def _delivery(self, number: int, entry: Entry) -> SourceDelivery:
         octets = entry.octets
         if entry.file is not None:
             octets = entry.raw[len(entry.content_header or b"") :]
         names = (entry.exchange, entry.routing_key, entry.redelivered)
         tag = (number, entry)
-        return Delivery(octets, entry.content_header, *names, tag, self, position=number)
+        return SourceDelivery(octets, entry.content_header, *names, tag, self, position=number)
 
-    def settle(self, delivery: Delivery, how: Settle) -> None:
+    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
         """Settle a delivery; what is released comes again."""
         if delivery.link is not self:
             return
@@ -422,7 +422,7 @@ class FileTarget:
         self._window = request.window
         self._entries = request.endpoint.entries
         self._loop = asyncio.get_running_loop()
-        self._pending: list[tuple[Delivery, str]] = []
+        self._pending: list[tuple[SourceDelivery, str]] = []
         self.alive = True
         append_lines(self._path, [])  # it can be written
 
@@ -431,7 +431,7 @@ class FileTarget:
         """How many messages may be sent now."""
         return self._window - len(self._pending)
 
-    def send(self, outgoing: Outgoing, delivery: Delivery) -> None:
+    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
         """Write a message at the end of this turn of the loop."""
         if not self._pending:
             self._loop.call_soon(self._flush)

@@ -18,12 +18,12 @@ from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import files
 from amqp10msg.net.bridge.terms import (
-    Delivery,
     Link,
     LinkError,
     OnPassed,
     Outcome,
     Outgoing,
+    SourceDelivery,
     SourceLink,
     SourceRequest,
     TargetLink,
@@ -48,7 +48,7 @@ _Request = TypeVar("_Request", SourceRequest, TargetRequest)
 _Link = TypeVar("_Link", bound=Link)
 _T = TypeVar("_T")
 #: Takes a delivery, and why it was not taken.
-OnDecided = Callable[[Delivery, Outcome], None]
+OnDecided = Callable[[SourceDelivery, Outcome], None]
 
 
 async def open_source(request: SourceRequest) -> SourceLink:
@@ -394,8 +394,8 @@ class QuarantineQueue:
         self._names = names
         self._log = log
         self._on_kept, self._left = kept, left
-        self._reasons: dict[Delivery, Outcome] = {}
-        self._waiting: deque[Delivery] = deque()
+        self._reasons: dict[SourceDelivery, Outcome] = {}
+        self._waiting: deque[SourceDelivery] = deque()
 
         def open_() -> Awaitable[TargetLink]:
             return open_target(
@@ -414,7 +414,7 @@ class QuarantineQueue:
         )
 
     @property
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[SourceDelivery]:
         """Those that it has not answered for."""
         return list(self._reasons)
 
@@ -433,7 +433,7 @@ class QuarantineQueue:
         """Close it; give up after so many seconds."""
         await self.kept.close(wait)
 
-    def add(self, delivery: Delivery, outcome: Outcome) -> None:
+    def add(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Send a delivery; it is kept or left, if not at once then later."""
         if self.kept.link is None:
             self._left(delivery, outcome)
@@ -454,7 +454,7 @@ class QuarantineQueue:
             delivery = self._waiting.popleft()
             link.send(self._outgoing(delivery, self._reasons[delivery]), delivery)
 
-    def _on_outcome(self, delivery: Delivery, outcome: Outcome) -> None:
+    def _on_outcome(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         reason = self._reasons.pop(delivery, None)
         if reason is None:
             return
@@ -475,7 +475,7 @@ class QuarantineQueue:
         for delivery, outcome in rest.items():
             self._left(delivery, outcome)
 
-    def _outgoing(self, delivery: Delivery, outcome: Outcome) -> Outgoing:
+    def _outgoing(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
         at = self.kept.endpoint
         body = files.line_of(delivery, outcome, self._names).encode()
         said: Any = {"route": self._names["route"], "reason": outcome.kind}

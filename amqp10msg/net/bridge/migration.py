@@ -29,7 +29,7 @@ from amqp10msg.net.bridge.management import Management, Queue
 from amqp10msg.net.bridge.records import StateFile
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Delivery, Depth, LinkError
+from amqp10msg.net.bridge.terms import Depth, LinkError, SourceDelivery
 from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
@@ -327,7 +327,7 @@ async def _look(one: Moved, sample: int) -> None:
     """Look at the first messages of the source."""
     spec, check = one.spec, DryRun.of(one.spec)
 
-    def look(delivery: Delivery) -> None:
+    def look(delivery: SourceDelivery) -> None:
         check.add(delivery, spec)
         digest = digest_of(delivery, stream=spec.source.keeps)
         if digest is not None:
@@ -340,7 +340,7 @@ async def _look(one: Moved, sample: int) -> None:
     one.check = check
 
 
-def digest_of(delivery: Delivery, *, stream: bool) -> bytes | None:
+def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
     """Return a digest of a 0-9-1 message as it was published; None where it is not in memory.
 
     What a broker adds for one delivery is left out, and headers are sorted by name, as RabbitMQ 4
@@ -417,7 +417,9 @@ def _among(one: Moved, seen: Counter[bytes]) -> int:
         # What an earlier run has put there is not what this one did.
         for entry in read_quarantine(quarantine, one.file):
             if entry.route == one.spec.name and not entry.file:
-                digest = digest_of(Delivery(entry.octets, entry.content_header), stream=stream)
+                digest = digest_of(
+                    SourceDelivery(entry.octets, entry.content_header), stream=stream
+                )
                 if digest is not None:
                     seen[digest] += 1
     new = one.sample & (seen - one.already)
@@ -436,7 +438,7 @@ async def _seen(one: Moved, most: int = _MOST) -> Counter[bytes]:
     one.looked = 0
     seen: Counter[bytes] = Counter()
 
-    def look(delivery: Delivery) -> None:
+    def look(delivery: SourceDelivery) -> None:
         one.looked += 1
         digest = digest_of(delivery, stream=stream)
         if digest is not None and digest in one.sample:

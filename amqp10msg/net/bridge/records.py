@@ -21,7 +21,7 @@ from typing import Any
 from amqp10msg.basic import BasicProperties, decode_content_header
 from amqp10msg.files.locks import lock
 from amqp10msg.net.bridge.files import Quarantine
-from amqp10msg.net.bridge.terms import Delivery, Outcome, Settle
+from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections.parts import Scan, scan
@@ -104,7 +104,7 @@ CREATE TABLE IF NOT EXISTS taken (
 _LONGEST = 64
 
 
-def identity_of(delivery: Delivery) -> str | None:
+def identity_of(delivery: SourceDelivery) -> str | None:
     """Return the message-id of a delivery with its type; None where it has none, or is unreadable.
 
     What has no id has no identity: two messages may be the same and meant to be two.
@@ -189,7 +189,7 @@ CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NU
 """
 
 
-def position_of(delivery: Delivery) -> int | None:
+def position_of(delivery: SourceDelivery) -> int | None:
     """Return where a delivery stands in its stream or file; None where neither is known."""
     if delivery.position is not None:
         return delivery.position
@@ -336,14 +336,14 @@ class Positions:
         """Forget what is not finished: another connection delivers it again."""
         self._pending.clear()
 
-    def receive(self, delivery: Delivery) -> None:
+    def receive(self, delivery: SourceDelivery) -> None:
         """Note a delivery."""
         if self.active:
             delivery.position = position_of(delivery)
             if delivery.position is not None:
                 self._pending[delivery.position] = False
 
-    def finish(self, delivery: Delivery) -> None:
+    def finish(self, delivery: SourceDelivery) -> None:
         """Note that a delivery is finished, whatever its fate."""
         if self.active and delivery.position in self._pending:
             self._pending[delivery.position] = True
@@ -390,12 +390,12 @@ class Pending:
     """
 
     def __init__(self) -> None:
-        self.in_flight: dict[Delivery, None] = {}
+        self.in_flight: dict[SourceDelivery, None] = {}
         self.isolating = False
         self._limit = math.inf
-        self._waiting: deque[Delivery] = deque()
-        self._held: list[tuple[float, int, Delivery]] = []
-        self._suspects: deque[Delivery] = deque()
+        self._waiting: deque[SourceDelivery] = deque()
+        self._held: list[tuple[float, int, SourceDelivery]] = []
+        self._suspects: deque[SourceDelivery] = deque()
         self._order = itertools.count()
 
     def __len__(self) -> int:
@@ -411,32 +411,32 @@ class Pending:
         """How many are tried again later."""
         return len(self._held)
 
-    def unsent(self) -> Iterator[Delivery]:
+    def unsent(self) -> Iterator[SourceDelivery]:
         """Yield those that are not in flight."""
         yield from self._waiting
         yield from self._suspects
         yield from (delivery for _, _, delivery in self._held)
 
-    def add(self, delivery: Delivery) -> None:
+    def add(self, delivery: SourceDelivery) -> None:
         """Add a delivery that waits to be sent."""
         self._waiting.append(delivery)
 
-    def hold(self, delivery: Delivery, due: float) -> None:
+    def hold(self, delivery: SourceDelivery, due: float) -> None:
         """Hold one until a time of the loop's clock."""
         heapq.heappush(self._held, (due, next(self._order), delivery))
 
-    def put_back(self, deliveries: list[Delivery]) -> None:
+    def put_back(self, deliveries: list[SourceDelivery]) -> None:
         """Put back those that were taken and not sent, before all others."""
         self._waiting.extendleft(reversed(deliveries))
 
-    def take(self, now: float, most: int) -> list[Delivery]:
+    def take(self, now: float, most: int) -> list[SourceDelivery]:
         """Take those that are to be sent next.
 
         Args:
             now: the time, on the loop's clock.
             most: how many.
         """
-        taken: list[Delivery] = []
+        taken: list[SourceDelivery] = []
         most = 1 if self.isolating else int(min(most, self._limit - len(self.in_flight)))
         while len(taken) < most:
             delivery = self._next(now)
@@ -445,7 +445,7 @@ class Pending:
             taken.append(delivery)
         return taken
 
-    def _next(self, now: float) -> Delivery | None:
+    def _next(self, now: float) -> SourceDelivery | None:
         if self.isolating:
             if self.in_flight:
                 return None
@@ -464,7 +464,7 @@ class Pending:
         """Note that one was taken."""
         self._limit += _TRUST
 
-    def lose_source(self) -> list[Delivery]:
+    def lose_source(self) -> list[SourceDelivery]:
         """Forget all that are not in flight; return those that are, which nobody can settle now."""
         self._waiting.clear()
         self._suspects.clear()
@@ -473,16 +473,16 @@ class Pending:
             delivery.link = None
         return list(self.in_flight)
 
-    def lose_target(self) -> tuple[list[Delivery], list[Delivery]]:
+    def lose_target(self) -> tuple[list[SourceDelivery], list[SourceDelivery]]:
         """Take all in flight: those to be sent again, and those that nobody can settle."""
-        flying: list[Delivery] = []
-        orphans: list[Delivery] = []
+        flying: list[SourceDelivery] = []
+        orphans: list[SourceDelivery] = []
         for delivery in self.in_flight:
             (orphans if delivery.link is None else flying).append(delivery)
         self.in_flight.clear()
         return flying, orphans
 
-    def suspect(self, deliveries: Iterable[Delivery], *, isolated: bool) -> None:
+    def suspect(self, deliveries: Iterable[SourceDelivery], *, isolated: bool) -> None:
         """Send these again, before all others.
 
         Args:
@@ -499,7 +499,7 @@ class Pending:
 
 
 #: A delivery whose fate is settled, how it is settled at the source, and the target's outcome.
-Finished = tuple[Delivery, Settle, "Outcome | None"]
+Finished = tuple[SourceDelivery, Settle, "Outcome | None"]
 
 
 class Records:
@@ -530,8 +530,8 @@ class Records:
         self._ledger: Ledger | None = None
         if options.deduplicate is not None:
             self._ledger = Ledger(options.deduplicate, route, options.remember)
-        self._under_way: dict[str, Delivery] = {}
-        self._copies: dict[str, list[Delivery]] = {}
+        self._under_way: dict[str, SourceDelivery] = {}
+        self._copies: dict[str, list[SourceDelivery]] = {}
 
     @property
     def offset(self) -> str | None:
@@ -545,15 +545,15 @@ class Records:
         return self._positions.next
 
     @property
-    def copies(self) -> list[Delivery]:
+    def copies(self) -> list[SourceDelivery]:
         """What waits for the outcome of another one with its message-id."""
         return [copy for copies in self._copies.values() for copy in copies]
 
-    def receive(self, delivery: Delivery) -> None:
+    def receive(self, delivery: SourceDelivery) -> None:
         """Note where in its stream a delivery stands."""
         self._positions.receive(delivery)
 
-    def is_taken(self, delivery: Delivery) -> bool | None:
+    def is_taken(self, delivery: SourceDelivery) -> bool | None:
         """Whether the target has a message already; None where that is not known yet.
 
         Then it is kept with the other one, and comes out of `forget`.
@@ -572,14 +572,14 @@ class Records:
         self._under_way[identity] = delivery
         return False
 
-    def forget(self, delivery: Delivery) -> list[Delivery]:
+    def forget(self, delivery: SourceDelivery) -> list[SourceDelivery]:
         """Forget that a delivery is under way; return its copies, to be looked at again."""
         identity = delivery.identity
         if identity is None or self._under_way.pop(identity, None) is None:
             return []
         return self._copies.pop(identity, [])
 
-    def reset(self, in_flight: Sequence[Delivery]) -> None:
+    def reset(self, in_flight: Sequence[SourceDelivery]) -> None:
         """Forget all that the source is to deliver again: what is not in flight."""
         self._positions.reset()
         self._copies.clear()

@@ -29,12 +29,12 @@ from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
-    Delivery,
     LinkError,
     Outcome,
     Outgoing,
     Oversized,
     Settle,
+    SourceDelivery,
     SourceLink,
     SourceRequest,
     TargetLink,
@@ -116,9 +116,9 @@ class Route:
         # The deliveries.
         self._pending = Pending()
         self._finished: list[Finished] = []
-        self._surplus: list[Delivery] = []
+        self._surplus: list[SourceDelivery] = []
         # Those that the filter passed over, until they go back.
-        self._passed: dict[Delivery, None] = {}
+        self._passed: dict[SourceDelivery, None] = {}
         self._bytes = 0
         self._pumping = False
         self._due = False
@@ -536,7 +536,7 @@ class Route:
 
     # Deliveries.
 
-    def _receive(self, delivery: Delivery) -> None:
+    def _receive(self, delivery: SourceDelivery) -> None:
         counts, options = self.statistics, self.options
         counts.received += 1
         delivery.came = self._loop.time()
@@ -569,7 +569,7 @@ class Route:
         self._pending.add(delivery)
         self._pump_soon()
 
-    def _receive_large(self, delivery: Delivery, large: Oversized) -> None:
+    def _receive_large(self, delivery: SourceDelivery, large: Oversized) -> None:
         options = self.options
         if not large.is_whole:
             # Not settled before the end: given back now, it would come again and again.
@@ -582,7 +582,7 @@ class Route:
         text = f"{len(large)} bytes, and {options.max_message} at most are sent"
         self._refused(delivery, Outcome("too-large", "", text, final=True))
 
-    def _is_new(self, delivery: Delivery) -> bool:
+    def _is_new(self, delivery: SourceDelivery) -> bool:
         """Whether the target has not this message already, and will not have it soon."""
         taken = self._records.is_taken(delivery)
         if taken:
@@ -590,7 +590,7 @@ class Route:
             self._end(delivery, Settle.ACCEPT)
         return taken is False
 
-    def _matches(self, delivery: Delivery) -> bool:
+    def _matches(self, delivery: SourceDelivery) -> bool:
         try:
             passes = self.options.match is None or self.options.match(message_of(delivery))
         except Exception as error:  # noqa: BLE001  (of a hook: its message is put aside, not lost)
@@ -607,7 +607,7 @@ class Route:
                 self._end(delivery, Settle.ACCEPT if how == "requeue" else _SETTLES[how])
         return passes
 
-    def _give_back(self, delivery: Delivery) -> None:
+    def _give_back(self, delivery: SourceDelivery) -> None:
         if self._passed.pop(delivery, self) is None:
             self._end(delivery, Settle.RELEASE)
 
@@ -641,7 +641,11 @@ class Route:
             self._pumping = False
 
     def _send(
-        self, target: TargetLink, delivery: Delivery, made: Outgoing | Exception | None, now: float
+        self,
+        target: TargetLink,
+        delivery: SourceDelivery,
+        made: Outgoing | Exception | None,
+        now: float,
     ) -> None:
         if isinstance(made, Exception):
             why = str(made)
@@ -658,7 +662,7 @@ class Route:
         self._pending.in_flight[delivery] = None
         target.send(made, delivery)
 
-    def _on_outcome(self, delivery: Delivery, outcome: Outcome) -> None:
+    def _on_outcome(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         if self._pending.in_flight.pop(delivery, self) is self:
             return
         self._to.progress = True
@@ -677,7 +681,7 @@ class Route:
         self.statistics.octets += delivery.size
         self._end(delivery, Settle.ACCEPT, outcome)
 
-    def _refused(self, delivery: Delivery, outcome: Outcome) -> None:
+    def _refused(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Try a message again later, or do with it what the options say."""
         options, counts = self.options, self.statistics
         for place in (*self.target.places, *self.source.places):
@@ -710,11 +714,11 @@ class Route:
             self._log_refused(action, delivery, outcome)
             self._end(delivery, _SETTLES[action])
 
-    def _log_refused(self, action: str, delivery: Delivery, outcome: Outcome) -> None:
+    def _log_refused(self, action: str, delivery: SourceDelivery, outcome: Outcome) -> None:
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
         self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
 
-    def _kept(self, delivery: Delivery, outcome: Outcome) -> None:
+    def _kept(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Settle what the queue of the quarantine has."""
         if delivery.link is not None:
             self.statistics.quarantined[outcome.kind] += 1
@@ -723,7 +727,7 @@ class Route:
         else:
             self._forget(delivery)  # the source delivers it again
 
-    def _left(self, delivery: Delivery, outcome: Outcome) -> None:
+    def _left(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Settle what goes to the file of the quarantine."""
         if delivery.link is not None:
             self._end(delivery, Settle.ACCEPT, outcome)
@@ -732,7 +736,7 @@ class Route:
 
     # The end of a delivery.
 
-    def _end(self, delivery: Delivery, how: Settle, outcome: Outcome | None = None) -> None:
+    def _end(self, delivery: SourceDelivery, how: Settle, outcome: Outcome | None = None) -> None:
         """Settle a delivery at the end of this turn, after what the disk is to know of it."""
         if not self._finished:
             self._loop.call_soon(self._finish)
@@ -769,11 +773,11 @@ class Route:
                 self._relaxing = True
                 source.stop()
 
-    def _settle(self, delivery: Delivery, how: Settle) -> None:
+    def _settle(self, delivery: SourceDelivery, how: Settle) -> None:
         if delivery.link is not None:
             delivery.link.settle(delivery, how)
 
-    def _forget(self, delivery: Delivery) -> None:
+    def _forget(self, delivery: SourceDelivery) -> None:
         if delivery.large is not None:
             delivery.large.discard()  # unless it was kept
             return

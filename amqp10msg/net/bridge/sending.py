@@ -17,7 +17,7 @@ from typing import Any
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Delivery, Outgoing
+from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Header
@@ -55,7 +55,7 @@ def _read(octets: bytes) -> Header | None:
 ANY_USER = Circumstances(user=None)
 
 #: Makes what is sent of some deliveries, None for each that is to be translated by itself.
-Translate = Callable[[Sequence[Delivery]], list[Outgoing | None]]
+Translate = Callable[[Sequence[SourceDelivery]], list[Outgoing | None]]
 
 
 def translator_of(
@@ -78,7 +78,7 @@ def translator_of(
     if found is None:
         return None
 
-    def to_message(deliveries: Sequence[Delivery]) -> list[Outgoing | None]:
+    def to_message(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | None]:
         headers = _column([one.content_header or b"" for one in deliveries])
         bodies = _column([one.octets for one in deliveries])
         rows = len(deliveries)
@@ -93,7 +93,7 @@ def translator_of(
         _count(deliveries, made, losses, statistics)
         return made
 
-    def to_basic(deliveries: Sequence[Delivery]) -> list[Outgoing | None]:
+    def to_basic(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | None]:
         rows = len(deliveries)
         wires = [one.octets for one in deliveries]
         odd, (_, *texts, _, losses) = found.run(rows, _column(wires))
@@ -152,7 +152,7 @@ def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
 
 
 def _count(
-    deliveries: Sequence[Delivery],
+    deliveries: Sequence[SourceDelivery],
     made: list[Outgoing | None],
     losses: Any,
     statistics: Statistics,
@@ -173,15 +173,15 @@ def _count(
 
 
 #: Returns what to send, or None where the hook dropped the message.
-Prepare = Callable[[Delivery], Outgoing | None]
+Prepare = Callable[[SourceDelivery], Outgoing | None]
 #: Returns that of each delivery, or what its `Prepare` raised.
-PrepareAll = Callable[[Sequence[Delivery]], "list[Outgoing | Exception | None]"]
+PrepareAll = Callable[[Sequence[SourceDelivery]], "list[Outgoing | Exception | None]"]
 
 #: Bytes of a message that is translated together with others.
 _SMALL = 1 << 16
 
 
-def message_of(delivery: Delivery) -> BasicMessage | Message:
+def message_of(delivery: SourceDelivery) -> BasicMessage | Message:
     """Return the message of a delivery.
 
     Raises:
@@ -212,13 +212,13 @@ def sender_of(
         fixed = ("", target.queue) if target.queue is not None else None
         translate = translator_of(to_1_0, options.profile, names, statistics, fixed)
 
-    def prepare(delivery: Delivery) -> Outgoing | Exception | None:
+    def prepare(delivery: SourceDelivery) -> Outgoing | Exception | None:
         try:
             return one(delivery)
         except Exception as error:  # noqa: BLE001  (of a hook: its message is put aside, not lost)
             return error
 
-    def prepare_all(deliveries: Sequence[Delivery]) -> list[Outgoing | Exception | None]:
+    def prepare_all(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | Exception | None]:
         if translate is None or any(one.size > _SMALL for one in deliveries):
             return [prepare(delivery) for delivery in deliveries]
         made = translate(deliveries)
@@ -242,7 +242,7 @@ def _sender_of_one(
     make: Any = to_amqp10 if to_1_0 else to_basic
     profile = options.profile
 
-    def prepare(delivery: Delivery) -> Outgoing | None:
+    def prepare(delivery: SourceDelivery) -> Outgoing | None:
         message: Any = message_of(delivery)
         if translates:
             message = without_delivery(message, source, options)
@@ -279,12 +279,12 @@ def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> A
     return message.evolve(header=None if plain == Header() else plain)
 
 
-def _as_it_is(delivery: Delivery) -> Outgoing:
+def _as_it_is(delivery: SourceDelivery) -> Outgoing:
     return Outgoing(delivery.octets)
 
 
 def _with_names(target: Endpoint) -> Prepare:
-    def prepare(delivery: Delivery) -> Outgoing:
+    def prepare(delivery: SourceDelivery) -> Outgoing:
         names = _names(target, delivery)
         return Outgoing(delivery.octets, delivery.content_header, *names)
 

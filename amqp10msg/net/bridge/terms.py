@@ -106,7 +106,7 @@ class Settle(enum.Enum):
 
 
 @attrs.define(eq=False)
-class Delivery:
+class SourceDelivery:
     """One delivery of a source, which is not settled yet.
 
     Attributes:
@@ -299,7 +299,7 @@ class SourceLink(Link, Protocol):
     def incomplete(self) -> bool:
         """Whether a message has begun to come, and the rest of it has not."""
 
-    def settle(self, delivery: Delivery, how: Settle) -> None:
+    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
         """Settle a delivery of this link; of another one, do nothing."""
 
     async def depth(self) -> int | None:
@@ -332,13 +332,13 @@ class TargetLink(Link, Protocol):
     def waits(self) -> bool:
         """Whether the target said that it takes nothing for now, so that outcomes may be late."""
 
-    def send(self, outgoing: Outgoing, delivery: Delivery) -> None:
+    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
         """Send a message; its outcome comes later, with the delivery."""
 
 
-Receive = Callable[[Delivery], None]
+Receive = Callable[[SourceDelivery], None]
 Overflow = Callable[[], Oversized]
-OnOutcome = Callable[[Delivery, Outcome], None]
+OnOutcome = Callable[[SourceDelivery, Outcome], None]
 OnLost = Callable[[LinkError], None]
 OnRoom = Callable[[], None]
 #: Takes a place that was passed over for a later one of the same end, and why.
