@@ -206,7 +206,7 @@ class Bounded:
         for batch in self.file.iter_batches(
             size, row_groups=groups, columns=names, use_threads=False
         ):
-            plain = _plainly(batch)
+            plain = plainly(batch)
             self.room -= plain.nbytes
             if self.room < 0:
                 said = f"the rows make more than {self._most(_CONTENT):,} bytes"
@@ -218,7 +218,7 @@ class ExpansionError(ValueError):
     """A Parquet file makes more of its bytes than it may."""
 
 
-def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
+def plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch without views, and without dictionaries of bytes, as jobs need it."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 

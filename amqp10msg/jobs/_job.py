@@ -22,6 +22,7 @@ from amqp10msg.jobs.judging import (
     type_for_spark,
     with_texts,
 )
+from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
 from amqp10msg.translate import Circumstances
@@ -46,10 +47,14 @@ QUARANTINE = pa.schema(
         ("error_text", pa.string()),
     ]
 )
+# Where a message came from, where the input has no such columns.
+_PLACE = [pa.field("source", pa.string()), pa.field("offset", pa.int64())]
 _TIME = pa.timestamp("us", "UTC")
 # Good rows, and those for the quarantine.
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 _MESSAGE = ("wire", "content_header", "payload", "fault")
+# What matches the fault of a file of which messages are missing.
+_ENDS = f"{REST_UNREAD}|{UNREAD}"
 
 
 @attrs.frozen
@@ -170,7 +175,7 @@ class Job:
         What a job said before is said again: `losses`, `valid` with `violations`, and all columns
         of a quarantine.
         """
-        left_out = {self.column, "message_format", *_MESSAGE}
+        left_out = {self.column, "message_format", *_MESSAGE, SOURCE, OFFSET, FAULT}
         if _is_quarantine(names):
             left_out |= {*QUARANTINE.names}
         if {*VALIDATED.names} <= {*names} and self.kind == "validate":
@@ -216,7 +221,7 @@ class Job:
         """Quarantine what could not be read, or is of the other protocol; drop empty rows."""
         is_fault = pc.not_equal(faults, "")
         other = "1.0" if self._takes_basic else "0-9-1"
-        ends = pc.match_substring(faults, REST_UNREAD)
+        ends = pc.match_substring_regex(faults, _ENDS)
         refused = f"a message of AMQP {other}, which this job does not take"
         rows = batch.num_rows
         errors = [
@@ -237,8 +242,12 @@ class Job:
             _column(batch, self.column if name == "wire" else name, pa.binary())
             for name in _MESSAGE[:3]
         ]
-        schema = pa.schema([*(batch.schema.field(name) for name in names), *QUARANTINE])
+        fields = [batch.schema.field(name) for name in names]
         arrays = [batch.column(name) for name in names]
+        if SOURCE in batch.schema.names:
+            fields += _PLACE
+            arrays += [batch.column(SOURCE).cast(pa.string()), batch.column(OFFSET)]
+        schema = pa.schema([*fields, *QUARANTINE])
         return pa.RecordBatch.from_arrays([*arrays, *octets, *errors], schema=schema)
 
     def _split(
@@ -328,6 +337,8 @@ def _is_quarantine(names: list[str]) -> bool:
 def _faults(batch: pa.RecordBatch) -> pa.Array:
     """Return why each row could not be read, empty where it could."""
     names = batch.schema.names
+    if FAULT in names:
+        return batch.column(FAULT)
     if "fault" in names:
         return pc.fill_null(batch.column("fault"), "")
     if _is_quarantine(names):

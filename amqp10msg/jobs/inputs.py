@@ -8,22 +8,21 @@ from __future__ import annotations
 import datetime
 import errno
 import glob
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
-from amqp10msg.files import Record
-from amqp10msg.files.recognition import PARQUET as MAGIC
+from amqp10msg.files import Record, recognition
 from amqp10msg.files.recognition import decode_whole
-from amqp10msg.files.tables import Bounded, ExpansionError
+from amqp10msg.jobs import parquet
+from amqp10msg.jobs.parquet import PARQUET, Rows, SchemasError
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
@@ -52,7 +51,6 @@ _OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
 # A batch ends with the first of these.
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
-PARQUET = "parquet"
 #: In a fault: the file is damaged there, and messages after that place are missing.
 REST_UNREAD = "what follows is not read"
 _PROTOCOLS = ("1.0", "0-9-1")
@@ -92,7 +90,7 @@ def is_parquet(source: str) -> bool:
         return True
     if path.is_file():
         with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(recognition.PARQUET)) == recognition.PARQUET
     return path.is_dir() and next(path.rglob("*.parquet"), None) is not None
 
 
@@ -142,11 +140,13 @@ class Input:
         names: its columns.
         parts: what can be read side by side: ranges of files, several where files are small.
         octets: how large its files are, together.
+        rows: of Parquet, how its rows are read.
     """
 
     names: list[str]
     parts: list[Part]
     octets: int
+    rows: Rows | None = None
 
 
 def input_of(
@@ -161,10 +161,10 @@ def input_of(
             as is best for Spark where None.
 
     Raises:
-        OnlySparkError: it is not for one machine, or not of one schema.
+        OnlySparkError: it is not for one machine, or its columns differ in type.
         FileNotFoundError: there is no such file.
         ValueError: a file is not of its form, or the form cannot be recognised.
-        OSError: a file cannot be read; of Parquet, it is damaged, or is not Parquet.
+        OSError: a file cannot be read; of Parquet, none is whole.
     """
     wants_parquet = form == PARQUET or (form is None and is_parquet(source))
     if wants_parquet and "://" in source.removeprefix("file://"):
@@ -177,63 +177,21 @@ def input_of(
     size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
     if not wants_parquet:
         return Input(MESSAGES.names, packed(ranges_of(paths, form, size), size), octets)
-    if any("=" in path.removeprefix(source) for path in paths):
-        raise OnlySparkError(f"{source}: only Spark reads folders that are columns, name=value")
-    found = _parquet_ranges(paths, min(size, _PART_OCTETS))
-    if found is None:
-        raise OnlySparkError(f"{source}: only Spark reads Parquet files of several schemas as one")
-    most = min(size, _PART_OCTETS)
-    return Input(list(found[0].names), packed(found[1], most), octets)
-
-
-@contextmanager
-def _parquet(path: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file.
-
-    Raises:
-        OSError: it cannot be read, is damaged, or is not Parquet; the text names it.
-        ValueError: it makes too much of its bytes; likewise.
-    """
+    most, folder = min(size, _PART_OCTETS), _folder_of(source)
     try:
-        with pq.ParquetFile(Path(path)) as file:
-            yield file
-    except ExpansionError as error:
-        raise ValueError(f"{path}: {error}") from None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if getattr(error, "errno", None) is not None:  # the system's own, which has the name
-            raise
-        raise OSError(f"{path}: damaged, or not Parquet: {str(error).strip()}") from error
+        rows, ranges = parquet.table_of(paths, folder, most)
+    except SchemasError as error:
+        raise OnlySparkError(f"{error}: only Spark reads them") from None
+    return Input(list(rows.schema.names), packed(ranges, most), octets, rows)
 
 
-def _parquet_ranges(
-    paths: list[str], most: int
-) -> tuple[pa.Schema, list[tuple[files.Range, int]]] | None:
-    """Divide Parquet files into ranges of whole row groups, which they count from and to.
-
-    A range ends with the row group that makes it `most` bytes or more.
-
-    Returns:
-        The schema and the ranges, each with its size; None where the files have not one schema.
-
-    Raises:
-        OSError: a file cannot be read, or is not Parquet.
-    """
-    ranges: list[tuple[files.Range, int]] = []
-    schema = None
-    for path in paths:
-        with _parquet(path) as file:
-            found = file.schema_arrow.remove_metadata()
-            if schema is not None and found != schema:
-                return None
-            schema = found
-            metadata = file.metadata
-        start = octets = 0
-        for group in range(metadata.num_row_groups):
-            octets += metadata.row_group(group).total_byte_size
-            if octets >= most or group == metadata.num_row_groups - 1:
-                ranges.append((files.Range(path, PARQUET, start, group + 1), octets))
-                start, octets = group + 1, 0
-    return None if schema is None else (schema, ranges)
+def _folder_of(source: str) -> str:
+    """Return the folder that a source names before its first pattern."""
+    given = source.removeprefix("file://")
+    if Path(given).exists() or not glob.has_magic(given):
+        return given
+    fixed = itertools.takewhile(lambda part: not glob.has_magic(part), Path(given).parts)
+    return str(Path(*fixed))
 
 
 @attrs.frozen
@@ -315,11 +273,13 @@ class Reading:
         max_size: bytes that one message may take.
         filters: which messages are wanted.
         limits: what a file may cost: `expansion` and `zero_width`.
+        rows: of Parquet, how its rows are read.
     """
 
     max_size: int
     filters: Filters
     limits: Limits = DEFAULT_LIMITS
+    rows: Rows | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:
@@ -339,14 +299,9 @@ class Reading:
         )
 
     def batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
-        """Read a part: rows of `MESSAGES`, or of Parquet as they are there."""
-        if part.form == PARQUET:
-            with _parquet(part.path) as file:
-                path, groups = Path(part.path), list(range(part.start, part.stop))
-                bounded = Bounded(path, file, path.stat().st_size, self.limits)
-                if fault := bounded.refused(groups):
-                    raise ExpansionError(fault)
-                yield from bounded.batches(groups, _BATCH_ROWS, _BATCH_OCTETS)
+        """Read a part: rows of `MESSAGES`, or of `rows` where it is Parquet."""
+        if self.rows is not None:
+            yield from parquet.batches(part, self.rows, self.limits)
             return
         rows: list[tuple[Any, ...]] = []
         octets = 0

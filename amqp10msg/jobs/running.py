@@ -23,6 +23,7 @@ from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import READING, Part, Reading, input_of, number_of, refuse_unknown
 from amqp10msg.jobs.output import WRITING, Done, Output, compression_of, read_stats
+from amqp10msg.jobs.parquet import Rows
 from amqp10msg.wire.kernel import COMPILED
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def run(
 
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
-        OSError: there is no such file, or it cannot be read.
+        OSError: there is no such file, or it cannot be read; of Parquet, none is whole.
         BlockingIOError: another job writes to the folder.
         JobError: it failed, and nothing of it is left.
         InterruptedJobError: it was interrupted, as by Ctrl-C: a worker was killed, or memory ran
@@ -113,7 +114,7 @@ def run(
     if workers is None:
         count = min(count, 1 + found.octets // _worth(job))
     do = _alone if count <= 1 else _together
-    work = Work(output, job, given)
+    work = Work(output, job, given, found.rows)
     show = progress or (lambda _done, _total: None)
 
     def carry_on(parts: Sequence[Part], done: dict[int, Done]) -> None:
@@ -183,6 +184,7 @@ class Work:
     output: Output
     job: Job
     options: Mapping[str, str]
+    rows: Rows | None
 
     def __call__(self, number: int, part: Part, attempt: int = 0) -> Done:
         """Run the job on one part, and note that it is done; see `Output.write`."""
@@ -191,7 +193,7 @@ class Work:
         return done
 
     def _batches(self, part: Part) -> Iterator[pa.RecordBatch]:
-        reading = Reading.of(self.options)
+        reading = attrs.evolve(Reading.of(self.options), rows=self.rows)
         for one in part:
             with _faults_of((one,)):
                 yield from reading.batches(one)

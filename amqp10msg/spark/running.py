@@ -18,7 +18,6 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.jobs import Job, Stats
 from amqp10msg.jobs.inputs import (
-    PARQUET,
     RANGE_OCTETS,
     READING,
     OnlySparkError,
@@ -30,6 +29,7 @@ from amqp10msg.jobs.inputs import (
     refuse_unknown,
 )
 from amqp10msg.jobs.output import WRITING, Done, compression_of, read_stats
+from amqp10msg.jobs.parquet import PARQUET
 from amqp10msg.jobs.running import Progress, Work, carry_out
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.sink import output_at, reasoned, write
@@ -72,7 +72,7 @@ def run(
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
         BlockingIOError: another job writes to the folder.
-        OSError: a Parquet file is damaged, or is not Parquet.
+        OSError: of files of Parquet, none is whole.
         FileNotFoundError: there is no such file. Of Parquet, which may be where only Spark looks,
             that is one of Spark's errors.
         pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
@@ -113,7 +113,10 @@ def run(
         tuple(attrs.evolve(one, path=str(Path(one.path).absolute())) for one in part)
         for part in found.parts
     ]
-    work = Work(output_at(path, given), job, given)
+    rows = found.rows
+    if rows is not None:
+        rows = attrs.evolve(rows, folder=str(Path(rows.folder).absolute()))
+    work = Work(output_at(path, given), job, given, rows)
     told = _described(session, job, source, path)
     with told, _watched(session, progress), reasoned():
         carry_out(work, parts, partial(_do, session, work), overwrite=overwrite)

@@ -153,27 +153,6 @@ def test_a_link_to_nothing_is_named(parquet: Path, tmp_path: Path, overwrite: bo
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_broken_file_is_named(parquet: Path, tmp_path: Path, there: bool, workers: int) -> None:
-    octets = bytearray(parquet.read_bytes())
-    start = pq.ParquetFile(parquet).metadata.row_group(50).column(0).dictionary_page_offset
-    octets[start : start + 40] = b"\xff" * 40
-    parquet.write_bytes(octets)
-
-    with pytest.raises(JobError, match=str(parquet)):
-        jobs.run(
-            parquet,
-            tmp_path / "out",
-            Job("decode"),
-            overwrite=there,
-            workers=workers,
-            options=PARTS,
-        )
-
-    assert [] == multiprocessing.active_children()
-
-
-@pytest.mark.once
 @pytest.mark.parametrize(
     "error, text",
     [

@@ -23,6 +23,7 @@ from amqp10msg import jobs, spark  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.spark import running  # noqa: E402
 from amqp10msg.spark.sink import reasoned  # noqa: E402
+from tests.jobs.test_damaged_parquet import check, damaged_header, damaged_input  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -145,16 +146,43 @@ def test_messages_of_0_9_1(spark_session: Any, queue: Path, tmp_path: Path, prof
 
 
 def test_what_only_spark_reads_is_read_by_spark(spark_session: Any, tmp_path: Path) -> None:
-    for number, day in enumerate(("1", "2")):
+    pq.write_table(pa.table({"wire": WIRES[:1]}), tmp_path / "in.parquet")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "input_of", refused)
+        stats = spark.run(
+            spark_session, str(tmp_path / "in.parquet"), tmp_path / "out", Job("decode")
+        )
+
+    assert 1 == stats.rows == jobs.read_stats(tmp_path / "out").rows
+
+
+def refused(*_: object) -> Any:
+    raise jobs.OnlySparkError("only Spark reads it")
+
+
+def test_damaged_parquet_is_listed_and_good_files_are_complete(
+    spark_session: Any, tmp_path: Path
+) -> None:
+    folder = damaged_input(tmp_path / "in")
+
+    spark.run(spark_session, str(folder), tmp_path / "out", Job("decode"))
+
+    check(tmp_path / "out", folder)
+
+
+def test_folders_that_are_columns(spark_session: Any, tmp_path: Path) -> None:
+    for day in ("2026-01-31", "2026-02-01"):
         (tmp_path / "in" / f"day={day}").mkdir(parents=True)
-        table = pa.table({"wire": [WIRES[number]]})
+        table = pa.table({"wire": [*WIRES, WIRES[0][:-1]]})
         pq.write_table(table, tmp_path / "in" / f"day={day}" / "x.parquet")
 
-    with pytest.raises(jobs.OnlySparkError):
-        jobs.run(tmp_path / "in", tmp_path / "out", Job("decode"))
-    stats = spark.run(spark_session, str(tmp_path / "in"), tmp_path / "out", Job("decode"))
+    both(spark_session, tmp_path / "in", tmp_path, Job("decode"))
 
-    assert 2 == stats.rows == jobs.read_stats(tmp_path / "out").rows
+    (schema,) = schema_of(tmp_path / "spark" / "messages")
+    df = spark_session.read.parquet(str(tmp_path / "in"))
+    assert "date" == dict(df.dtypes)["day"]
+    assert schema.startswith("day: date32[day]")
 
 
 def test_a_job_of_spark_returns_its_counts_and_says_how_far_it_is(
@@ -208,40 +236,11 @@ def test_a_worker_that_dies_is_an_error_of_spark(spark_session: Any) -> None:
         running._do(spark_session, cast("Any", die), cast("Any", [None]), {})
 
 
-def damaged(path: Path, where: str) -> None:
-    """Write Parquet that is damaged in a page, in its first page's header, or cut off."""
-    table = pa.table({"wire": [Message(bytes(100)).encode()] * 3000})
-    pq.write_table(table, path, row_group_size=1000, use_dictionary=False)
-    octets = path.read_bytes()
-    if where == "end":
-        path.write_bytes(octets[:-10])
-    else:
-        place = {"header": 4, "page": 2000}[where]
-        path.write_bytes(octets[:place] + b"\xff" * 40 + octets[place + 40 :])
-
-
-@pytest.mark.parametrize("where", ["header", "page", "end"])
-def test_damaged_parquet_is_named(spark_session: Any, tmp_path: Path, where: str) -> None:
-    (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"wire": WIRES}), tmp_path / "in" / "a.parquet")
-    path = tmp_path / "in" / "b.parquet"
-    damaged(path, where)
-    said = f"^{re.escape(str(path))}: damaged, or not Parquet: "
-    out, job = tmp_path / "out", Job("decode")
-
-    with pytest.raises((OSError, jobs.JobError), match=said):
-        jobs.run(str(path.parent), out, job)
-    with pytest.raises((OSError, spark.SparkError), match=said) as caught:
-        spark.run(spark_session, str(path.parent), out, job)
-    assert "\n" not in str(caught.value)
-    assert not (out / "messages").exists()
-
-
 def test_damaged_parquet_that_spark_reads_is_named_in_a_line(
     spark_session: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.parquet"
-    damaged(path, "header")
+    damaged_header(path)
 
     with pytest.raises(spark.SparkError, match=re.escape(path.name)) as caught:
         spark.write(spark_session.read.parquet(str(path)), tmp_path / "out", Job("decode"))
