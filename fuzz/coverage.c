@@ -28,6 +28,22 @@ HIDDEN void __sanitizer_cov_trace_pc(void) {
 HIDDEN void __sanitizer_cov_trace_cmpf(float a, float b) { (void)a; (void)b; }
 HIDDEN void __sanitizer_cov_trace_cmpd(double a, double b) { (void)a; (void)b; }
 
+/* Where libFuzzer is not loaded nobody else has these; where it is, its own come first. */
+#define ABSENT(type, n) \
+    __attribute__((weak)) void __sanitizer_cov_trace_cmp##n(type a, type b) { (void)a; (void)b; } \
+    __attribute__((weak)) void __sanitizer_cov_trace_const_cmp##n(type a, type b) { \
+        (void)a; \
+        (void)b; \
+    }
+ABSENT(uint8_t, 1)
+ABSENT(uint16_t, 2)
+ABSENT(uint32_t, 4)
+ABSENT(uint64_t, 8)
+__attribute__((weak)) void __sanitizer_cov_trace_switch(uint64_t value, uint64_t *cases) {
+    (void)value;
+    (void)cases;
+}
+
 __attribute__((constructor)) static void announce(void) {
     size_t i;
     for (i = 0; i < SIZE; i++)
