@@ -19,9 +19,9 @@ def run(effort: Effort) -> Figure:
         timings=timings,
         floors=(
             Floor(
-                "at least 9x faster than python-qpid-proton",
+                "at least 14x faster than python-qpid-proton",
                 timings.times("python-qpid-proton"),
-                at_least=9,
+                at_least=14,
             ),
         ),
         left_out=left_out,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import uuid
 from typing import Any
 
 import attrs
@@ -10,7 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import AmqpSequence, AmqpValue, Data, Header, Message, Properties
+from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Char,
+    Data,
+    Described,
+    EncodeError,
+    Float,
+    Header,
+    Int,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    encode_value,
+)
 from amqp10msg.basic import BasicMessage, BasicProperties
 
 CLASSES = (Header, Properties, Data, AmqpSequence, AmqpValue, BasicProperties)
@@ -129,3 +149,103 @@ def test_what_is_to_be_converted_or_refused_is() -> None:
         BasicProperties(expiration=5000)  # type: ignore[arg-type]
     assert BasicMessage().properties is not BasicMessage().properties
     assert AmqpSequence().values is not AmqpSequence().values
+
+
+@by_class
+def test_a_patched_init_is_called(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def other(self: Any, *arguments: Any, **keywords: Any) -> None:
+        seen.append((type(self), arguments, keywords))
+
+    monkeypatch.setattr(cls, "__init__", other)
+    cls(1, two=2)
+    monkeypatch.undo()
+
+    assert [(cls, (1,), {"two": 2})] == seen
+    assert defaults(cls) == held(cls())
+
+
+@by_class
+def test_a_subclass_that_sets_more(cls: Any) -> None:
+    first = attrs.fields(cls)[0].name
+
+    class Own(cls):  # type: ignore[misc]
+        def __init__(self, *, own: int, **keywords: Any) -> None:
+            super().__init__(**keywords)
+            self.own = own
+
+    given_ = {first: fitting(cls, first, 1), "own": 7}
+    made = Own(**given_)
+
+    assert {first: fitting(cls, first, 1), "own": 7} == given_
+    assert (7, fitting(cls, first, 1)) == (made.own, getattr(made, first))
+
+
+#: By field: a value that is written at once, and ones that the writer looks at.
+FIELDS: dict[str, tuple[Any, ...]] = {
+    "message_id": ("m", "ü", "x" * 300, uuid.UUID(int=5), 7, 2**63, b"id", ULong(0)),
+    "user_id": (b"u", b"", b"x" * 300, bytearray(b"b")),
+    "to": ("t", "", "é" * 200),
+    "subject": ("s", "x" * 255, "x" * 256),
+    "correlation_id": ("c", 0, uuid.UUID(int=9)),
+    "content_type": ("text/plain", Symbol("a/b"), "x" * 300),
+    "creation_time": (0, -1, 2**63 - 1, Timestamp(5)),
+    "group_id": ("g", "ß"),
+    "group_sequence": (0, 255, 256, 2**32 - 1, UInt(0)),
+}
+
+
+@given(
+    values=st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in FIELDS.items()})
+)
+def test_usual_fields_beside_others(values: dict[str, Any]) -> None:
+    names = [field.name for field in attrs.fields(Properties)]
+    expected = []
+    for name in names:
+        value = values.get(name)
+        if name in {"message_id", "correlation_id"} and type(value) is int:
+            value = ULong(value)
+        elif name == "content_type" and value is not None:
+            value = Symbol(value)
+        elif name == "creation_time" and value is not None:
+            value = Timestamp(value)
+        elif name == "group_sequence" and value is not None:
+            value = UInt(value)
+        expected.append(value)
+    while expected and expected[-1] is None:
+        expected.pop()
+
+    made = encode_value(Properties(**values))
+
+    assert encode_value(Described(ULong(0x73), expected)) == made
+
+
+@given(
+    values=st.dictionaries(
+        st.sampled_from(["a", "ü", "k" * 255, "k" * 256]),
+        st.sampled_from(
+            [
+                *("s", "ü", "x" * 256, 5, -(2**63), True, False, None, 1.5, b"b", b"b" * 256),
+                *(Int(5), UInt(0), ULong(2**63), Timestamp(-1), Symbol("s"), UByte(255)),
+                *(uuid.UUID(int=1), Float(1.5), Char("c")),
+            ]
+        ),
+    )
+)
+def test_usual_entries_beside_others(values: dict[str, Any]) -> None:
+    made = encode_value(ApplicationProperties(values))
+
+    assert encode_value(Described(ULong(0x74), values)) == made
+
+
+@pytest.mark.parametrize(
+    "fields", [{"group_sequence": 2**32}, {"group_sequence": -1}, {"creation_time": 2**63}]
+)
+def test_what_is_out_of_range_among_usual_fields(fields: dict[str, Any]) -> None:
+    (name,) = fields
+
+    with pytest.raises(EncodeError) as caught:
+        encode_value(Properties(message_id="m", **fields))
+
+    assert f"properties.{name.replace('_', '-')}" == caught.value.path

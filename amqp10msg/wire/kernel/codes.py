@@ -170,6 +170,10 @@ WIDE_CODES = _by_kind(
     }
 )
 WIDTHS = bytes(LEAST[code] if code else 0 for code in WIDE_CODES)
+#: Their constructors of one byte after them, of a zero alone, and whether they have a sign.
+SMALL_CODES = _by_kind({KIND_UINT: 0x52, KIND_ULONG: 0x53, KIND_INT: 0x54, KIND_LONG: 0x55})
+ZERO_CODES = _by_kind({KIND_UINT: 0x43, KIND_ULONG: 0x44})
+SIGNED = _by_kind(dict.fromkeys((KIND_BYTE, KIND_SHORT, KIND_INT, KIND_LONG, KIND_TIMESTAMP), 1))
 
 #: Python types that say their AMQP type, as the kinds that `put` branches on.
 KINDS: dict[type, int] = {
@@ -315,6 +319,7 @@ FOLLOWERS = [_followers(last) for last in range(-1, SECTION_COUNT)]
 # Where a message's attributes stand in the list that it is made from: the places above, then these.
 PLACE_BODY = 5
 PLACE_FOOTER = 6
+PLACE_WIRE = 8
 PLACE_LENIENT = 9
 
 

@@ -19,7 +19,7 @@ cdef int FIRST_CODE, FOOTER_CODE, PLACE_BODY
 cdef int MAX_GUESSABLE
 cdef int _PART_ITEMS
 cdef list SCAN
-cdef int FOOTER, PLACE_FOOTER, PLACE_LENIENT
+cdef int FOOTER, PLACE_FOOTER, PLACE_WIRE, PLACE_LENIENT
 cdef Py_ssize_t _SMALL
 
 
@@ -87,8 +87,14 @@ cpdef check_section(Spec spec, section)
 @cython.locals(kind=type, reader=Reader, made=Scanned, ordered=bint, last=int, code=int)
 cdef scanned(data, limits)
 
-@cython.locals(writer=Writer, layout=Slots, found=tuple, index=int)
+@cython.locals(layout=Slots)
 cpdef write_message(message)
+
+@cython.locals(writer=Writer, index=int)
+cdef bytes write_sections(tuple found)
+
+@cython.locals(layout=Slots, found=tuple, octets=bytes)
+cpdef encode_message(message)
 
 @cython.locals(before=Reader, reader=Reader, writer=Writer, spec=Spec, held=int, last=int, code=int,
                found=int, begin=Py_ssize_t, start=Py_ssize_t)

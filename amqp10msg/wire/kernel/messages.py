@@ -40,6 +40,7 @@ from amqp10msg.wire.kernel.codes import (
     PLACE_BODY,
     PLACE_FOOTER,
     PLACE_LENIENT,
+    PLACE_WIRE,
     PLACES,
     SCAN,
     SECTIONS,
@@ -647,7 +648,11 @@ def write_message(message: Any) -> Any:
     None where one is not of its very class, or cannot be encoded.
     """
     layout: Any = MESSAGE[0]
-    found = layout.values(message)
+    return write_sections(layout.values(message))
+
+
+def write_sections(found: Any) -> Any:
+    """Encode the sections among a message's attributes, or return None as above."""
     writer = Writer.__new__(Writer)
     writer.lenient = found[PLACE_LENIENT]
     body = found[PLACE_BODY]
@@ -670,16 +675,18 @@ def encode_message(message: Any) -> bytes:
     Raises:
         EncodeError: a value cannot be encoded as what it must be; the error says where.
     """
-    octets: Any = write_message(message)
-    wire = message._wire
+    layout: Any = MESSAGE[0]
+    found = layout.values(message)
+    octets: Any = write_sections(found)
+    wire = found[PLACE_WIRE]
     if wire is None:
-        return octets or message._encode_new()
+        return message._encode_new() if octets is None else octets
     # Most senders choose the encodings that this library would choose. Otherwise section by
     # section, to see whether it was so before, or to say where a fault is.
     # What came is returned itself where it is the same, so that nobody holds the bytes twice.
     if octets == wire:
         return wire
-    if octets is not None and not message._lenient and len(wire) <= _SMALL:
+    if octets is not None and not found[PLACE_LENIENT] and len(wire) <= _SMALL:
         merged = merge(wire, octets)
         if merged is not None:
             return wire if merged == wire else merged

@@ -162,9 +162,10 @@ cdef class Output:
     cdef char *memory
     cdef PyObject *large
     cdef char small[1000]
-    # What Writer keeps, as above.
+    # What Writer keeps, as above; and how many fields of a list were written.
     cdef public int depth
     cdef public bint lenient
+    cdef Py_ssize_t count
 
     cdef int grow(self, Py_ssize_t n) except -1
     cdef int add(self, bytes octets) except -1
@@ -175,6 +176,11 @@ cdef class Output:
     cdef Py_ssize_t begin_compound(self) except -1
     cdef bint end_compound(self, Py_ssize_t mark, int code, Py_ssize_t count) except -1
     cdef int drop_compound(self, Py_ssize_t mark) except -1
+    cdef bint integer_of(self, int kind, long long number) except -1
+    cdef bint usual(self, value) except -1
+    cdef Py_ssize_t usual_fields(
+        self, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
+    ) except -1
     cpdef bytes finish(self)
 
     cdef inline int octet(self, int octet) except -1:
@@ -214,6 +220,7 @@ cdef class Slots:
     cdef object bare(self)
     cdef int complete(self, made, tuple defaults) except -1
     cdef tuple values(self, made)
+    cdef object first(self, made)
     cdef int fill(self, made, list values) except -1
     cdef object build(self, list values)
 

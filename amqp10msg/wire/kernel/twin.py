@@ -10,7 +10,21 @@ import struct
 from operator import attrgetter
 from typing import Any, Self
 
-from amqp10msg.wire.kernel.codes import OF_OCTET, SHORT_SIZE, STEPS
+from amqp10msg.wire.kernel.codes import (
+    IS_STRING,
+    KIND_BOOLEAN,
+    KIND_DOUBLE,
+    KIND_SYMBOL,
+    KINDS,
+    OF_OCTET,
+    SHORT_SIZE,
+    SIGNED,
+    SMALL_CODES,
+    STEPS,
+    WIDE_CODES,
+    WIDTHS,
+    ZERO_CODES,
+)
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Int, Symbol, Timestamp, UInt
 
@@ -71,9 +85,6 @@ class Headers:
             if len(self.known) >= self.most:
                 self.known.clear()
             self.known[octets] = values
-
-
-HEADERS = Headers()
 
 
 HEADERS = Headers()
@@ -539,6 +550,7 @@ class Mapping(dict[Any, Any]):
 
 
 _OCTETS = [bytes((n,)) for n in range(256)]
+_NULLS = [b"\x40" * n for n in range(32)]
 _PAIRS = {
     code: [bytes((code, n)) for n in range(256)]
     for code in (0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0xA0, 0xA1, 0xA3, 0xC0, 0xC1, 0xE0)
@@ -556,6 +568,7 @@ class Output:
     size: int
     depth: int = 0
     lenient: bool = False
+    count: int = 0
 
     def __new__(cls, *_: Any) -> Self:
         """Make one that is empty; the kernel makes writers without calling their classes."""
@@ -642,6 +655,100 @@ class Output:
         self.size = self.parts[mark]
         del self.parts[mark:]
 
+    def integer_of(self, kind: int, number: int) -> bool:
+        """Append an integer in the smallest form of its kind; False where it does not fit.
+
+        Raises:
+            ValueError: there are no integers of this kind.
+        """
+        width = WIDTHS[kind]
+        if width == 0:
+            raise ValueError("no kind of integer")
+        small = SMALL_CODES[kind]
+        signed = SIGNED[kind]
+        if small and (-128 <= number <= 127 if signed else 0 <= number <= 255):
+            if number == 0 and ZERO_CODES[kind]:
+                self.parts.append(_OCTETS[ZERO_CODES[kind]])
+                self.size += 1
+            else:
+                self.parts.append(_PAIRS[small][number & 255])
+                self.size += 2
+            return True
+        first = number >> 8 * (width - 1)  # a byte, and whatever has no room
+        if not (-128 <= first <= 127 if signed else 0 <= first <= 255):
+            return False
+        self.number(WIDE_CODES[kind], width, number)
+        return True
+
+    def usual(self, value: Any) -> bool:
+        """Append a value of a usual type and size; False, and nothing, where it is another."""
+        have = type(value)
+        if have is str:
+            return self.short_ascii(0xA1, value)
+        kind = KINDS.get(have, 0)
+        if WIDTHS[kind]:
+            return self.integer_of(kind, value)
+        if kind == KIND_BOOLEAN:
+            self.octet(0x41 if value else 0x42)
+        elif kind == KIND_DOUBLE:
+            self.double(value)
+        elif have is bytes and len(value) <= 255:
+            self.pair(0xA0, len(value))
+            self.add(value)
+        elif kind == KIND_SYMBOL:
+            return bool(self.short_ascii(0xA3, value))
+        elif value is None:
+            self.octet(0x40)
+        else:
+            return False
+        return True
+
+    def usual_fields(
+        self, layout: Any, made: Any, kinds: bytes, defaults: tuple[Any, ...], start: int
+    ) -> int:
+        """Append fields of a list from the start-th on; return the place of the first unusual one.
+
+        `self.count` is the number of fields that were written, and those of null before the last of
+        them: what is None or its default is left out, unless another one follows.
+        """
+        parts = self.parts
+        count = self.count
+        items = layout.values(made)
+        for i in range(start, len(items)):
+            item = items[i]
+            default = defaults[i]
+            if item is None or item is default:
+                continue
+            have = type(item)
+            if have is type(default) and item == default:
+                continue
+            kind = kinds[i]
+            n = i - count
+            if n:
+                parts.append(_NULLS[n])
+                self.size += n
+            if have is str and (IS_STRING[kind] or kind == KIND_SYMBOL):
+                n = len(item)
+                is_written = n <= 255 and item.isascii()
+                if is_written:
+                    parts += (_PAIRS[0xA1 if IS_STRING[kind] else 0xA3][n], item.encode("ascii"))
+                    self.size += n + 2
+            elif have is int and WIDTHS[kind]:
+                is_written = self.integer_of(kind, item)
+            elif have is bool and kind == KIND_BOOLEAN:
+                is_written = True
+                parts.append(_OCTETS[0x41 if item else 0x42])
+                self.size += 1
+            else:
+                is_written = False
+            if not is_written:
+                if i > count:
+                    self.size -= i - count
+                    parts.pop()
+                return i
+            self.count = count = i + 1
+        return len(items)
+
 
 class Slots:
     """The attributes of a class, read and set in one go.
@@ -663,6 +770,10 @@ class Slots:
             return tuple(getattr(made, name) for name in self.names)
         found: tuple[Any, ...] = self.get_all(made)
         return found
+
+    def first(self, made: Any) -> Any:
+        """Return the first attribute."""
+        return getattr(made, self.names[0])
 
     def build(self, values: list[Any]) -> Any:
         """Make an instance with these attributes, without its converters."""

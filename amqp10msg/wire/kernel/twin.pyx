@@ -13,11 +13,26 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
-from libc.string cimport memcmp, memcpy, memmove
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 from operator import attrgetter
 
-from amqp10msg.wire.kernel.codes import OF_OCTET, STEPS
+from amqp10msg.wire.kernel.codes import (
+    IS_STRING,
+    KIND_COUNT,
+    OF_OCTET,
+    SIGNED,
+    SMALL_CODES,
+    STEPS,
+    WIDE_CODES,
+    WIDTHS,
+    ZERO_CODES,
+)
+from amqp10msg.wire.kernel.codes import KIND_BINARY as _KIND_BINARY
+from amqp10msg.wire.kernel.codes import KIND_BOOLEAN as _KIND_BOOLEAN
+from amqp10msg.wire.kernel.codes import KIND_LONG as _KIND_LONG
+from amqp10msg.wire.kernel.codes import KIND_SYMBOL as _KIND_SYMBOL
+from amqp10msg.wire.kernel.codes import KINDS as _KINDS
 from amqp10msg.wire.kernel.codes import SHORT_SIZE as _SHORT_SIZE
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Int, Symbol, Timestamp, UInt
@@ -48,10 +63,9 @@ cdef extern from *:
         return slot->offset;
     }
     /* Whether instances are made, read and set as those of any class with slots. */
-    static int amqp_ordinary(PyObject *cls, PyObject *trusted) {
+    static int amqp_ordinary(PyObject *cls) {
         PyTypeObject *type = (PyTypeObject *)cls;
-        return (type->tp_new == PyBaseObject_Type.tp_new
-                || type->tp_new == ((PyTypeObject *)trusted)->tp_new)
+        return type->tp_new == PyBaseObject_Type.tp_new
             && type->tp_getattro == PyObject_GenericGetAttr
             && type->tp_setattro == PyObject_GenericSetAttr;
     }
@@ -77,7 +91,7 @@ cdef extern from *:
     }
     """
     Py_ssize_t amqp_offset(object member, object cls)
-    bint amqp_ordinary(object cls, object trusted)
+    bint amqp_ordinary(object cls)
     unsigned int amqp_version(object cls)
     object amqp_bare(object cls)
     object amqp_get(object mapping, object key)
@@ -88,6 +102,10 @@ cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject **octets, Py_ssize_t size) except -1
     PyObject *amqp_room "PyBytes_FromStringAndSize"(const char *octets, Py_ssize_t size) except NULL
     int PyFloat_Pack8(double number, char *octets, int little) except -1
+    PyObject *PyDict_GetItem "PyDict_GetItemWithError"(object mapping, object key) except? NULL
+    PyObject *amqp_type "(PyObject *)Py_TYPE"(PyObject *value)
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    double PyFloat_AS_DOUBLE(object number)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     const char *PyUnicode_DATA(object text)
     Py_ssize_t PY_SSIZE_T_MAX
@@ -641,6 +659,20 @@ cdef class Output:
         self.size = mark - LONG_HEADER
         return 0
 
+    cdef bint integer_of(self, int kind, long long number) except -1:
+        """Append an integer in the smallest form of its kind; False where it does not fit."""
+        return write_whole(self, kind, number)
+
+    cdef bint usual(self, value) except -1:
+        """Append a value of a usual type and size; False, and nothing, where it is another."""
+        return write_usual(self, value)
+
+    cdef Py_ssize_t usual_fields(
+        self, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
+    ) except -1:
+        """Append fields of a list from the i-th on; return the place of the first unusual one."""
+        return write_fields(self, layout, made, kinds, defaults, i)
+
 
 cdef inline void store32(char *at, unsigned int number) noexcept:
     at[0] = <char>(number >> 24)
@@ -673,7 +705,7 @@ cdef class Slots:
         """Return whether the class is ordinary as it is now, and learn where its slots are."""
         cdef Py_ssize_t i
         cls = self.cls
-        self.ordinary = self.count <= MOST_SLOTS and amqp_ordinary(cls, Record)
+        self.ordinary = self.count <= MOST_SLOTS and amqp_ordinary(cls)
         for i in range(self.count):
             if not self.ordinary:
                 break
@@ -707,6 +739,13 @@ cdef class Slots:
         if self.get_all is None:
             return tuple([getattr(made, name) for name in self.names])
         return self.get_all(made)
+
+    cdef object first(self, made):
+        """Return the first attribute."""
+        cdef PyObject *held = NULL
+        if type(made) is self.cls and self.count and self.direct():
+            held = amqp_slot(made, self.offsets[0])[0]
+        return getattr(made, self.names[0]) if held == NULL else <object>held
 
     cdef int fill(self, made, list values) except -1:
         """Set the attributes in order, without converters; there are as many values."""
@@ -839,147 +878,5 @@ cdef class Entries:
         return <dict>mapping if amqp_own_way(mapping) else dict(mapping)
 
 
-# Classes of attributes whose calls are parsed in C.
-#
-# A class that attrs made has an `__init__` in Python, which takes most of the time of making an
-# instance. A class that derives from `Record` has no `__init__` of its own in this build, and so,
-# as any class of Python, that of its base, which is compiled. What is out of the ordinary (a
-# missing or an unknown argument, a value that is to be converted or refused, a patched class) is
-# left to the `__init__` that the class was made with.
-
-
-cdef extern from "Python.h":
-    PyObject *PyDict_GetItemWithError(object mapping, PyObject *key) except? NULL
-    PyObject *PyDict_GetItem "PyDict_GetItemWithError"(object mapping, object key) except? NULL
-    PyObject *amqp_type "(PyObject *)Py_TYPE"(PyObject *value)
-
-
-@cython.final
-cdef class Parameters:
-    """What the `__init__` of a class takes: each parameter sets the attribute of its name."""
-
-    cdef object init  # the class's own
-    cdef Slots layout
-    cdef dict places
-    cdef tuple plain  # by parameter, the types of what is taken as it is; None for all types
-    cdef tuple defaults
-    cdef Py_ssize_t positional
-    cdef unsigned int needed  # bits of the parameters without a plain default
-
-    def __init__(self, cls, dict plain):
-        init = cls.__init__
-        code = init.__code__
-        count = code.co_argcount + code.co_kwonlyargcount
-        # Keywords of any name are for its errors.
-        if code.co_flags & 0x04 or count - 1 > MOST_SLOTS:
-            raise TypeError(f"{cls.__name__}.__init__ takes too many arguments")
-        names = code.co_varnames[1:count]
-        self.init = init
-        self.layout = Slots(cls, names)
-        self.places = {name: place for place, name in enumerate(names)}
-        self.plain = tuple([plain.get(name) for name in names])
-        self.positional = code.co_argcount - 1
-        given = init.__defaults__ or ()
-        known = dict(init.__kwdefaults__ or {})
-        known.update(zip(names[self.positional - len(given):self.positional], given))
-        self.defaults = tuple([known.get(name) for name in names])
-        self.needed = 0
-        for place, name in enumerate(names):
-            types = self.plain[place]
-            if name not in known or (types is not None and type(known[name]) not in types):
-                self.needed |= 1u << place
-
-    cdef bint take(self, made, tuple args, dict keywords) except -1:
-        """Set all attributes; False, and nothing set, where the class's own `__init__` has to."""
-        cdef PyObject *held[MOST_SLOTS]
-        cdef PyObject *key
-        cdef PyObject *value
-        cdef Py_ssize_t i, place = 0, at = 0
-        cdef Py_ssize_t count = PyTuple_GET_SIZE(args)
-        cdef unsigned int found = 0
-        if count > self.positional or not self.layout.direct():
-            return False
-        for i in range(self.layout.count):
-            held[i] = PyTuple_GET_ITEM(self.defaults, i)
-        for i in range(count):
-            held[i] = PyTuple_GET_ITEM(args, i)
-            found |= 1u << i
-            if not self.is_plain(i, held[i]):
-                return False
-        while PyDict_Next(keywords, &at, &key, &value):
-            place = self.place_of(key, place)
-            if place < 0 or found & 1u << place or not self.is_plain(place, value):
-                return False
-            found |= 1u << place
-            held[place] = value
-            place += 1
-        if self.needed & ~found:
-            return False
-        for i in range(self.layout.count):
-            amqp_set(made, self.layout.offsets[i], held[i])
-        return True
-
-    cdef inline Py_ssize_t place_of(self, PyObject *name, Py_ssize_t first) except -2:
-        """Return the place of a parameter, -1 where none is called so.
-
-        Names in a call are the same objects as those of the parameters, and mostly in their order.
-        """
-        cdef PyObject *known
-        cdef Py_ssize_t i
-        for i in range(first, self.layout.count):
-            if PyTuple_GET_ITEM(self.layout.names, i) == name:
-                return i
-        known = PyDict_GetItemWithError(self.places, name)
-        return -1 if known == NULL else <object>known
-
-    cdef inline bint is_plain(self, Py_ssize_t place, PyObject *value) except -1:
-        """Whether the value of a parameter is taken as it is."""
-        cdef PyObject *types = PyTuple_GET_ITEM(self.plain, place)
-        return types == <PyObject *>None or <object>amqp_type(value) in <tuple>types
-
-
-cdef dict PARAMETERS = {}
-
-
-@cython.auto_pickle(False)  # its subclasses know how they are copied
-cdef class Record:
-    """What a class derives from whose calls are parsed in C, where the kernel is compiled."""
-
-    def __init__(self, *args, **keywords):
-        cdef PyObject *known = PyDict_GetItem(PARAMETERS, type(self))
-        if known == NULL or not (<Parameters>known).take(self, args, keywords):
-            own_init(type(self))(self, *args, **keywords)
-
-
-class Signature:
-    """The signature of a class whose calls are parsed in C: that of its own `__init__`."""
-
-    def __get__(self, instance, owner):
-        if owner is None or owner.__init__ is not Record.__init__:
-            return None  # whoever asks looks at this other __init__ then
-        import inspect
-
-        whole = inspect.signature(own_init(owner))
-        return whole.replace(parameters=list(whole.parameters.values())[1:])
-
-
-def make_fast(cls, **plain):
-    """Have the calls of a class parsed in C.
-
-    Args:
-        cls: a class with slots that derives from `Record`. Each parameter of its ``__init__`` has
-            the name of the attribute that it sets.
-        plain: for parameters that are not always taken as they are, the types of which they are;
-            where one is of another, the class's own ``__init__`` is called.
-    """
-    PARAMETERS[cls] = Parameters(cls, plain)
-    del cls.__init__
-    cls.__signature__ = Signature()
-
-
-cdef object own_init(cls):
-    """Return the original ``__init__`` of the class, or of the first of its bases."""
-    for base in cls.__mro__:
-        if base in PARAMETERS:
-            return (<Parameters>PARAMETERS[base]).init
-    raise TypeError(f"{cls.__name__} cannot be called")
+include "records.pxi"
+include "writes.pxi"

@@ -4,8 +4,8 @@ from amqp10msg.wire.kernel.twin cimport Output
 
 cdef dict KINDS
 cdef bytes LEAST
+cdef bytes SMALL_CODES
 cdef bytes WIDE_CODES
-cdef bytes WIDTHS
 cdef bytes IS_MESSAGE_ID
 cdef int KIND_NULL, KIND_BOOLEAN, KIND_UBYTE, KIND_USHORT, KIND_UINT, KIND_ULONG, KIND_BYTE
 cdef int KIND_SHORT, KIND_INT, KIND_LONG, KIND_FLOAT, KIND_DOUBLE, KIND_DECIMAL32, KIND_DECIMAL64
@@ -29,7 +29,7 @@ cdef class ValueWriter(Output):
     cdef symbol(self, text)
     @cython.locals(n=Py_ssize_t)
     cdef text(self, octets, int code)
-    @cython.locals(number="long long", width=int, first="long long")
+    @cython.locals(number="long long")
     cdef integer(self, int kind, value)
     cdef huge(self, int kind, value)
     cdef out_of_range(self, int kind, value)

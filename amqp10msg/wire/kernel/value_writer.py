@@ -45,11 +45,11 @@ from amqp10msg.wire.kernel.codes import (
     KIND_UUID,
     KINDS,
     LEAST,
+    SMALL_CODES,
     TYPE_IDS,
     TYPE_NAMES,
     WANTED,
     WIDE_CODES,
-    WIDTHS,
 )
 from amqp10msg.wire.kernel.twin import Output
 from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -98,7 +98,6 @@ _WIDE = {kind: code for kind, code in enumerate(WIDE_CODES) if code} | {
     KIND_CHAR: 0x73,
     KIND_UUID: 0x98,
 }
-_SMALL_CODES = {KIND_UINT: 0x52, KIND_ULONG: 0x53, KIND_INT: 0x54, KIND_LONG: 0x55}
 _SHORT_CODES = {
     KIND_BINARY: 0xA0,
     KIND_STRING: 0xA1,
@@ -217,36 +216,7 @@ class ValueWriter(Output):
         except OverflowError:
             self.huge(kind, value)
             return
-        if kind == KIND_LONG:
-            if -128 <= number <= 127:
-                self.pair(0x55, number & 255)
-                return
-        elif kind == KIND_UINT:
-            if 0 <= number <= 255:
-                if number == 0:
-                    self.octet(0x43)
-                else:
-                    self.pair(0x52, number)
-                return
-        elif kind == KIND_INT:
-            if -128 <= number <= 127:
-                self.pair(0x54, number & 255)
-                return
-        elif kind == KIND_UBYTE:
-            if 0 <= number <= 255:
-                self.pair(0x50, number)
-                return
-        elif kind == KIND_ULONG and 0 <= number <= 255:
-            if number == 0:
-                self.octet(0x44)
-            else:
-                self.pair(0x53, number)
-            return
-        width = WIDTHS[kind]
-        first = number >> 8 * (width - 1)  # byte, and whatever has no room
-        if 0 <= first <= 255 if kind < KIND_BYTE else -128 <= first <= 127:
-            self.number(WIDE_CODES[kind], width, number)
-        else:
+        if not self.integer_of(kind, number):
             self.huge(kind, value)
 
     def huge(self, kind: int, value: Any) -> None:
@@ -513,8 +483,8 @@ def shared_code(kind: int, elements: Any) -> int:
         short = _SHORT_CODES[kind]
         return short + 0x10 if any(e[0] == short + 0x10 for e in elements) else short
     wide = _WIDE[kind]
-    if kind in _SMALL_CODES and elements and all(e[0] != wide for e in elements):
-        return _SMALL_CODES[kind]
+    if SMALL_CODES[kind] and elements and all(e[0] != wide for e in elements):
+        return SMALL_CODES[kind]
     return wide
 
 

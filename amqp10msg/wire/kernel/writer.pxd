@@ -8,13 +8,11 @@ cdef dict SPECS
 cdef list SECTIONS
 cdef list BODIES
 cdef list _NULLS
-cdef bytes IS_STRING
-cdef bytes WIDTHS
-cdef int KIND_BINARY, KIND_BOOLEAN, KIND_DESCRIBED, KIND_LIST, KIND_LONG, KIND_PAIRS, KIND_SYMBOL
+cdef int KIND_BINARY, KIND_DESCRIBED, KIND_LIST, KIND_PAIRS, KIND_SYMBOL
 cdef int KIND_ULONG
 cdef int DATA, AMQP_SEQUENCE
 cdef int SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY, SHAPE_SEQUENCE
-cdef int _TRUE, _FALSE, _NULL, _LIST0
+cdef int _NULL, _LIST0
 
 
 @cython.final
@@ -34,6 +32,7 @@ cdef class Spec:
     cdef readonly list blank
     cdef readonly int place
     cdef readonly bint is_body
+    cdef readonly bint is_plain
     cdef readonly bytes followers
     cdef readonly bytes usual
     cdef readonly bytes head
@@ -44,12 +43,12 @@ cdef class Writer(ValueWriter):
     cdef ValueWriter inner(self)
     cdef other(self, value)
     cdef bint whole(self, Spec spec, section) except -1
-    @cython.locals(spec=Spec)
+    @cython.locals(spec=Spec, usual=Spec)
     cdef bint body(self, body) except -1
     @cython.locals(shape=int)
     cpdef section(self, Spec spec, value)
-    @cython.locals(defaults=tuple, items=tuple, kinds=bytes, kind=int, count=Py_ssize_t,
-                   i=Py_ssize_t, mark=Py_ssize_t)
+    @cython.locals(items=tuple, kind=int, count=Py_ssize_t, known=Py_ssize_t, i=Py_ssize_t,
+                   mark=Py_ssize_t)
     cdef composite(self, Spec spec, value)
     @cython.locals(apart=ValueWriter)
     cdef loosely(self, int kind, item)

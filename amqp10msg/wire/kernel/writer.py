@@ -16,12 +16,9 @@ from amqp10msg.wire.kernel.codes import (
     FIRST_CODE,
     FOLLOWERS,
     FOOTER,
-    IS_STRING,
     KIND_BINARY,
-    KIND_BOOLEAN,
     KIND_DESCRIBED,
     KIND_LIST,
-    KIND_LONG,
     KIND_PAIRS,
     KIND_SYMBOL,
     KIND_ULONG,
@@ -41,7 +38,6 @@ from amqp10msg.wire.kernel.codes import (
     SPECS,
     TYPE_NAMES,
     USUAL,
-    WIDTHS,
 )
 from amqp10msg.wire.kernel.twin import Entries, Slots
 from amqp10msg.wire.kernel.value_writer import ValueWriter, encode_fault
@@ -91,6 +87,8 @@ class Spec:
         self.is_body = self.place == PLACE_BODY
         self.followers = FOLLOWERS[index + 1] if is_section else b""
         self.usual = b"".join(USUAL[kind] for kind in kinds)
+        # Whether each field is written by its kind alone, and left out where it is its default.
+        self.is_plain = not mandatory and not any(multiple)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
 
 
@@ -126,7 +124,7 @@ def register_scan(cls: type) -> None:
 
 
 # Constructors that are written by themselves.
-_NULL, _TRUE, _FALSE, _LIST0 = 0x40, 0x41, 0x42, 0x45
+_NULL, _LIST0 = 0x40, 0x45
 _NULLS = [b"\x40" * n for n in range(32)]
 
 
@@ -161,6 +159,10 @@ class Writer(ValueWriter):
 
     def body(self, body: Any) -> bool:
         """Write a body of sections that are of their very classes; False where one is not."""
+        usual = SECTIONS[DATA]
+        if type(body) is usual.cls:
+            self.section(usual, body)
+            return True
         if type(body) is not list:
             spec = SPECS.get(type(body))
             if spec is None or spec not in BODIES:
@@ -189,51 +191,51 @@ class Writer(ValueWriter):
         elif shape == SHAPE_PROPERTIES:
             self.properties(value)
         elif shape == SHAPE_BINARY:
-            self.typed(KIND_BINARY, getattr(value, spec.attribute))
+            octets = spec.layout.first(value)
+            if type(octets) is bytes:
+                self.text(octets, 0xA0)
+            else:
+                self.typed(KIND_BINARY, octets)
         elif shape == SHAPE_SEQUENCE:
-            self.typed(KIND_LIST, getattr(value, spec.attribute))
+            self.typed(KIND_LIST, spec.layout.first(value))
         else:
-            self.value(getattr(value, spec.attribute))
+            self.value(spec.layout.first(value))
 
     def composite(self, spec: Any, value: Any) -> None:
-        defaults = spec.defaults
-        kinds = spec.kinds
-        items = spec.layout.values(value)
+        items: Any = None
         mark = self.open()
+        known = len(spec.names)
         count = 0  # of the fields written
         i = 0
         try:
-            for i in range(len(items)):
+            while i < known:
+                if spec.is_plain and not self.lenient:
+                    self.count = count
+                    i = self.usual_fields(spec.layout, value, spec.kinds, spec.defaults, i)
+                    count = self.count
+                    if i == known:
+                        break
+                if items is None:
+                    items = spec.layout.values(value)
                 item = items[i]
-                if item is None:
-                    continue
-                default = defaults[i]
-                if (
-                    default is not None
-                    and (item is default or is_default(item, default))
-                    and not (spec.mandatory and i in spec.mandatory)
+                default = spec.defaults[i]
+                if item is not None and (
+                    default is None
+                    or not is_default(item, default)
+                    or (spec.mandatory and i in spec.mandatory)
                 ):
-                    continue
-                # What was left out is null, unless nothing follows it.
-                if i > count:
-                    self.add(_NULLS[i - count])
-                count = i + 1
-                kind = kinds[i]
-                have = type(item)
-                if self.lenient:
-                    self.loosely(kind, item)
-                elif spec.multiple and spec.multiple[i]:
-                    self.several(kind, item)
-                elif have is str and IS_STRING[kind]:
-                    self.string(item)
-                elif have is int and WIDTHS[kind]:
-                    self.integer(kind, item)
-                elif have is bool and kind == KIND_BOOLEAN:
-                    self.octet(_TRUE if item else _FALSE)
-                elif have is str and kind == KIND_SYMBOL:
-                    self.symbol(item)
-                else:
-                    self.typed(kind, item)
+                    # What was left out is null, unless nothing follows it.
+                    if i > count:
+                        self.add(_NULLS[i - count])
+                    count = i + 1
+                    kind = spec.kinds[i]
+                    if self.lenient:
+                        self.loosely(kind, item)
+                    elif spec.multiple and spec.multiple[i]:
+                        self.several(kind, item)
+                    else:
+                        self.typed(kind, item)
+                i += 1
         except (EncodeError, UnicodeEncodeError) as error:
             fault = error if isinstance(error, EncodeError) else encode_fault(error)
             path = f".{fault.path}" if fault.path else ""
@@ -289,13 +291,8 @@ class Writer(ValueWriter):
                     f"an annotation's key must be a symbol (str) or a ulong (int), not {key!r:.80}",
                     f"[{key!r:.80}]",
                 )
-            kind = type(item)
-            if kind is str:
-                self.string(item)
-            elif kind is int:
-                self.integer(KIND_LONG, item)
-            else:
-                self.put(KINDS.get(kind, 0), item)
+            if not self.usual(item):
+                self.value(item)
         self.close(mark, 0xC1, 2 * len(entries))
 
     def properties(self, value: Any) -> None:
@@ -311,11 +308,9 @@ class Writer(ValueWriter):
                     f"the key of an application property must be a str, not {key!r:.80}",
                     f"[{key!r:.80}]",
                 )
-            have = type(item)
-            if have is str:
-                self.string(item)
+            if self.usual(item):
                 continue
-            kind = KINDS.get(have, 0)
+            kind = KINDS.get(type(item), 0)
             if (
                 (kind == 0 or KIND_LIST <= kind <= KIND_DESCRIBED or kind == KIND_PAIRS)
                 and not self.lenient
