@@ -22,6 +22,12 @@ _MAKERS = {"pika": "from_pika", "pamqp": "from_pamqp"}
 BASIC_CLASS = 60
 
 
+def how_to_make_of(properties: object) -> str:
+    """Return the code that makes a message of another library's properties; "" if unknown."""
+    maker = _MAKERS.get(type(properties).__module__.partition(".")[0])
+    return f"write BasicMessage.{maker}(properties, body)" if maker else ""
+
+
 @shown
 @attrs.define(repr=False)
 class BasicMessage(kernel.Record):
@@ -46,8 +52,7 @@ class BasicMessage(kernel.Record):
         expect(self.body, (bytes, bytearray), "the body of a BasicMessage", "bytes", how)
         properties: Any = self.properties
         if not isinstance(properties, BasicProperties):
-            maker = _MAKERS.get(type(properties).__module__.partition(".")[0])
-            instead = f"write BasicMessage.{maker}(properties, body)" if maker else ""
+            instead = how_to_make_of(properties)
             raise wrong_type("a BasicMessage", "BasicProperties", properties, instead)
 
     @classmethod

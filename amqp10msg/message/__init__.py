@@ -15,7 +15,18 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Never, Self, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Never,
+    NoReturn,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    overload,
+)
 
 import attrs
 
@@ -96,6 +107,8 @@ class Message(kernel.Record):
 
     Each field of header and properties is a read-only attribute of the message, too, which is None
     where the section is absent: ``message.message_id`` for ``message.properties.message_id``.
+    Likewise ``message.application_property("tenant")`` reads an entry of a map, whether the section
+    is there or not. An absent section stays None, since an empty one is other bytes on the wire.
 
     Attributes:
         body: the body section, or a list of them where there are several.
@@ -353,11 +366,11 @@ class Message(kernel.Record):
         `copy.replace` (Python 3.13) and ``attrs.evolve`` do the same.
 
         Raises:
-            TypeError: a message has no attribute of this name.
+            TypeError: a message has no attribute of this name; the error says what to write.
         """
-        for name in changes:
+        for name, value in changes.items():
             if name not in self.__match_args__:
-                raise TypeError(f"a message has no attribute {name!r} to replace")
+                raise unknown_arguments(self.__match_args__, {name: value})
         copy = self.__class__.__new__(self.__class__)
         given = Message(**changes)
         for field in attrs.fields(Message):
@@ -387,6 +400,15 @@ class Message(kernel.Record):
         if isinstance(body, AmqpSequence):
             return body.values
         return None if body is None else bytes(body.data)
+
+    if not TYPE_CHECKING:  # to which a property with a setter may be set
+
+        @value.setter
+        def value(self, _: Any) -> NoReturn:
+            raise AttributeError(
+                "message.value can only be read: set message.body, to Data of bytes, to AmqpValue "
+                "of a value or to AmqpSequence of a list"
+            )
 
     def body_bytes(self) -> bytes:
         """Return the bytes of the body: Data sections joined, a binary value, or text as UTF-8.
@@ -476,9 +498,9 @@ class Message(kernel.Record):
         try:
             return json.loads(self.text(limit=limit))
         except json.JSONDecodeError as error:
-            raise ContentError(f"no JSON: {error}") from None
+            raise ContentError(f"the body is not JSON: {error}") from None
         except RecursionError:
-            raise ContentError("the JSON is nested too deeply") from None
+            raise ContentError("the JSON of the body is nested too deeply") from None
 
     @overload
     def decoded(
@@ -560,15 +582,23 @@ class Message(kernel.Record):
         properties = attrs.evolve(self.properties, content_encoding=None)
         return self.evolve(body=Data(self.content(limit=limit)), properties=properties)
 
+    # Entries of the maps. An absent section has none of them, and reading one adds no section.
+
     def application_property(self, name: str, default: Any = None) -> Any:
         """Return an application property; the default where it, or the section, is absent."""
-        found = self.application_properties
-        return default if found is None else found.get(name, default)
+        return _entry(self.application_properties, name, default)
 
     def message_annotation(self, key: str | int, default: Any = None) -> Any:
         """Return a message annotation; the default where it, or the section, is absent."""
-        found = self.message_annotations
-        return default if found is None else found.get(key, default)
+        return _entry(self.message_annotations, key, default)
+
+    def delivery_annotation(self, key: str | int, default: Any = None) -> Any:
+        """Return a delivery annotation; the default where it, or the section, is absent."""
+        return _entry(self.delivery_annotations, key, default)
+
+    def footer_entry(self, key: str | int, default: Any = None) -> Any:
+        """Return an entry of the footer; the default where it, or the section, is absent."""
+        return _entry(self.footer, key, default)
 
     def plain_application_properties(self) -> dict[str, Any]:
         """Return the application properties as a plain dict of plain Python values.
@@ -638,6 +668,10 @@ class Message(kernel.Record):
         if header is not None and ttl is not None:
             header = attrs.evolve(header, ttl=ttl)
         return self.evolve(header=header, delivery_annotations=None)
+
+
+def _entry(section: Mapping[Any, Any] | None, key: Any, default: Any) -> Any:
+    return default if section is None else section.get(key, default)
 
 
 def _number(value: Any, path: str) -> int:

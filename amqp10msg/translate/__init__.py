@@ -16,7 +16,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.message import BasicMessage, how_to_make_of
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.message import Message
 from amqp10msg.translate._published import as_published
@@ -80,7 +80,7 @@ def to_amqp10(
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except (AttributeError, TypeError):
-        how = {Message: "to_basic translates the other way"}
+        how = {Message: "to_basic translates the other way", object: how_to_make_of(basic)}
         expect(basic, BasicMessage, "to_amqp10", "a BasicMessage", how)
         encode_properties(basic.properties)  # raises where a property is of a wrong type
         raise

@@ -51,6 +51,8 @@ def _resembled(data: bytes) -> str:
         return "the protocol header that begins a connection, not a message"
     if front.startswith(b"\x1f\x8b"):
         return "gzip: decompress it first"
+    if front.startswith(b"\x28\xb5\x2f\xfd"):
+        return "zstd: decompress it first"
     if _HEX.fullmatch(front):
         return "hex text: bytes.fromhex(text) gives the bytes"
     if _BASE64.fullmatch(front):
@@ -183,7 +185,9 @@ def wrong_type(where: str, wanted: str, given: object, how: str = "") -> TypeErr
     """Return the error for an argument of a wrong type: what is wanted, what was given, and how."""
     cls = type(given)
     # Classes of other libraries have the same names.
-    named = f"{cls.__module__}.{cls.__name__}" if wanted.endswith(cls.__name__) else cls.__name__
+    foreign = cls.__module__.partition(".")[0] not in ("builtins", "amqp10msg")
+    is_full = foreign or wanted.endswith(cls.__name__)
+    named = f"{cls.__module__}.{cls.__name__}" if is_full else cls.__name__
     return TypeError(f"{where} takes {wanted}, not {named}{f': {how}' if how else ''}")
 
 

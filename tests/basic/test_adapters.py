@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from amqp10msg.basic import BasicMessage
+from amqp10msg.translate import to_amqp10
 
 pika = pytest.importorskip("pika")
 commands = pytest.importorskip("pamqp.commands")
@@ -28,3 +29,9 @@ def test_properties_of_other_libraries_are_refused_with_what_takes_them(
 ) -> None:
     with pytest.raises(TypeError, match=expected):
         BasicMessage(properties, b"x")
+
+
+def test_properties_of_other_libraries_are_no_message_to_translate() -> None:
+    wanted = r"a BasicMessage, not pika\.spec\.BasicProperties: write BasicMessage\.from_pika\("
+    with pytest.raises(TypeError, match=wanted):
+        to_amqp10(pika.BasicProperties())

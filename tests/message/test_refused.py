@@ -112,6 +112,7 @@ def test_limits() -> None:
         (b"\n  [1]", "JSON"),
         (b"AMQP\x00\x01\x00\x00", "the protocol header"),
         (gzip.compress(b"x", mtime=0), "gzip"),
+        (bytes.fromhex("28b52ffd200161"), "zstd"),
         (b"00 53 75 a0 01 61\n", "hex text"),
         (b"AFN1oAFh", "base64 text"),
         (bytes.fromhex("0000000d02000000 005314c0010043"), "a frame of a 1.0 connection"),

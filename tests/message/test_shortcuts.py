@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import attrs
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from amqp10msg import (
     AmqpSequence,
@@ -36,15 +37,41 @@ def test_a_field_is_none_or_what_its_section_says(message: Message) -> None:
         assert expected is getattr(message, name)
 
 
-@given(messages())
-def test_entries_of_maps_that_may_be_absent(message: Message) -> None:
+@given(messages(), st.sampled_from([None, "none", 0]))
+def test_entries_of_maps_that_may_be_absent(message: Message, default: Any) -> None:
+    before = message.encode()
     for read, entries in (
         (message.application_property, message.application_properties),
         (message.message_annotation, message.message_annotations),
+        (message.delivery_annotation, message.delivery_annotations),
+        (message.footer_entry, message.footer),
     ):
         for key, value in (entries or {}).items():
-            assert value is read(key)
-        assert "none" == read("x-opt-no-such-entry-at-all", "none")
+            assert value is read(key, default)
+        assert default is read("x-opt-no-such-entry-at-all", default)
+
+    # Reading adds no section, and what is absent stays something else than what is empty.
+    assert before == message.encode() == Message.decode(before).encode()
+
+
+@pytest.mark.parametrize(
+    "section", ["application_properties", "message_annotations", "delivery_annotations", "footer"]
+)
+@pytest.mark.parametrize("entries", [None, {}, {"x-opt-a": 1}])
+def test_an_absent_section_is_not_an_empty_one(
+    section: str, entries: dict[str, int] | None
+) -> None:
+    given_: Any = {section: entries}
+    message = Message.decode(Message("x", **given_).encode())
+    names = {
+        "application_properties": "application_property",
+        "footer": "footer_entry",
+    }
+    read = getattr(message, names.get(section, section.removesuffix("s")))
+
+    assert (entries or {}).get("x-opt-a") == read("x-opt-a")
+    assert entries == getattr(message, section)
+    assert (entries is not None) == (section.replace("_", "-") in dict(message.sections()))
 
 
 def plain_types(hint: Any) -> set[Any]:
@@ -93,6 +120,17 @@ def test_the_body_is_a_value(body: Any, expected: Any) -> None:
             _ = message.value
     else:
         assert (type(expected), expected) == (type(message.value), message.value)
+
+
+@pytest.mark.parametrize("value", [b"x", "text", [1], None])
+def test_setting_the_value_says_what_to_write(value: Any) -> None:
+    message = Message("x")
+    with pytest.raises(
+        AttributeError, match=r"^message\.value can only be read: set message\.body"
+    ):
+        message.value = value  # type: ignore[misc]
+
+    assert "x" == message.value
 
 
 def test_several_sections_are_named() -> None:
