@@ -7,10 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.files.recognition import decode_whole
-from amqp10msg.message import Message
-from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
+from amqp10msg.translate import (
+    PROFILES,
+    Circumstances,
+    EncodedBasic,
+    Translation,
+    encoded_to_amqp10,
+    encoded_to_basic,
+    to_basic,
+)
 from amqp10msg.translate.batches import kernel
 from amqp10msg.translate.report import as_json
 from amqp10msg.validation import rule_of
@@ -145,13 +151,13 @@ def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, A
 
 def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
     try:
-        message = Message.decode(wire)
+        made: Any = encoded_to_basic(wire, **how)
+        found = made.message
     except DecodeError:
-        message = decode_whole(wire)  # a broker may take what breaks rules
-    made = to_basic(message, **how)
-    found = made.message
+        made = to_basic(decode_whole(wire), **how)  # a broker may take what breaks rules
+        found = EncodedBasic.of(made.message)
     return {
-        "content_header": encode_content_header(found.properties, len(found.body)),
+        "content_header": found.content_header,
         "payload": found.body,
         "exchange": _text("exchange", found.exchange),
         "routing_key": _text("routing key", found.routing_key),
@@ -168,20 +174,11 @@ def _to_amqp10(
     routing_key: str | None = None,
     redelivered: bool | None = None,
 ) -> dict[str, Any]:
-    header = decode_content_header(content_header or b"")
-    body = payload or b""
-    if header.body_size != len(body):
-        raise DecodeError(
-            f"the content header says a body of {header.body_size:,} bytes, and there are "
-            f"{len(body):,}",
-            4,
-            rule="truncated" if header.body_size > len(body) else "trailing-octets",
-        )
-    message = BasicMessage(
-        header.properties, body, exchange or "", routing_key or "", bool(redelivered)
+    content = EncodedBasic(
+        content_header or b"", payload or b"", exchange or "", routing_key or "", bool(redelivered)
     )
-    made = to_amqp10(message, **how)
-    return {"wire": made.message.encode(), "losses": _losses(made)}
+    made = encoded_to_amqp10(content, **how)
+    return {"wire": made.message, "losses": _losses(made)}
 
 
 def _text(name: str, found: str) -> str:

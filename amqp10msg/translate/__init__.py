@@ -8,24 +8,36 @@
     to_basic(made.message).message    # the BasicMessage again
     to_amqp10(basic, "rabbitmq-4.3")  # what that broker would deliver, and what it loses
 
+`encoded_to_amqp10` and `encoded_to_basic` do the same with encoded messages, and make no objects of
+the usual ones on the way.
+
 Functions of their arguments alone: no clock, no network.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
-from amqp10msg.basic.message import BasicMessage, how_to_make_of
+from amqp10msg.basic.message import (
+    BasicMessage,
+    decode_content_header,
+    encode_content_header,
+    how_to_make_of,
+)
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.message import Message
 from amqp10msg.translate._published import as_published
-from amqp10msg.translate._single import basic_translation
+from amqp10msg.translate._single import (
+    basic_translation,
+    encoded_basic_translation,
+    encoded_translation,
+)
 from amqp10msg.translate.account import explain
-from amqp10msg.translate.circumstances import Circumstances, Death
+from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
 from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
-from amqp10msg.translate.report import Action, Loss, Notes, Translation
-from amqp10msg.wire.errors import TranslationError, expect
+from amqp10msg.translate.report import Action, Loss, Notes, Translation, unread
+from amqp10msg.wire.errors import DecodeError, TranslationError, expect
 from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = [
@@ -33,18 +45,19 @@ __all__ = [
     "Action",
     "Circumstances",
     "Death",
+    "EncodedBasic",
     "Loss",
     "ProfileName",
     "Translation",
     "TranslationError",
     "TranslationProfile",
     "as_published",
+    "encoded_to_amqp10",
+    "encoded_to_basic",
     "explain",
     "to_amqp10",
     "to_basic",
 ]
-
-_USUAL = Circumstances()
 
 
 def to_amqp10(
@@ -76,7 +89,7 @@ def to_amqp10(
     notes = Notes()
     bridge = _bridge(profile)
     try:
-        made = bridge.to_amqp10(basic, notes, circumstances or _USUAL)
+        made = bridge.to_amqp10(basic, notes, circumstances or USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except (AttributeError, TypeError):
@@ -113,15 +126,14 @@ def to_basic(
         ValueError: there is no profile of that name.
         TypeError: that is another kind of message.
     """
-    notes = Notes()
-    given = circumstances or _USUAL
-    bridge = _bridge(profile)
+    given = circumstances or USUAL
     name = profile if isinstance(profile, str) else profile.name
+    notes = Notes()
     try:
-        found = basic_translation(message, name, given, partial(_losses, bridge, given))
+        found = basic_translation(message, name, given, _losses)
         if found is not None and (found[1] or not strict):
             return found[0]
-        made = bridge.to_basic(message, notes, given)
+        made = _bridge(profile).to_basic(message, notes, given)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except (AttributeError, TypeError):
@@ -135,18 +147,146 @@ def to_basic(
     return notes.translation(made, strict)
 
 
-def _losses(bridge: Any, given: Circumstances, wire: bytes) -> tuple[Loss, ...]:
+class EncodedBasic(NamedTuple):
+    """The content of a message of class basic, and what a method says of it (0-9-1, 4.2.6).
+
+    Attributes:
+        content_header: the payload of the content header frame.
+        body: the payloads of the body frames, joined.
+        exchange: the exchange that it was published to, "" where nothing says it.
+        routing_key: the key that it was published with, "" where nothing says it.
+        redelivered: it may have been delivered before.
+    """
+
+    content_header: bytes
+    body: bytes
+    exchange: str = ""
+    routing_key: str = ""
+    redelivered: bool = False
+
+    @classmethod
+    def of(cls, basic: BasicMessage) -> EncodedBasic:
+        """Encode a message.
+
+        Raises:
+            EncodeError: a property does not fit; the error's path says which.
+        """
+        header = encode_content_header(basic.properties, len(basic.body))
+        whence = basic.exchange, basic.routing_key, basic.redelivered
+        return cls(header, bytes(basic.body), *whence)
+
+    def decode(self) -> BasicMessage:
+        """Decode the content header.
+
+        Raises:
+            DecodeError: it cannot be read, or is that of a body of another size.
+        """
+        header = decode_content_header(self.content_header)
+        size = len(self.body)
+        if header.body_size != size:
+            raise DecodeError(
+                f"the content header says a body of {header.body_size:,} bytes, and there are "
+                f"{size:,}",
+                4,
+                rule="truncated" if header.body_size > size else "trailing-octets",
+            )
+        return BasicMessage(header.properties, *self[1:])
+
+
+def encoded_to_amqp10(
+    content: EncodedBasic,
+    profile: ProfileName | TranslationProfile = "lossless",
+    *,
+    strict: bool = False,
+    circumstances: Circumstances | None = None,
+) -> Translation[bytes]:
+    """Translate the content of a message of class basic to an encoded message of AMQP 1.0.
+
+    What `to_amqp10` makes of the decoded one, without making objects of most messages.
+
+    Args:
+        content: content header and body; exchange and routing key are those it was published with.
+        profile: one of `PROFILES`, or its name.
+        strict: refuse a message of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message.
+
+    Returns:
+        The encoded message and the losses.
+
+    Raises:
+        DecodeError: the content header cannot be read, or is that of a body of another size.
+        TranslationError: as `to_amqp10`.
+        ValueError: there is no profile of that name.
+    """
+    given = circumstances or USUAL
+    name = profile if isinstance(profile, str) else profile.name
+    found = None if strict else encoded_translation(content, name, given)
+    if found is not None:
+        octets, losses = found
+        if losses:
+            return unread(
+                octets, lambda: to_amqp10(content.decode(), profile, circumstances=given).losses
+            )
+        return Translation(octets)
+    made: Any = to_amqp10(content.decode(), profile, strict=strict, circumstances=given)
+    made.message = made.message.encode()
+    return made  # type: ignore[no-any-return]  # of bytes now
+
+
+def encoded_to_basic(
+    data: bytes | bytearray | memoryview,
+    profile: ProfileName | TranslationProfile = "lossless",
+    *,
+    strict: bool = False,
+    circumstances: Circumstances | None = None,
+) -> Translation[EncodedBasic]:
+    """Translate an encoded 1.0 message to the content of a message of class basic.
+
+    What `to_basic` makes of the decoded one, without making objects of most messages.
+
+    Args:
+        data: the encoded message.
+        profile: one of `PROFILES`, or its name.
+        strict: refuse a message of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message.
+
+    Returns:
+        The content and the losses.
+
+    Raises:
+        DecodeError: `Message.decode` refuses the bytes.
+        TranslationError: as `to_basic`.
+        ValueError: there is no profile of that name.
+    """
+    given = circumstances or USUAL
+    name = profile if isinstance(profile, str) else profile.name
+    octets = data if type(data) is bytes else bytes(data)
+    found = encoded_basic_translation(octets, name, given, _losses)
+    made: Any
+    if found is not None and (found[1] or not strict):
+        made = found[0]
+        made.message = EncodedBasic._make(made.message)
+        return made  # type: ignore[no-any-return]  # what the engine makes is Any
+    made = to_basic(Message.decode(octets), profile, strict=strict, circumstances=given)
+    made.message = EncodedBasic.of(made.message)
+    return made  # type: ignore[no-any-return]  # of a tuple now
+
+
+def _losses(profile: Any, given: Circumstances, wire: bytes) -> tuple[Loss, ...]:
     """Find what an encoded message loses, by the plain rules."""
     notes = Notes()
-    bridge.to_basic(Message.decode(wire, limits=UNLIMITED), notes, given)
+    _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, given)
     return tuple(notes.losses)
 
 
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:
-    if isinstance(profile, TranslationProfile):
-        return profile.bridge
-    found = PROFILES.get(profile)
+    return profile.bridge if isinstance(profile, TranslationProfile) else _bridge_of(profile)
+
+
+@functools.cache
+def _bridge_of(name: str) -> Any:
+    found = PROFILES.get(name)
     if found is None:
         names = ", ".join(PROFILES.names)
-        raise ValueError(f"there is no profile {profile!r}: use one of {names}")
+        raise ValueError(f"there is no profile {name!r}: use one of {names}")
     return found.bridge

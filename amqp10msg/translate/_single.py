@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.message import Message
 from amqp10msg.translate.batches import kernel
-from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.circumstances import USUAL, Circumstances
 from amqp10msg.translate.report import Loss, Notes, Translation, unread
 from amqp10msg.translate.to_amqp10_rules import AFTER, TO_AMQP10_LOSSES
 from amqp10msg.wire.errors import EncodeError
@@ -21,7 +21,6 @@ _PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]
 _REDELIVERED = len(PROPERTIES)
 _FIRST_HEADER = _REDELIVERED + 1
 _LOSSES = list(TO_AMQP10_LOSSES.values())
-_USUAL = Circumstances()
 
 
 # An engine takes some 50 KB, so all of them 1.6 MB.
@@ -32,15 +31,15 @@ def _engine(to: str, profile: str, user: str | None) -> Any:
 
 def _engine_for(to: str, profile: str, given: Circumstances) -> Any:
     """Return the engine for a message under these circumstances, None where there is none."""
-    if given is _USUAL or profile == "lossless":
+    if profile == "lossless":
         return _engine(to, profile, None)
-    if not given.is_first_delivery:
+    if given is not USUAL and not given.is_first_delivery:
         return None
     return _engine(to, profile, given.user)
 
 
 def translated(
-    basic: BasicMessage, profile: str, notes: Notes, given: Circumstances = _USUAL
+    basic: BasicMessage, profile: str, notes: Notes, given: Circumstances = USUAL
 ) -> bytes | None:
     """Translate a message to an encoded one of 1.0; None where the engine does not know it.
 
@@ -59,18 +58,39 @@ def translated(
         return None  # the plain rules say what is wrong
     if made is None:
         return None
-    octets: bytes = made[0]
-    if made[1] is not None and notes.enabled:
-        told, values, entries = made[1]
-        notes.losses += [_loss(values, entries, *one) for one in told]
+    octets: bytes
+    (octets, losses), told = made
+    if losses and notes.enabled:
+        notes.unread = partial(_losses, losses, *told)
     return octets
 
 
+def encoded_translation(
+    content: tuple[bytes, bytes, str, str, bool], profile: str, given: Circumstances
+) -> tuple[bytes, list[Any]] | None:
+    """Translate the content of a message to an encoded one of 1.0; None where it is an odd one.
+
+    Args:
+        content: content header, body, exchange, routing key, and whether it was redelivered.
+        profile: a name of `PROFILES`.
+        given: what a broker's result depends on besides the message.
+
+    Returns:
+        The encoded message; and the losses, as the engine tells of them, by numbers.
+    """
+    engine = _engine_for("1.0", profile, given)
+    try:
+        return None if engine is None else engine.encoded(*content)
+    except (AttributeError, TypeError, UnicodeEncodeError):
+        return None  # as above
+
+
+#: Finds the losses of an encoded message by the plain rules, given profile and circumstances.
+Losses: TypeAlias = Callable[[str, Circumstances, bytes], tuple[Loss, ...]]
+
+
 def basic_translation(
-    message: Message,
-    profile: str,
-    given: Circumstances,
-    losses: Callable[[bytes], tuple[Loss, ...]],
+    message: Message, profile: str, given: Circumstances, losses: Losses
 ) -> tuple[Translation[BasicMessage], bool] | None:
     """Translate a message of 1.0 to one of class basic; None where the engine does not know it.
 
@@ -78,24 +98,42 @@ def basic_translation(
         message: the message.
         profile: a name of `PROFILES`.
         given: what a broker's result depends on besides the message.
-        losses: finds the losses of an encoded message by the plain rules, when they are asked for.
+        losses: finds the losses when they are asked for.
 
     Returns:
         The translation, and whether all losses are recoverable.
     """
     if type(message) is not Message or message._lenient or message.message_format:
         return None
+    return encoded_basic_translation(message.encode(), profile, given, losses, False)
+
+
+def encoded_basic_translation(
+    wire: bytes, profile: str, given: Circumstances, losses: Losses, is_encoded: bool = True
+) -> tuple[Translation[Any], bool] | None:
+    """Translate an encoded message as `basic_translation` does.
+
+    Args:
+        wire: the message.
+        profile: a name of `PROFILES`.
+        given: what a broker's result depends on besides the message.
+        losses: finds the losses when they are asked for.
+        is_encoded: whether the translated message is content header, body, exchange, routing key
+            and redelivered, and not a `BasicMessage`.
+    """
     engine = _engine_for("0-9-1", profile, given)
-    if engine is None:
-        return None
-    wire = message.encode()
-    made = engine.one(wire)
+    made = None if engine is None else engine.one(wire, is_encoded)
     if made is None:
         return None
-    basic, count, is_recoverable = made
+    message, count, is_recoverable = made
     if count:
-        return unread(basic, partial(losses, wire)), is_recoverable
-    return Translation(basic), True
+        return unread(message, partial(losses, profile, given, wire)), is_recoverable
+    return Translation(message), True
+
+
+def _losses(losses: list[Any], values: Any, entries: Any) -> tuple[Loss, ...]:
+    """Return the losses that the engine told of by numbers."""
+    return tuple([_loss(values, entries, *one) for one in losses])
 
 
 def _loss(values: Any, entries: Any, about: int, number: int, after: int) -> Loss:

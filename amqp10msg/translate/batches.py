@@ -12,7 +12,7 @@ from typing import Any
 
 from amqp10msg.basic.properties import decode_field
 from amqp10msg.translate._delivery import COUNTS
-from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.circumstances import USUAL, Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
 from amqp10msg.translate.rabbitmq.version import VERSIONS
 from amqp10msg.translate.report import as_json
@@ -55,7 +55,7 @@ def kernel(
     version = VERSIONS.get(profile)
     if not COMPILED or find_spec(f"{__package__}._batch.kernel") is None:
         return None
-    given = circumstances or Circumstances()
+    given = circumstances or USUAL
     is_usual = given.is_first_delivery and (to == "1.0" or not strict)
     if profile != "lossless" and (version is None or not is_usual):
         return None
@@ -68,7 +68,7 @@ def kernel(
         is_plugin = version is not None and version.is_plugin
         plugin = made.ToBasic(basic_rules(version), plain, user) if is_plugin else lossless
         rules = LOSSLESS if version is None else amqp10_rules(version)
-        own = plain.is_symbol, plain.rewritten, _told, _told_name
+        own = plain.is_symbol, _told, _told_name
         return made.ToAmqp10(rules, user, strict, *own, (lossless, plugin))
     if user is not None and (len(user) > 255 or not utf8_without_nul(user)):
         user = None

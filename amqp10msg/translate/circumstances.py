@@ -127,4 +127,12 @@ class Circumstances:
     @property
     def is_first_delivery(self) -> bool:
         """Whether it says nothing of the delivery, such as an offset or an earlier delivery."""
-        return self == Circumstances(self.user, queue_type=self.queue_type)
+        return (
+            self.stream_offset is None
+            and self.arrival_time is None
+            and not (self.given_back or self.deaths or self.annotations)
+        )
+
+
+#: Those of a message that is delivered for the first time, published by guest.
+USUAL = Circumstances()

@@ -128,11 +128,20 @@ def unread(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]
 
 
 class Notes:
-    """Losses, collected while a message is translated."""
+    """Losses, collected while a message is translated.
+
+    Attributes:
+        losses: those that were found.
+        unread: finds all of them, where they are to be looked for when they are asked for.
+        enabled: whether to collect losses, or to discard them.
+    """
+
+    __slots__ = ("enabled", "losses", "unread")
 
     def __init__(self, enabled: bool = True) -> None:
         """Collect losses, or discard them."""
         self.losses: list[Loss] = []
+        self.unread: Callable[[], tuple[Loss, ...]] | None = None
         self.enabled = enabled
 
     def add(
@@ -165,7 +174,9 @@ class Notes:
 
     def translation(self, message: M, strict: bool) -> Translation[M]:
         """Return a message with the losses; in strict mode, raise for one that is for good."""
-        losses: tuple[Loss, ...] = tuple(self.losses) if self.losses else ()
+        if self.unread is not None and not strict:
+            return unread(message, self.unread)
+        losses = self.unread() if self.unread is not None else tuple(self.losses)
         if strict:
             for loss in losses:
                 if not loss.recoverable:

@@ -1,19 +1,27 @@
 # The kernel of `amqp10msg.translate.batches`, kernel.pyx.
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.translate.to_amqp10_rules import ToAmqp10Rules
 from amqp10msg.translate.to_basic_rules import PlainValues, ToBasicRules
 
 _Symbol: TypeAlias = Callable[[int, bytes], bool]
-_Rewritten: TypeAlias = Callable[[bytes], bytes | None]
+# The bytes and the losses.
+_Encoded: TypeAlias = tuple[bytes, list[tuple[int, int, int]]]
 
 class ToBasic:
     def __init__(self, rules: ToBasicRules, plain: PlainValues, user: bytes | None, /) -> None: ...
     def run(self, rows: int, wire: tuple[Any, ...] | None) -> tuple[list[int], tuple[Any, ...]]: ...
-    def one(self, wire: bytes, /) -> tuple[BasicMessage, int, bool] | None: ...
+    @overload
+    def one(
+        self, wire: bytes, is_encoded: Literal[False] = False
+    ) -> tuple[BasicMessage, int, bool] | None: ...
+    @overload
+    def one(
+        self, wire: bytes, is_encoded: Literal[True]
+    ) -> tuple[tuple[bytes, bytes, str, str, bool], int, bool] | None: ...
 
 class ToAmqp10:
     def __init__(
@@ -22,7 +30,6 @@ class ToAmqp10:
         user: bytes | None,
         strict: bool,
         is_symbol: _Symbol,
-        rewritten: _Rewritten,
         told: Callable[[bytes], bytes],
         told_name: Callable[[bytes], bytes],
         proofs: tuple[ToBasic, ToBasic],
@@ -39,6 +46,12 @@ class ToAmqp10:
     ) -> tuple[list[int], tuple[Any, ...]]: ...
     def one(
         self, basic: BasicMessage
-    ) -> (
-        tuple[bytes, tuple[list[tuple[int, int, int]], tuple[Any, ...], list[Any]] | None] | None
-    ): ...
+    ) -> tuple[_Encoded, tuple[tuple[Any, ...], list[Any]] | None] | None: ...
+    def encoded(
+        self,
+        content_header: bytes,
+        body: bytes,
+        exchange: str,
+        routing_key: str,
+        redelivered: object,
+    ) -> _Encoded | None: ...

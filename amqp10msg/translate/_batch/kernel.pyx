@@ -19,7 +19,7 @@ was given. Output grows before it is written to.
 
 cimport cython
 from libc.stdint cimport int8_t, uint16_t
-from libc.string cimport memchr, strlen
+from libc.string cimport memchr, strchr, strlen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 

@@ -81,8 +81,10 @@ cdef struct Made:
     bint[FIELDS] keeps
     Span[FIELDS] fields
     bint keeps_field, keeps_entry, keeps_shape
-    # Of the body: how many sections it has. And the sections of which 0-9-1 knows nothing.
+    # Of the body: how many sections it has, and whether its values are in their smallest encodings.
+    # And the sections of which 0-9-1 knows nothing.
     Py_ssize_t parts
+    bint is_usual
     Span delivery, footer
 
 

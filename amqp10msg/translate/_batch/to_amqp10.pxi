@@ -12,13 +12,12 @@ cdef class ToAmqp10:
         strict: messages of which something is lost for good are odd ones.
         is_symbol: takes the bytes of a content-type (0) or content-encoding (1), and says whether
             the field of 1.0 holds them before a body of data.
-        rewritten: returns encoded body sections as RabbitMQ writes them, None where it cannot.
         told: returns the JSON of a field's value, given its letter and content.
         told_name: returns the path of a header, given the bytes of its name.
         proofs: translate back without loss, and as RabbitMQ 3.10 does.
     """
 
-    cdef object is_symbol, rewritten, told, told_name
+    cdef object is_symbol, told, told_name
     cdef list held  # what the rules point to
     cdef list unplaced_names
     cdef bytes user
@@ -36,11 +35,10 @@ cdef class ToAmqp10:
     cdef Py_ssize_t items
 
     def __cinit__(
-        self, rules, bytes user or None, bint strict, is_symbol, rewritten, told, told_name, proofs
+        self, rules, bytes user or None, bint strict, is_symbol, told, told_name, proofs
     ):
         self.strict = strict
         self.is_symbol = is_symbol
-        self.rewritten = rewritten
         self.told = told
         self.told_name = told_name
         self.user = user
@@ -143,17 +141,13 @@ cdef class ToAmqp10:
         """Translate one message; None where it is an odd one.
 
         Returns:
-            Its bytes; and where there are losses, each as numbers (what it is about, its rule, and
-            what stands there after), with the values of the properties and the headers.
+            What `encoded` returns; and where there are losses, the values of the properties and the
+            headers.
         """
-        cdef Given* g = &self.given
-        cdef Span header
-        cdef bytes octets, exchange, routing_key
+        cdef bytes octets
         cdef Original original
         cdef list entries = []
         cdef tuple values
-        if self.is_busy:  # in another thread
-            return None
         properties = basic.properties
         values = BASIC_LAYOUT.attributes.values(properties)
         body = basic.body
@@ -166,26 +160,40 @@ cdef class ToAmqp10:
         # What is decoded is plain, unless it is nested too deeply.
         if (original is None or len(original.tables) > 1) and not are_plain(values, entries):
             return None
-        exchange = bytes_of(basic.exchange)
-        routing_key = bytes_of(basic.routing_key)
         octets = header_of(properties, original, len(<bytes> body))
-        header.at, header.n = <cursor> PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
-        redelivered = bool(basic.redelivered)
-        if self.is_busy:
+        made = self.encoded(octets, body, basic.exchange, basic.routing_key, basic.redelivered)
+        if made is None:
+            return None
+        return made, (values, list(entries)) if (<tuple> made)[1] else None
+
+    def encoded(
+        self, bytes content_header not None, bytes body not None, exchange, routing_key, redelivered
+    ):
+        """Translate the content of one message; None where it is an odd one.
+
+        Returns:
+            The encoded message; and the losses, each as numbers: what it is about, its rule, and
+            what stands there after.
+        """
+        cdef Given* g = &self.given
+        cdef Span header
+        cdef bytes name = bytes_of(exchange), key = bytes_of(routing_key)
+        cdef bint again = bool(redelivered)
+        cdef list losses = []
+        if self.is_busy:  # in another thread
             return None
         self.is_busy = True
-        self.single = []
-        g.redelivered = redelivered
-        g.body.at, g.body.n = <cursor> PyBytes_AS_STRING(<bytes> body), len(<bytes> body)
-        g.exchange.at, g.exchange.n = <cursor> PyBytes_AS_STRING(exchange), len(exchange)
-        g.routing_key.at, g.routing_key.n = (
-            <cursor> PyBytes_AS_STRING(routing_key), len(routing_key)
-        )
+        self.single = losses
+        header.at = <cursor> PyBytes_AS_STRING(content_header)
+        header.n = PyBytes_GET_SIZE(content_header)
+        g.redelivered = again
+        g.body.at, g.body.n = <cursor> PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body)
+        g.exchange.at, g.exchange.n = <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
+        g.routing_key.at, g.routing_key.n = <cursor> PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)
         try:
             if self.row(&header) == ODD:
                 return None
-            made = taken(&self.wire.data)
-            return made, (self.single, values, entries) if self.single else None
+            return taken(&self.wire.data), losses
         finally:
             self.single = None
             if self.wire.data.room > MOST_KEPT:
@@ -223,7 +231,7 @@ cdef class ToAmqp10:
         # Only what becomes this very message is what it was.
         self.lossless.begin()
         return GOOD if (
-            self.lossless.row(p, n) == GOOD
+            self.lossless.translate(p, n, &body) == GOOD
             and is_same(
                 self.lossless.header.data.at, self.lossless.header.data.size, header.at, header.n
             )
@@ -312,9 +320,6 @@ cdef class ToAmqp10:
             return ODD
         if not self.rules.is_lossless:
             return GOOD
-        octets = PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
-        if self.rewritten(octets) is None:
-            return ODD
         # Without data, these stand in annotations, but where the residual says otherwise.
         for i in range(2):
             if not g.there[i]:

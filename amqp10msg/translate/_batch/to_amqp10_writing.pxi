@@ -46,14 +46,8 @@ cdef int write(ToAmqp10 self, Out* o) except -1:
             put_narrow(o, 0xA0, g.body.at, g.body.n)
         else:
             put_variable(o, 0xA0, g.body.at, g.body.n)
-    elif self.rules.is_lossless or self.rules.is_plugin:
+    else:  # RabbitMQ writes it as `is_body` wants it
         put(o, g.body.at, g.body.n)
-    else:
-        octets = PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
-        octets = self.rewritten(octets)
-        if octets is None:
-            return ODD
-        put(o, PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
     if g.footer.at != NULL:
         put(o, g.footer.at, g.footer.n)
     elif g.saved[3].at != NULL:

@@ -287,11 +287,16 @@ cdef class ToBasic:
         )
         return odd, made
 
-    def one(self, bytes wire not None):
+    def one(self, bytes wire not None, bint is_encoded=False):
         """Translate one message; None where it is odd.
 
+        Args:
+            wire: the encoded message.
+            is_encoded: whether the content header is returned, and not the properties in it.
+
         Returns:
-            The message, how many losses there are, and whether all of them are recoverable.
+            The attributes of the message, how many losses there are, and whether all of them are
+            recoverable.
         """
         cdef Span body
         cdef BasicReader reader
@@ -309,15 +314,19 @@ cdef class ToBasic:
                 return None
             for i in range(self.losses.count):
                 are_recoverable = are_recoverable and self.losses.recoverable.at[i]
-            reader = BasicReader(taken(&self.header.data), "rabbitmq", UNLIMITED)
-            reader.pos = BEFORE_PROPERTIES
-            basic = BASIC_MESSAGE.build([
-                reader.properties(BASIC_LAYOUT),
+            header = taken(&self.header.data)
+            if not is_encoded:
+                reader = BasicReader(header, "rabbitmq", UNLIMITED)
+                reader.pos = BEFORE_PROPERTIES
+                header = reader.properties(BASIC_LAYOUT)
+            found = [
+                header,
                 PyBytes_FromStringAndSize(<const char*> body.at, body.n),
                 self.text_of(&made.exchange),
                 self.text_of(&made.routing_key),
                 bool(made.redelivered),
-            ])
+            ]
+            basic = tuple(found) if is_encoded else BASIC_MESSAGE.build(found)
             return basic, self.losses.count, bool(are_recoverable)
         finally:
             if self.header.data.room > MOST_KEPT:

@@ -6,9 +6,9 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
     cdef Made* made = &self.made
     cdef cursor first = p
     cdef int code = p[2] if stop - p > 2 else 0
-    cdef bint is_usual = True
     body.at = p
     body.n = 0
+    made.is_usual = True
     made.is_marked = code == AMQP_SEQUENCE_CODE or code == AMQP_VALUE_CODE
     self.shape.size = 0
     while is_section(p, stop, code) and (made.is_marked or code == DATA_CODE):
@@ -17,7 +17,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
             if read_data(self, &p, stop, body) == ODD:
                 return ODD
         elif not skip_body(&p, stop):
-            is_usual = False
+            made.is_usual = False
             p += 3
             if skip_any(&p, stop) == ODD:
                 return ODD
@@ -27,7 +27,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
         body.at = first
         body.n = p - first
         self.set_type(MARKER)
-        if not is_usual and (
+        if not made.is_usual and (
             self.size > CERTAIN
             or not self.plain.is_body(PyBytes_FromStringAndSize(<const char*> first, body.n))
         ):

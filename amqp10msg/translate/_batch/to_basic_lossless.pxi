@@ -13,7 +13,7 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         return ODD
     if self.has_facts and (made.delivery.at != NULL or made.footer.at != NULL):
         return ODD
-    if made.is_marked and write_anew(self, body) == ODD:
+    if made.is_marked and not made.is_usual and write_anew(self, body) == ODD:
         return ODD
     made.keeps_shape = made.keeps_shape or made.parts == 0
     tell_parts(self)
@@ -51,7 +51,7 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
 
 
 cdef int write_anew(ToBasic self, Span* body) except -1:
-    """Tell where RabbitMQ encodes a body of sections again; odd where it cannot."""
+    """Tell where RabbitMQ encodes a body otherwise than as it came; odd where it cannot."""
     cdef bytes given = PyBytes_FromStringAndSize(<const char*> body.at, body.n)
     written = self.rewritten(given)
     if written is None:

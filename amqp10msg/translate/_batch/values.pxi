@@ -46,7 +46,7 @@ cdef int bytes_found(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint is_same(cursor p, Py_ssize_t n, cursor other, Py_ssize_t size) noexcept nogil:
-    return n == size and memcmp(p, other, <size_t> n) == 0
+    return n == size and (n == 0 or p[0] == other[0]) and memcmp(p, other, <size_t> n) == 0
 
 
 cdef inline bint begins(cursor p, Py_ssize_t n, const char* text) noexcept nogil:
