@@ -19,7 +19,7 @@ from amqp10msg.wire.primitives import (
     string,
     symbol,
 )
-from amqp10msg.wire.reprs import cut, short_repr
+from amqp10msg.wire.reprs import cut, html_table, short_repr
 
 T = TypeVar("T")
 
@@ -169,6 +169,7 @@ def composite(
         kernel.register(cls, spec)
         cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]  # for rich
         cls.__repr__ = short_repr  # type: ignore[method-assign]  # the same for every class
+        cls._repr_html_ = _repr_html  # type: ignore[attr-defined]  # for notebooks
         return cls
 
     return register
@@ -179,6 +180,13 @@ def _rich_repr(self: Any) -> Iterator[tuple[Any, ...]]:
     for field in rows(type(self)):
         default = () if field.mandatory else (field.default,)
         yield (field.name, cut(getattr(self, field.name)), *default)
+
+
+def _repr_html(self: Any) -> str:
+    """Show the same fields as a table."""
+    held = [(name, value) for name, value, *default in _rich_repr(self) if default != [value]]
+    title = type(self).__name__ + ("" if held else ": no field is set")
+    return html_table(title, ("field", "value"), [(name, repr(value)) for name, value in held])
 
 
 def _kind_of(field: Field) -> int:

@@ -153,7 +153,7 @@ def _groups(path: str, metadata: Any, most: int) -> Iterator[tuple[Range, int]]:
 
 
 def _folders(path: str, folder: str) -> dict[str, str]:
-    """Return what the names of the folders of a file say, ``name=value``."""
+    """Return the columns in the names of a file's folders, ``name=value``."""
     parts = re.split(r"[/\\]", path.removeprefix(folder))[:-1]
     pairs = (part.partition("=") for part in parts)
     return {unquote(name): unquote(value) for name, equals, value in pairs if equals and name}

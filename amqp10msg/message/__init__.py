@@ -356,7 +356,7 @@ class Message(kernel.Record):
             page = importlib.import_module("amqp10msg.notation").render_html(self)
         except (ImportError, EncodeError):
             return None
-        style = "width: 100%; height: 32em; border: 0; resize: vertical"
+        style = f"width: 100%; height: {_height(page)}px; border: 0; resize: vertical"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page)}"></iframe>'
 
     def evolve(self, **changes: Unpack[MessageChanges]) -> Self:
@@ -668,6 +668,22 @@ class Message(kernel.Record):
         if header is not None and ttl is not None:
             header = attrs.evolve(header, ttl=ttl)
         return self.evolve(header=header, delivery_annotations=None)
+
+
+# Of the page of a message, in pixels: what is always there, a line of each kind, and the most of
+# the bytes and of the whole, which scroll from there on.
+_PAGE, _ROW, _OCTETS, _FAULT, _CHIPS, _MOST_OCTETS, _MOST = 214, 25, 21, 38, 32, 240, 640
+
+
+def _height(page: str) -> int:
+    """Return a height for the page of a message: a frame cannot ask for that of its content."""
+    _, _, body = page.partition("<body")
+    octets = min(body.count('class="line"') * _OCTETS, _MOST_OCTETS)
+    faults = body.count('<li class="error"') + body.count('<li class="warning"')
+    # Three names of sections fit into a line.
+    chips = -(-(body.count("<li class=") - faults) // 3)
+    height = _PAGE + octets + body.count("<tr") * _ROW + faults * _FAULT + chips * _CHIPS
+    return min(height, _MOST)
 
 
 def _entry(section: Mapping[Any, Any] | None, key: Any, default: Any) -> Any:

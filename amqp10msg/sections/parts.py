@@ -41,6 +41,7 @@ from amqp10msg.wire.kernel.codes import FIRST_CODE
 from amqp10msg.wire.kernel.walk import end_of, head, type_at
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol, ULong
+from amqp10msg.wire.reprs import html_table
 
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
@@ -119,6 +120,12 @@ class Scan(kernel.Scanned):
 
     def __repr__(self) -> str:
         return f"Scan({', '.join(f'{p.name}[{p.offset}:{p.end}]' for p in self)})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the sections for notebooks."""
+        rows = [(p.name, f"{p.offset:,}", f"{p.end:,}", f"{p.length:,}") for p in self]
+        title = f"Scan: {len(self.data):,} bytes"
+        return html_table(title, ("section", "from byte", "to", "bytes"), rows)
 
     @overload
     def section(self, name: Literal["header"]) -> Header | None: ...

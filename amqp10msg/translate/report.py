@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import attrs
 
 from amqp10msg.wire.errors import TranslationError
-from amqp10msg.wire.reprs import printable, short_repr, shown
+from amqp10msg.wire.reprs import html_table, printable, short_repr, shown
 
 M = TypeVar("M")
 
@@ -76,26 +76,16 @@ class Translation(_Unread, Generic[M]):
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the losses, and below them the message."""
-        rows = "".join(
-            "<tr>" + "".join(f"<td {style}>{escape(cell)}</td>" for style, cell in cells) + "</tr>"
-            for cells in [
-                (
-                    (_LONG, loss.path or "message"),
-                    (_LEFT, loss.action),
-                    (_LEFT, loss.reason),
-                    (_LONG, short_repr(loss.before)[:200]),
-                )
-                for loss in self.losses
-            ]
-        )
-        names = "".join(f"<th {_LEFT}>{name}</th>" for name in ("Loss", "", "Because", "Before"))
-        table = f"<table><tr>{names}</tr>{rows}</table>" if rows else "<p>Nothing was lost.</p>"
+        rows = [
+            (loss.path or "message", loss.action, loss.reason, short_repr(loss.before))
+            for loss in self.losses
+        ]
+        title = "Nothing was lost." if not rows else f"Lost or changed: {len(rows):,}"
+        table = html_table(title, ("where", "what", "why", "before"), rows)
         shown = getattr(self.message, "_repr_html_", lambda: None)()
         return table + (shown or f"<pre {_WRAPPED}>{escape(repr(self.message))}</pre>")
 
 
-_LEFT = 'style="text-align: left"'
-_LONG = 'style="text-align: left; overflow-wrap: anywhere"'
 _WRAPPED = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
 
 

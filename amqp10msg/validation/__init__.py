@@ -25,6 +25,7 @@ from amqp10msg.validation.rules import (
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.reprs import html_table
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
@@ -169,6 +170,17 @@ def rule_of(error: DecodeError) -> tuple[str, str]:
     return name, RULES[name].clause if name in RULES else "Part 1, 1.2"
 
 
+class _Violations(list[Violation]):
+    """A list that a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        rows = [(one.severity, f"{one.offset:,}", one.path, one.text, one.clause) for one in self]
+        title = "No rule is broken." if not self else f"Broken rules: {len(self):,}"
+        return html_table(title, ("severity", "byte", "where", "what", "clause"), rows)
+
+
 def validate(
     message: Message | bytes | bytearray | memoryview,
     profile: ProfileName | Profile = "oasis",
@@ -189,7 +201,8 @@ def validate(
         limits: what reading may cost; the defaults of `Limits` where None.
 
     Returns:
-        The violations by their offset; an empty list where the message breaks nothing.
+        The violations by their offset; an empty list where the message breaks nothing. A notebook
+        shows the list as a table.
 
     Raises:
         TypeError: the message is neither a Message nor bytes.
@@ -200,7 +213,7 @@ def validate(
             raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
         profile = PROFILES[profile]
     limits = limits or DEFAULT_LIMITS
-    violations: list[Violation] = []
+    violations = _Violations()
 
     def add(rule: str, found: Found) -> None:
         if rule in profile:

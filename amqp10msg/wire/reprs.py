@@ -7,7 +7,8 @@ terminal and a traceback show the same.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-__all__ = ["Text", "cut", "printable", "short_repr", "shown"]
+__all__ = ["Text", "cut", "html_table", "printable", "short_repr", "shown"]
 
 T = TypeVar("T")
 
@@ -107,6 +108,36 @@ def shown(cls: type[T]) -> type[T]:
     cls.__rich_repr__ = rich  # type: ignore[attr-defined]  # for rich
     cls.__repr__ = short_repr  # type: ignore[method-assign]  # the same for every class
     return cls
+
+
+# Notebooks align cells to the right. Long values break anywhere; no column gets too narrow.
+_CELL = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
+_MOST_ROWS = 100
+_LONGEST_CELL = 200
+
+
+def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a small table for a notebook: a title, and rows of text, which is escaped.
+
+    Args:
+        title: what it shows; alone where there are no rows.
+        names: of the columns.
+        rows: their cells, each cut at 200 characters; after 100 rows their number is given.
+    """
+    written = [
+        [f"{cell[:_LONGEST_CELL]}…" if len(cell) > _LONGEST_CELL else cell for cell in row]
+        for row in rows
+    ]
+    if not written:
+        return f"<p>{escape(title)}</p>"
+    more = len(written) - _MOST_ROWS
+    if more > 0:
+        title = f"{title}; {more:,} more rows are not shown"
+    lines = [f"<th {_CELL}>{escape(name)}</th>" for name in names]
+    for row in written[:_MOST_ROWS]:
+        lines += ["</tr><tr>", *(f"<td {_CELL}>{escape(printable(cell))}</td>" for cell in row)]
+    caption = f'<caption style="text-align: left">{escape(title)}</caption>'
+    return f"<table>{caption}<tr>{''.join(lines)}</tr></table>"
 
 
 def _write(out: _Out, value: Any, level: int, before: str = "") -> None:

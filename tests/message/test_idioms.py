@@ -32,12 +32,14 @@ from amqp10msg import (
     Properties,
     Symbol,
     UInt,
+    scan,
     validate,
 )
 from amqp10msg.basic import BasicMessage, BasicProperties
+from amqp10msg.delivery import Error, Rejected
 from amqp10msg.testing import bodies, encodings, malformed, messages, sections, values
 from amqp10msg.translate import to_amqp10, to_basic
-from amqp10msg.wire.reprs import short_repr
+from amqp10msg.wire.reprs import html_table, short_repr
 from tests.effort import calls
 
 any_octets = messages(body=st.none() | bodies()).flatmap(encodings)
@@ -225,11 +227,76 @@ def test_a_notebook_shows_what_a_translation_lost(text: str) -> None:
     made = to_basic(Message(b"", footer={Symbol("x-"): text, Symbol("x-b"): 1}), "qpid-broker-j")
     found = Tags(made._repr_html_())
 
-    assert {"table", "tr", "th", "td", "pre"} == {tag for tag, _ in found.tags}
+    assert {"table", "caption", "tr", "th", "td", "pre"} == {tag for tag, _ in found.tags}
     assert {"style"} >= {name for _, given_ in found.tags for name in given_}
     for loss in made.losses:
         assert all(words in found.text for words in (loss.path, loss.action, loss.reason))
     assert repr(made.message) in found.text
+
+
+HOSTILE = st.sampled_from(
+    ["</td><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&quot;>", "\u202e"]
+)
+
+
+@settings(max_examples=20)
+@given(HOSTILE | st.text(max_size=150), st.integers(0, 9))
+def test_a_notebook_shows_parts_as_small_tables(text: str, octet: int) -> None:
+    properties = Properties(subject=text, to="queue")
+    message = Message(b"x", properties=properties, application_properties={text: 1})
+    data = message.encode()
+    broken = validate(data + bytes([octet]))
+    empty: Any = Properties()
+    shown: Any
+    for shown, cells in (
+        (scan(data), ["properties", "application-properties", "data"]),
+        (properties, ["subject", "to", "'queue'"]),
+        (Rejected(Error("amqp:not-found", text)), ["error"]),
+        (broken, [one.text[:100] for one in broken]),
+    ):
+        made = shown._repr_html_()
+        found = Tags(made)
+        assert {"table", "caption", "tr", "th", "td"} == {tag for tag, _ in found.tags}
+        assert {"style"} >= {name for _, given_ in found.tags for name in given_}
+        assert len(made) < 6_000
+        assert [] == [cell for cell in cells if cell not in found.text]
+        assert found.text.isprintable()
+    assert broken == list(broken)
+    assert "<p>Properties: no field is set</p>" == empty._repr_html_()
+
+
+def test_a_notebook_shows_that_no_rule_is_broken() -> None:
+    found: Any = validate(Message("x"))
+
+    assert [] == found
+    assert "<p>No rule is broken.</p>" == found._repr_html_()
+
+
+def test_a_long_table_says_what_it_leaves_out() -> None:
+    rows = [(str(number), "x" * 300) for number in range(1_102)]
+    found = Tags(html_table("Rows", ("number", "text"), rows))
+
+    assert found.text.startswith("Rows; 1,002 more rows are not shown")
+    assert 101 == [tag for tag, _ in found.tags].count("tr")
+    assert f"0{'x' * 200}…1" in found.text
+
+
+def test_the_frame_of_a_message_is_about_as_tall_as_its_page() -> None:
+    pytest.importorskip("jinja2")
+    heights = []
+    for message in (
+        Message("x"),
+        Message("x", header=Header(priority=3)),
+        Message("x" * 30, header=Header(priority=3), properties=Properties(to="q")),
+        Message([1, 2, 3] * 20),
+        Message([1, 2, 3] * 200),
+    ):
+        (found,) = re.findall(r"height: (\d+)px", message._repr_html_() or "")
+        heights.append(int(found))
+
+    assert sorted(heights) == heights
+    assert heights[0] < heights[1] < heights[2]
+    assert (640, 640) == (heights[3], heights[4])
 
 
 def test_a_notebook_shows_the_page_of_what_a_translation_made() -> None:
