@@ -162,7 +162,7 @@ def check_page(page: Path, examples: list[Example], check_commands: Callable[[Ex
         if example.kind == "pycon":
             check_pycon(example, namespace, page)
         elif example.kind == "python":
-            padded = "\n" * example.line + example.text  # a traceback names the page's line
+            padded = "\n" * example.line + given(example.text)  # a traceback names the page's line
             exec(compile(padded, str(page), "exec"), namespace)
         elif example.kind == "toml":
             name = example.text.splitlines()[0].removeprefix("# ")

@@ -38,11 +38,13 @@ from amqp10msg.spark.running import run
 from amqp10msg.spark.session import java_home, register, session
 from amqp10msg.spark.sink import SparkError, write
 from amqp10msg.spark.source import Amqp10
+from amqp10msg.spark.stream_source import Amqp10Stream
 
 __all__ = [
     "ERRORS",
     "MESSAGES",
     "Amqp10",
+    "Amqp10Stream",
     "Job",
     "Run",
     "SparkError",

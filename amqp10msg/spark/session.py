@@ -28,6 +28,7 @@ from amqp10msg.spark._frames import with_errors
 from amqp10msg.spark._jvm import settings as jvm_settings
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.source import Amqp10
+from amqp10msg.spark.stream_source import Amqp10Stream
 
 # What is set unless the caller says otherwise, and why.
 _SETTINGS = {
@@ -148,7 +149,7 @@ def register(
     maps: MapsAs = "variant",
     validate: validation.ProfileName | None = None,
 ) -> None:
-    """Make the data source ``amqp10`` and a function that decodes known to a session.
+    """Make the data sources of this library and a function that decodes known to a session.
 
     `amqp10msg.spark.session` does this. The function takes a column of encoded messages and gives a
     struct, for SQL and for ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m
@@ -167,6 +168,7 @@ def register(
         ValueError: a column or a profile is unknown.
     """
     session.dataSource.register(Amqp10)
+    session.dataSource.register(Amqp10Stream)
     wanted = with_errors(columns, maps)
     schema = schema_for_spark(
         decoded(pa.array([], pa.binary()), wanted, validate, maps=maps).schema

@@ -136,8 +136,28 @@ def _live_broker(_: Path) -> Iterator[Peers]:
         yield Peers({"broker.example": f"127.0.0.1:{server.port}"}, {"BROKER_PASSWORD": "secret"})
 
 
+@contextlib.contextmanager
+def _broker_to_lake(folder: Path) -> Iterator[Peers]:
+    from amqp10msg import Message, Properties  # noqa: PLC0415
+    from tests.stream_broker import Stream, StreamBroker, running  # noqa: PLC0415
+
+    stream = Stream()
+    subjects = ("placed", "paid", "packed", "sent")
+    for number in range(1_000):
+        stream.publish(Message(b"{}", properties=Properties(subject=subjects[number % 4])))
+    secret = folder / ".bin" / "broker"
+    secret.write_text("secret\n")
+    with running(StreamBroker(orders=stream)) as broker:
+        places = {
+            "streams.example:5672": f"127.0.0.1:{broker.port}",
+            "/run/secrets/broker": str(secret),
+        }
+        yield Peers(places)
+
+
 _PAGES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Peers]]] = {
     "docs/how-to/conformance.md": _live_broker,
+    "docs/how-to/broker-to-lake.md": _broker_to_lake,
     "docs/how-to/rabbitmq-3-to-4.md": _rabbitmq_3_to_4,
     "docs/how-to/rabbitmq-to-azure.md": _rabbitmq_to_azure,
 }

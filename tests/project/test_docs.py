@@ -52,6 +52,7 @@ NEEDS = {
     "docs/how-to/spark.md": ["pyspark"],
     "docs/how-to/event-hubs-headers.md": ["pyspark"],
     "docs/how-to/cluster.md": ["pyspark"],
+    "docs/how-to/broker-to-lake.md": ["pyspark"],
     "docs/how-to/archive.md": ["click"],
     "docs/how-to/conformance.md": ["click", "jinja2"],
     "docs/how-to/read-a-body.md": ["pydantic", "msgspec", "zstandard"],

@@ -195,6 +195,11 @@ class Peer(Wire, transport.Handler):
         """Called when the peer attached; return whether the link may be used now."""
         raise NotImplementedError
 
+    @property
+    def in_use(self) -> bool:
+        """Whether the peer has agreed to the link: a refusal after that is of another cause."""
+        return self.opened.done()
+
     def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
         """End: the peer detached the link, or closed it."""
         if link is self.link:
@@ -215,7 +220,7 @@ class Peer(Wire, transport.Handler):
         name = str(error.condition)
         # What ends a session or connection may be the fault of a message; what refuses a link is
         # not.
-        permanent = name in _PERMANENT and not self.opened.done()
+        permanent = name in _PERMANENT and not self.in_use
         reason = f"{prefix}{name}: {error.description}"
         if name == "amqp:invalid-field" and self.product.startswith("RabbitMQ 3."):
             reason += "; RabbitMQ 3 has other addresses: give address_version=1"

@@ -44,7 +44,6 @@ _WINDOW = 100
 _CONTENT_TYPE = "application/json"
 _DURABLE = 2
 
-_Request = TypeVar("_Request", SourceRequest, TargetRequest)
 _Link = TypeVar("_Link", bound=Link)
 _T = TypeVar("_T")
 #: Takes a delivery, and why it was not taken.
@@ -58,7 +57,7 @@ async def open_source(request: SourceRequest) -> SourceLink:
         LinkError: it did not succeed.
         ModuleNotFoundError: the extra ``net`` is not installed.
     """
-    link: SourceLink = await _opened(_ends(request.endpoint).open_source, request)
+    link: SourceLink = await open_at_first(_ends(request.endpoint).open_source, request)
     return link
 
 
@@ -69,7 +68,7 @@ async def open_target(request: TargetRequest) -> TargetLink:
         LinkError: it did not succeed.
         ModuleNotFoundError: the extra ``net`` is not installed.
     """
-    link: TargetLink = await _opened(_ends(request.endpoint).open_target, request)
+    link: TargetLink = await open_at_first(_ends(request.endpoint).open_target, request)
     return link
 
 
@@ -86,8 +85,8 @@ def _ends(endpoint: Endpoint) -> Any:
     return amqp10
 
 
-async def _opened(open_: Callable[[_Request], Awaitable[Any]], request: _Request) -> Any:
-    """Open a link at the first place where that succeeds.
+async def open_at_first(open_: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
+    """Open what is asked for at the first place where that succeeds.
 
     The passwords are removed from errors, also from that of its end.
     """

@@ -345,7 +345,7 @@ OnRoom = Callable[[], None]
 OnPassed = Callable[[Endpoint, LinkError], None]
 
 
-def _pass(_place: Endpoint, _error: LinkError) -> None:
+def pass_over(_place: Endpoint, _error: LinkError) -> None:
     """Say nothing of a place that was passed over."""
 
 
@@ -369,7 +369,7 @@ class SourceRequest:
     window: int
     max_message: int
     overflow: Overflow
-    on_passed: OnPassed = _pass
+    on_passed: OnPassed = pass_over
 
 
 @attrs.frozen(kw_only=True)
@@ -390,4 +390,4 @@ class TargetRequest:
     on_room: OnRoom
     on_lost: OnLost
     window: int
-    on_passed: OnPassed = _pass
+    on_passed: OnPassed = pass_over

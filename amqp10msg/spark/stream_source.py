@@ -1,0 +1,486 @@
+"""The data source ``amqp10-stream``: RabbitMQ's streams as DataFrames, batch and streaming.
+
+session.read.format("amqp10-stream").option("url", "amqp://…").option("stream", "orders").load()
+session.readStream.format("amqp10-stream")…
+
+A row is a message, at the offset that the stream gives it. A query that is repeated reads the same
+offsets again, so that a sink that knows its batches, such as Delta or Parquet, has each once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from amqp10msg.columns import in_pieces
+from amqp10msg.jobs.inputs import number_of, refuse_unknown, shared
+from amqp10msg.jobs.judging import decoded, schema_for_spark
+from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.stream_ranges import (
+    Bounds,
+    LostRangeError,
+    RangeFilters,
+    Reading,
+    StreamProbe,
+    StreamRange,
+    StreamRows,
+    read_range,
+    received_time,
+)
+from amqp10msg.spark._frames import for_spark, with_errors
+from amqp10msg.spark._workers import plainly, settle
+
+# Readers of streams are told how much to read from PySpark 4.2 on.
+_limits: Any = None
+with suppress(ImportError):
+    _limits = import_module("pyspark.sql.streaming.datasource")
+
+#: The columns of every row; those that are decoded come after them.
+STREAM_ROWS = pa.schema(
+    [
+        pa.field("stream", pa.string()),
+        pa.field("offset", pa.int64(), metadata={"comment": "of the message in its stream"}),
+        pa.field(
+            "arrival_time",
+            pa.timestamp("us", "UTC"),
+            metadata={"comment": "when the broker got the message, where it says so"},
+        ),
+        pa.field("wire", pa.binary(), metadata={"comment": "the message as it was delivered"}),
+        pa.field(
+            "lost",
+            pa.int64(),
+            metadata={"comment": "of a row without a message: offsets that retention removed"},
+        ),
+    ]
+)
+_MAX_ROWS = "maxRowsPerBatch"
+_OPTIONS = (
+    *("url", "stream", "superStream", "startingOffsets", "endingOffsets", "rowsPerPartition"),
+    *(_MAX_ROWS, "readTimeout", "failOnDataLoss", "filterValues", "matchUnfiltered", "sqlFilter"),
+    *("columns", "maps"),
+)
+_EARLIEST, _LATEST = "earliest", "latest"
+_ROWS_OF_PARTITION = 100_000
+# Seconds between two looks at the ends of streams: Spark looks a hundred times in one.
+_BETWEEN = 0.1
+
+#: By the names of streams, the offset of the next message.
+Offsets = dict[str, int]
+
+
+@attrs.frozen
+class _Options:
+    endpoint: Endpoint
+    streams: tuple[str, ...]
+    super_stream: str | None
+    starting: Any
+    ending: Any
+    rows: int
+    max_rows: int | None
+    timeout: float
+    fails_on_loss: bool
+    filters: RangeFilters
+    columns: tuple[str, ...]
+    maps: Any
+
+    @classmethod
+    @plainly()
+    def of(cls, options: Mapping[str, str]) -> _Options:
+        refuse_unknown(options, _OPTIONS)
+        if not options.get("url"):
+            raise ValueError("no url is given: option('url', 'amqp://user:password@host:5672')")
+        endpoint = parse_urls(options["url"].split())
+        if endpoint.protocol != "1.0" or endpoint.file is not None or endpoint.address is not None:
+            raise ValueError(
+                f"url is that of a broker, amqp://host:5672 or amqps://host:5671, not {endpoint}: "
+                "the option stream names what is read"
+            )
+        streams, super_stream = _names(options, "stream"), options.get("superStream")
+        if bool(streams) == bool(super_stream):
+            raise ValueError("give one of the options stream (names with commas) and superStream")
+        filters = RangeFilters(
+            _names(options, "filterValues"),
+            _flag(options, "matchUnfiltered", default=False),
+            options.get("sqlFilter"),
+        )
+        filters.described()
+        most = number_of(options, _MAX_ROWS, 1, "rows") if _MAX_ROWS in options else None
+        made = cls(
+            endpoint,
+            streams,
+            super_stream,
+            _positions(options, "startingOffsets", _EARLIEST),
+            _positions(options, "endingOffsets", _LATEST),
+            number_of(options, "rowsPerPartition", _ROWS_OF_PARTITION, "rows"),
+            most,
+            float(number_of(options, "readTimeout", 60, "seconds")),
+            _flag(options, "failOnDataLoss", default=True),
+            filters,
+            _names(options, "columns"),
+            options.get("maps", "variant"),
+        )
+        made.schema()
+        return made
+
+    def decoded(self, octets: pa.Array) -> pa.RecordBatch:
+        names: str | Sequence[str] = self.columns
+        return decoded(
+            octets,
+            with_errors(names[0] if len(names) == 1 else names, self.maps),
+            maps=self.maps,
+        )
+
+    def schema(self) -> pa.Schema:
+        """Return the columns of the rows.
+
+        Raises:
+            ValueError: a column is unknown, or has the name of another one.
+        """
+        if not self.columns:
+            return STREAM_ROWS
+        found = schema_for_spark(self.decoded(pa.array([], pa.binary())).schema)
+        both = shared(found.names, STREAM_ROWS.names)
+        if both:
+            raise ValueError(f"{', '.join(both)}: each row has this column without being asked")
+        return pa.schema([*STREAM_ROWS, *found])
+
+    def probe(self) -> StreamProbe:
+        return StreamProbe(self.endpoint, self.timeout)
+
+    def names(self, probe: StreamProbe) -> tuple[str, ...]:
+        if self.super_stream is None:
+            return self.streams
+        return tuple(probe.partitions(self.super_stream))
+
+    def offsets(self, given: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
+        """Return where reading begins or ends.
+
+        Raises:
+            ValueError: a stream is not named, or there is no such stream.
+        """
+        made: Offsets = {}
+        if isinstance(given, dict) and (unknown := given.keys() - bounds.keys()):
+            raise ValueError(f"{option} names {min(unknown)}, which is not read")
+        for name, one in bounds.items():
+            place = given.get(name) if isinstance(given, dict) else given
+            if place is None:
+                raise ValueError(f"{option} has no offset for the stream {name}")
+            made[name] = place if isinstance(place, int) else _named(place, one)
+        return made
+
+    def parts(
+        self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]
+    ) -> list[InputPartition]:
+        """Divide what is between two places of each stream.
+
+        Raises:
+            LostRangeError: a part of it is gone, and that is an error.
+            ValueError: a stream ends before that.
+        """
+        made = []
+        for name, stop in end.items():
+            # Where a stream was added, all of it.
+            first = start.get(name, bounds[name].first)
+            if first >= stop:
+                continue
+            if bounds[name].next < stop:
+                raise ValueError(_too_far(name, bounds[name].next, stop))
+            if bounds[name].first > first:
+                self.lose(name, first, min(bounds[name].first, stop) - first)
+            made += [
+                InputPartition(StreamRange(name, place, min(place + self.rows, stop)))
+                for place in range(first, stop, self.rows)
+            ]
+        return made
+
+    def lose(self, stream: str, start: int, count: int) -> None:
+        """Say that messages are gone.
+
+        Raises:
+            LostRangeError: that is an error.
+        """
+        if self.filters:
+            said = f"up to {count} offsets of the stream {stream}, from {start} on, are gone"
+        else:
+            said = f"{count} offsets of the stream {stream}, from {start} on, are gone"
+        text = f"{self.endpoint}: {said}: its retention has removed them before they were read"
+        if self.fails_on_loss:
+            raise LostRangeError(
+                f"{text}; failOnDataLoss=false goes on, with a row for them whose column lost has "
+                "their count"
+            )
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+    def batches(self, part: StreamRange) -> Iterator[pa.RecordBatch]:
+        """Read a range."""
+        reading = Reading(self.filters, self.timeout)
+        schema = self.schema()
+        with plainly():
+            for found in read_range(self.endpoint, part, reading):
+                if isinstance(found, StreamRows):
+                    yield from self._rows(part.stream, found, schema)
+                    continue
+                start, count = found
+                self.lose(part.stream, start, count)
+                row = {"stream": part.stream, "offset": start, "lost": count}
+                yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+    def _rows(self, stream: str, rows: StreamRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        count = len(rows.offsets)
+        times = [received_time(octets) for octets in rows.octets]
+        base = pa.RecordBatch.from_arrays(
+            [
+                pa.array([stream] * count, pa.string()),
+                pa.array(rows.offsets, pa.int64()),
+                pa.array(times, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+                pa.array(rows.octets, pa.binary()),
+                pa.nulls(count, pa.int64()),
+            ],
+            schema=STREAM_ROWS,
+        )
+        if not self.columns:
+            yield base
+            return
+        for batch, made in in_pieces(base, lambda one: self.decoded(one.column("wire"))):
+            arrays = [*batch.columns, *made.columns]
+            yield pa.RecordBatch.from_arrays(
+                [
+                    array if array.type == field.type else array.cast(field.type)
+                    for array, field in zip(arrays, schema, strict=True)
+                ],
+                schema=schema,
+            )
+
+
+def _named(place: str, bounds: Bounds) -> int:
+    return bounds.first if place == _EARLIEST else bounds.next
+
+
+def _too_far(name: str, there: int, wanted: int) -> str:
+    return (
+        f"the stream {name} ends before offset {there}, and is to be read up to {wanted}: it was "
+        "deleted and declared again, where a query needs a new checkpoint, or endingOffsets is too "
+        "large"
+    )
+
+
+def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Read names with commas between, or a list of JSON where they have commas."""
+    text = options.get(name, "").strip()
+    if not text.startswith("["):
+        return tuple(part for one in text.split(",") if (part := one.strip()))
+    with suppress(ValueError):
+        found = json.loads(text)
+        if all(isinstance(one, str) for one in found):
+            return tuple(found)
+    raise ValueError(f"{name} is names with commas between, or a list of JSON")
+
+
+def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = options.get(name, str(default)).lower()
+    if text not in {"true", "false"}:
+        raise ValueError(f"{name} is true or false, not {text!r}")
+    return text == "true"
+
+
+def _positions(options: Mapping[str, str], name: str, usual: str) -> Any:
+    """Read ``earliest``, ``latest``, an offset, or JSON with one of these for each stream."""
+    text = options.get(name, usual).strip()
+    found: Any = text
+    with suppress(ValueError):
+        found = json.loads(text)
+    each = list(found.values()) if isinstance(found, dict) else [found]
+    for one in each:
+        is_offset = isinstance(one, int) and not isinstance(one, bool) and one >= 0
+        if not is_offset and one not in {_EARLIEST, _LATEST}:
+            raise ValueError(
+                f"{name} is {_EARLIEST}, {_LATEST}, an offset from 0 on, or JSON with one of these "
+                f'for each stream, such as {{"orders": 120}}, not {text[:60]!r}'
+            )
+    return found
+
+
+class Amqp10Stream(DataSource):
+    """RabbitMQ's streams, read over AMQP 1.0; a row is a message.
+
+    The columns are those of `STREAM_ROWS`, and what is to be decoded. Each stream, of a super
+    stream each partition, is divided into ranges of offsets, one to a task. A range is read to its
+    end: what does not come in time is an error, and so is what the retention of the stream removed.
+
+    Options:
+        url: of the broker, such as ``amqps://host:5671``; several, with spaces between, are nodes
+            of a cluster. User and password may be ``${NAME}``, a variable of the environment, or
+            ``${file:PATH}``, both of the driver; other parameters are those of a bridge's URL.
+        stream: its name; several with commas between, or as a list of JSON.
+        superStream: in place of that, a super stream, whose partitions are numbered from 0.
+        startingOffsets: ``earliest`` where it is not given, ``latest``, an offset, or JSON with one
+            of these for each stream. A query that has a checkpoint goes on from there.
+        endingOffsets: likewise, of a batch; ``latest`` where it is not given.
+        rowsPerPartition: offsets of one task; 100,000 where it is not given.
+        maxRowsPerBatch: offsets of one batch of a streaming query, from PySpark 4.2 on.
+        readTimeout: seconds without a message after which a range is an error; 60.
+        failOnDataLoss: whether offsets that retention removed are an error; ``true``. With
+            ``false``, a row without a message has their count in the column ``lost``.
+        filterValues: filter values of RabbitMQ's streams, one of which a message has.
+        matchUnfiltered: with these, messages without a filter value, too: ``true`` or ``false``.
+        sqlFilter: an SQL filter expression, which RabbitMQ evaluates from 4.2 on; before, the tasks
+            do.
+        columns: what is to be decoded of the messages, as `amqp10msg.spark.decode` has it, with
+            commas between; ``error`` comes after it.
+        maps: how maps are decoded: ``variant`` or ``map``.
+
+    The filters are options because there is no push-down of filters: that of PySpark 4.3 gives
+    wrong results where one DataFrame is used twice.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format``."""
+        return "amqp10-stream"
+
+    def schema(self) -> StructType:
+        """Return the columns: `STREAM_ROWS`, and what is decoded."""
+        return for_spark(_Options.of(self.options).schema())
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  (Spark's signature)
+        """Return the reader of what is there now."""
+        return _Reader(_Options.of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
+        """Return the reader of what comes."""
+        options = _Options.of(self.options)
+        if _limits is not None:
+            return _LimitedStreamReader(options)
+        if options.max_rows is not None:
+            with plainly():
+                raise ValueError(f"{_MAX_ROWS} needs PySpark 4.2 or later")
+        return _StreamReader(options)
+
+
+class _Ranges:
+    """Both readers: the options, and the messages of one range."""
+
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        yield from self._options.batches(partition.value)
+        settle()
+
+
+class _Reader(_Ranges, DataSourceReader):
+    @plainly()
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        with options.probe() as probe:
+            bounds = probe.bounds(options.names(probe))
+        start = options.offsets(options.starting, bounds, "startingOffsets")
+        end = options.offsets(options.ending, bounds, "endingOffsets")
+        return options.parts(start, end, bounds)
+
+
+class _StreamReader(_Ranges, DataSourceStreamReader):
+    """Reads streams as they grow; an offset of Spark has the next offset of each stream."""
+
+    def __init__(self, options: _Options) -> None:
+        super().__init__(options)
+        self._probe: StreamProbe | None = None
+        self._names: tuple[str, ...] | None = None
+        self._looked = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What goes to the tasks, which need no connection of this one.
+        return {**self.__dict__, "_probe": None}
+
+    def _bounds(self) -> dict[str, Bounds]:
+        time.sleep(max(0.0, min(_BETWEEN, self._looked + _BETWEEN - time.monotonic())))
+        if self._probe is None:
+            self._probe = self._options.probe()
+        if self._names is None:
+            self._names = self._options.names(self._probe)
+        found = self._probe.bounds(self._names)
+        self._looked = time.monotonic()
+        return found
+
+    @plainly()
+    def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's names)
+        options = self._options
+        return options.offsets(options.starting, self._bounds(), "startingOffsets")
+
+    @plainly()
+    def latestOffset(self) -> Offsets:  # type: ignore[override]  # noqa: N802  (Spark's names)
+        return {name: one.next for name, one in self._bounds().items()}
+
+    @plainly()
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        if start == end:
+            return []
+        return self._options.parts(start, end, self._bounds())
+
+    def stop(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
+
+
+if _limits is not None:
+    _Triggered: Any = _limits.SupportsTriggerAvailableNow
+
+    class _LimitedStreamReader(_StreamReader, _Triggered):  # type: ignore[misc]  # Any where Spark has no types
+        """Reads no more at a time than it is told."""
+
+        _end: Offsets | None = None
+
+        def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
+            most = self._options.max_rows
+            return _limits.ReadAllAvailable() if most is None else _limits.ReadMaxRows(most)
+
+        @plainly()
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
+            self._end = super().latestOffset()
+
+        @plainly()
+        def latestOffset(  # type: ignore[override]  # noqa: N802  (Spark's names)
+            self, start: Offsets, limit: Any
+        ) -> Offsets:
+            end = super().latestOffset() if self._end is None else self._end
+            for name, place in start.items():
+                if end.get(name, place) < place:
+                    raise ValueError(_too_far(name, end[name], place))
+            most = limit.max_rows if isinstance(limit, _limits.ReadMaxRows) else None
+            # A stream that is not read any more keeps its place.
+            return {**start, **(end if most is None else limited(start, end, most))}
+
+        def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
+            return None if self._end is None else self._end
+
+
+def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
+    """Return an end with so many offsets at most after the start, the same share of each stream."""
+    made = {name: start.get(name, 0) for name in end}
+    left = most
+    while left > 0:
+        behind = [name for name in end if made[name] < end[name]]
+        if not behind:
+            break
+        share = max(left // len(behind), 1)
+        for name in behind:
+            taken = min(share, end[name] - made[name], left)
+            made[name] += taken
+            left -= taken
+    return made

@@ -1,0 +1,238 @@
+"""Ranges of streams: all of a range comes, or an error says what did not."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties
+from amqp10msg.net import stream_ranges
+from amqp10msg.net.bridge.terms import LinkError
+from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from amqp10msg.net.stream_ranges import (
+    Bounds,
+    LateRangeError,
+    RangeFilters,
+    Reading,
+    StreamProbe,
+    StreamRange,
+    StreamRows,
+    offset_of,
+    read_range,
+    received_time,
+)
+from amqp10msg.wire.primitives import Timestamp
+from tests.stream_broker import Stream, StreamBroker, running
+
+pytestmark = pytest.mark.once
+
+VALUE = "x-stream-filter-value"
+BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
+
+
+def message(number: int, value: str | None = None) -> Message:
+    annotations: Any = {} if value is None else {VALUE: value}
+    return Message(
+        b"%d" % number,
+        properties=Properties(message_id=str(number)),
+        message_annotations=annotations or None,
+        application_properties={"k": number},
+    )
+
+
+def values_of(count: int) -> list[Message]:
+    return [message(n, ("a", "b", None)[n // 7 % 3]) for n in range(count)]
+
+
+@pytest.fixture
+def broker() -> Iterator[StreamBroker]:
+    made = StreamBroker(s=Stream(), other=Stream())
+    made.streams["s"].publish(*(message(n) for n in range(300)))
+    with running(made):
+        yield made
+
+
+def read(
+    url: str, start: int, stop: int, stream: str = "s", **how: Any
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the offsets of what came, whose bodies say the same, and what is lost."""
+    found, lost = [], []
+    reading = Reading(**{"timeout": 10.0, "rows": 64, **how})
+    for one in read_range(parse_url(url), StreamRange(stream, start, stop), reading):
+        if isinstance(one, StreamRows):
+            bodies = [int(Message.decode(octets).value) for octets in one.octets]
+            assert one.offsets == bodies
+            found += one.offsets
+        else:
+            lost.append(one)
+    return found, lost
+
+
+@given(st.data())
+def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> None:
+    """Holes, connections that are cut, and messages beyond the credit change nothing."""
+    holes = data.draw(st.sets(st.integers(1, 119), max_size=20))
+    cuts = data.draw(st.lists(st.integers(1, 60), max_size=2))
+    values = data.draw(st.sampled_from([(), ("a",), ("a", "b"), ("none",)]))
+    stream = Stream(cuts=cuts, excess=data.draw(st.integers(0, 3)), chunk=10)
+    sent = {n: one for n, one in enumerate(values_of(120)) if n not in holes}
+    for offset, one in sent.items():
+        stream.publish(one, at=offset)
+    start = data.draw(st.integers(0, 119))
+    stop = data.draw(st.integers(start, max(sent) + 1))
+
+    with (
+        mock.patch.object(stream_ranges, "_PAUSE", 0.001),
+        running(StreamBroker(s=stream)) as broker,
+    ):
+        found = read(
+            broker.url,
+            start,
+            stop,
+            window=data.draw(st.sampled_from([1, 2, 30, 4_000])),
+            filters=RangeFilters(values),
+        )
+
+    wanted = [
+        n
+        for n, one in sent.items()
+        if start <= n < stop and (not values or one.message_annotation(VALUE) in values)
+    ]
+    assert (wanted, []) == found
+
+
+def test_what_does_not_come_in_time_is_an_error_with_numbers(broker: StreamBroker) -> None:
+    broker.streams["s"].stalls = 120
+
+    with pytest.raises(LateRangeError) as caught:
+        read(broker.url, 100, 200, timeout=0.2)
+
+    place = broker.url.replace("me:secret@", "")
+    assert str(caught.value) == (
+        f"{place}/: of the stream s, offsets 120 to 199 did not come within 0.2 s (nothing came); "
+        "20 messages of the 100 offsets from 100 on did"
+    )
+
+
+def test_with_filters_too_the_end_must_be_seen(broker: StreamBroker) -> None:
+    """A node that is behind has less: that nothing more comes is no proof."""
+    broker.streams["s"].stalls = 120
+
+    with pytest.raises(LateRangeError, match="offsets 100 to 199 did not come within"):
+        read(broker.url, 100, 200, timeout=0.2, filters=RangeFilters(("a",), unfiltered=True))
+
+
+def test_what_retention_removed_is_counted_and_a_hole_is_not(broker: StreamBroker) -> None:
+    stream = broker.streams["s"]
+    del stream.messages[150]
+    assert ([*range(140, 150), *range(151, 160)], []) == read(broker.url, 140, 160)
+
+    stream.retain(152)
+
+    assert (list(range(152, 160)), [(140, 12)]) == read(broker.url, 140, 160)
+    assert ([], [(10, 20)]) == read(broker.url, 10, 30)
+    filters = RangeFilters(("a",), unfiltered=True)
+    assert (list(range(152, 160)), [(140, 12)]) == read(broker.url, 140, 160, filters=filters)
+
+
+def test_where_streams_begin_and_end(broker: StreamBroker) -> None:
+    stream = broker.streams["s"]
+    stream.retain(7)
+    with StreamProbe(parse_url(broker.url)) as probe:
+        assert {"s": Bounds(7, 300), "other": Bounds(0, 0)} == probe.bounds(["s", "other"])
+        broker.cut()
+        stream.publish(message(300))
+        assert {"s": Bounds(7, 301)} == probe.bounds(["s"])
+        for number in range(3):
+            broker.streams[f"parts-{number}"] = Stream()
+        assert ["parts-0", "parts-1", "parts-2"] == probe.partitions("parts")
+        with pytest.raises(LinkError, match="no queue 'nothing-0'"):
+            probe.partitions("nothing")
+    assert 7 >= broker.connections  # kept, but where it was cut, or ended by an answer
+
+
+def test_what_is_no_stream_is_refused(broker: StreamBroker) -> None:
+    broker.agrees = False
+
+    with pytest.raises(
+        LinkError, match=r"s: RabbitMQ 4\.0\.0 does not read it by rabbitmq:stream-"
+    ):
+        read(broker.url, 0, 10)
+
+
+def test_a_wrong_password_is_an_error_at_once_that_does_not_say_it(broker: StreamBroker) -> None:
+    with pytest.raises(LinkError) as caught:
+        read(broker.url.replace("secret", "wrong-one"), 0, 10)
+
+    assert "wrong-one" not in str(caught.value)
+    assert caught.value.permanent
+
+
+def test_offsets_are_those_of_the_annotations_alone() -> None:
+    fake = b"\xa3\x0fx-stream-offset\x53\x09"
+    forged = Message(fake, message_annotations={"x-opt": fake, "x-stream-offset": 7}).encode()
+    assert [7, 7, 7] == [offset_of(forged, one) for one in (None, 7, 8)]
+    with pytest.raises(LinkError, match="has no offset"):
+        offset_of(Message(fake).encode(), 10)
+    for offset in (0, 1, 255, 256, 2**31, 2**53):
+        octets = Message(b"", message_annotations={"x-stream-offset": offset}).encode()
+        assert [offset, offset] == [offset_of(octets, offset), offset_of(octets, None)]
+
+
+def test_when_the_broker_got_a_message() -> None:
+    moment = Timestamp(1_700_000_000_123)
+    said = {"x-opt-rabbitmq-received-time": moment}
+    assert moment == received_time(Message(b"", message_annotations=said).encode())
+    assert None is received_time(Message(b"x-opt-rabbitmq-received-time").encode())
+
+
+# RabbitMQ.
+
+
+@pytest.fixture
+def rabbitmq() -> Iterator[tuple[Endpoint, str]]:
+    """A stream of 3,000 messages of RabbitMQ."""
+    if BROKER is None:
+        pytest.skip("AMQP10MSG_RABBITMQ names no RabbitMQ")
+    pika = pytest.importorskip("pika")
+    host, _, port = BROKER.partition(":")
+    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
+    channel = connection.channel()
+    name = f"amqp10msg,{uuid.uuid4()}/ö"
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
+    try:
+        for number in range(3_000):
+            if number == 2_999:
+                channel.confirm_delivery()  # of the last one, which says so of all before
+            headers = {"x-stream-filter-value": "ab"[number % 2], "k": number}
+            properties = pika.BasicProperties(headers=headers)
+            channel.basic_publish("", name, b"%d" % number, properties)
+        yield parse_url(f"amqp://guest:guest@{BROKER}"), name
+    finally:
+        channel.queue_delete(name)
+        connection.close()
+
+
+@pytest.mark.parametrize("window", [1, 50, 4_000])
+def test_ranges_of_rabbitmq(rabbitmq: tuple[Endpoint, str], window: int) -> None:
+    endpoint, name = rabbitmq
+    url = f"amqp://guest:guest@{BROKER}"
+    with StreamProbe(endpoint) as probe:
+        assert {name: Bounds(0, 3_000)} == probe.bounds([name])
+    start = 2_900 if window == 1 else 0
+    for begin in (start, start + 33):
+        whole = read(url, begin, 3_000, name, window=window)
+        assert (list(range(begin, 3_000)), []) == whole
+        middle = read(url, begin, begin + 60, name, window=window, filters=RangeFilters(("b",)))
+        assert ([n for n in range(begin, begin + 60) if n % 2], []) == middle
+    last = read(url, start, 3_000, name, window=window, filters=RangeFilters(sql="k >= 2990"))
+    assert (list(range(2_990, 3_000)), []) == last
+    with pytest.raises(LateRangeError, match="offsets 3000 to 3009 did not come within"):
+        read(url, 2_990, 3_010, name, timeout=0.3)

@@ -1,0 +1,302 @@
+"""Streams of a broker as DataFrames: each message once, whatever is repeated."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
+
+from pyspark.sql.datasource import CaseInsensitiveDict  # noqa: E402
+from pyspark.sql.types import StructType  # noqa: E402
+
+from amqp10msg import spark  # noqa: E402
+from amqp10msg.spark.stream_source import limited  # noqa: E402
+from tests.stream_broker import Stream, StreamBroker, running  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+FORMAT = spark.Amqp10Stream.name()
+
+
+def message(number: int) -> Message:
+    return Message(
+        b"%d" % number,
+        properties=Properties(message_id=f"m-{number}"),
+        message_annotations={"x-stream-filter-value": "ab"[number // 50 % 2]},
+    )
+
+
+@pytest.fixture
+def broker() -> Iterator[StreamBroker]:
+    streams = {f"s-{number}": Stream() for number in range(2)}
+    for stream in streams.values():
+        stream.publish(*(message(n) for n in range(200)))
+    with running(StreamBroker(**streams)) as made:
+        yield made
+
+
+def rows_of(broker: StreamBroker, **options: Any) -> list[dict[str, Any]]:
+    """Read a batch by the data source itself, as Spark's workers do."""
+    given = {"url": broker.url, "readTimeout": 5, "stream": "s-0", **options}
+    source = spark.Amqp10Stream(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
+    batches: Any = source.reader(source.schema())
+    return [
+        row
+        for part in batches.partitions()
+        for batch in batches.read(part)
+        for row in batch.to_pylist()
+    ]
+
+
+def reader(session: Any, broker: StreamBroker, **options: Any) -> Any:
+    given = {"url": broker.url, "readTimeout": 5, **options}
+    return session.read.format(FORMAT).options(**given)
+
+
+def numbers(rows: Any) -> list[tuple[str, int]]:
+    """Where each row stands; its message says the same."""
+    found = sorted((row["stream"], row["offset"], row["wire"]) for row in rows)
+    said = [(stream, int(Message.decode(octets).value)) for stream, _, octets in found]
+    assert said == [(stream, offset) for stream, offset, _ in found]
+    return said
+
+
+def every(stop: int = 200, streams: int = 2) -> list[tuple[str, int]]:
+    return [(f"s-{stream}", number) for stream in range(streams) for number in range(stop)]
+
+
+def test_a_super_stream_as_a_batch(spark_session: Any, broker: StreamBroker) -> None:
+    options = {"superStream": "s", "rowsPerPartition": 150, "columns": "message_id"}
+    df = reader(spark_session, broker, **options).load()
+
+    assert 4 == df.rdd.getNumPartitions()
+    rows = df.collect()
+    assert every() == numbers(rows)
+    assert all(f"m-{row['offset']}" == row["message_id"] for row in rows)
+    assert all(row["error"] is row["lost"] is row["arrival_time"] is None for row in rows)
+    names = ["stream", "offset", "arrival_time", "wire", "lost", "message_id", "error"]
+    assert names == df.columns
+
+
+def test_a_batch_of_a_range_by_a_filter(broker: StreamBroker) -> None:
+    options = {
+        "stream": "s-0,s-1",
+        "startingOffsets": json.dumps({"s-0": 40, "s-1": "latest"}),
+        "endingOffsets": json.dumps({"s-0": 160, "s-1": "latest"}),
+        "filterValues": "a",
+    }
+
+    rows = rows_of(broker, **options)
+
+    wanted = [n for n in range(40, 160) if n // 50 % 2 == 0]
+    assert [("s-0", n) for n in wanted] == numbers(rows)
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"url": ""}, "no url is given"),
+        ({"url": "amqp091://h"}, "url is that of a broker"),
+        ({"url": "amqp://me:topsecret@h/q"}, "url is that of a broker, .* not amqp://h:5672/q"),
+        ({"stream": ""}, "give one of the options stream"),
+        ({"superStream": "s"}, "give one of the options stream"),
+        ({"startingOffsets": "-1"}, "startingOffsets is earliest, latest, an offset"),
+        ({"startingOffsets": '{"s-9": 1}'}, "startingOffsets names s-9"),
+        ({"endingOffsets": "201"}, "the stream s-0 ends before offset 200, and .* up to 201"),
+        ({"stream": "nothing"}, "no queue 'nothing'"),
+        ({"columns": "wire"}, "wire: each row has this column"),
+        ({"columns": "colour"}, "colour"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss is true or false"),
+        ({"sqlFilter": "k ="}, "line 1, column 4: expected a value"),
+        ({"readTimeout": "0"}, "readTimeout is '0'"),
+        ({"window": "1"}, "window"),
+    ],
+)
+def test_a_callers_mistake_is_told(broker: StreamBroker, wrong: dict[str, str], said: str) -> None:
+    with pytest.raises((ValueError, OSError), match=said) as caught:
+        rows_of(broker, **wrong)
+    assert "topsecret" not in str(caught.value)
+
+
+def test_what_is_gone_is_an_error_or_a_row(broker: StreamBroker) -> None:
+    broker.streams["s-0"].retain(30)
+    said = "20 offsets of the stream s-0, from 10 on, are gone"
+    with pytest.raises(ValueError, match=said):
+        rows_of(broker, startingOffsets=10)
+
+    with pytest.warns(RuntimeWarning, match=said):
+        rows = rows_of(broker, startingOffsets=10, failOnDataLoss="false")
+
+    gone = [row for row in rows if row["lost"] is not None]
+    names = ("stream", "offset", "wire", "lost")
+    assert [("s-0", 10, None, 20)] == [tuple(row[name] for name in names) for row in gone]
+    assert every(streams=1)[30:] == numbers(row for row in rows if row["lost"] is None)
+
+
+def test_what_is_removed_meanwhile_is_an_error_too(broker: StreamBroker) -> None:
+    """The driver found it there, and the task did not."""
+    options = {"url": broker.url, "stream": "s-0", "rowsPerPartition": "100"}
+    batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
+    _, part = batches.partitions()
+    broker.streams["s-0"].retain(150)
+
+    with pytest.raises(ValueError, match="50 offsets of the stream s-0, from 100 on, are gone"):
+        list(batches.read(part))
+
+
+def test_what_does_not_come_is_an_error(broker: StreamBroker) -> None:
+    options = {"url": broker.url, "stream": "s-0", "readTimeout": "1"}
+    batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
+    (part,) = batches.partitions()
+    broker.streams["s-0"].stalls = 120
+
+    with pytest.raises(TimeoutError, match="s-0, offsets 120 to 199 did not come within 1 s"):
+        list(batches.read(part))
+
+
+class Query:
+    """A streaming query to Parquet that takes what is there."""
+
+    def __init__(self, session: Any, broker: StreamBroker, folder: Path, **options: Any) -> None:
+        self.folder = folder
+        self._session = session
+        self._options = {"url": broker.url, "readTimeout": 5, **options}
+
+    def run(self) -> list[int]:
+        """Return how many rows each batch had."""
+        source = self._session.readStream.format(FORMAT).options(**self._options).load()
+        query = (
+            source.writeStream.format("parquet")
+            .option("checkpointLocation", str(self.folder / "state"))
+            .trigger(availableNow=True)
+            .start(str(self.folder / "out"))
+        )
+        assert query.awaitTermination(300)
+        assert query.exception() is None
+        return [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
+
+    def rows(self) -> list[Any]:
+        found: list[Any] = self._session.read.parquet(str(self.folder / "out")).collect()
+        return found
+
+    def forget_last(self) -> None:
+        """Leave the checkpoint as where everything was killed before the end of a batch."""
+        commits = self.folder / "state" / "commits"
+        last = max(int(one.name) for one in commits.iterdir() if one.name.isdigit())
+        (commits / str(last)).unlink()
+        (commits / f".{last}.crc").unlink()
+
+
+def test_a_stream_has_each_message_once(
+    spark_session: Any, broker: StreamBroker, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")
+    query = Query(spark_session, broker, tmp_path, superStream="s", maxRowsPerBatch=150)
+    assert [150, 150, 100] == query.run()
+    broker.streams["s-1"].publish(*(message(n) for n in range(200, 210)))
+    # What came after the end of a batch that is repeated is not part of it.
+    query.forget_last()
+    broker.cut()
+    assert [10] == query.run()[-1:]
+
+    wanted = sorted([*every(), *(("s-1", n) for n in range(200, 210))])
+    assert wanted == numbers(query.rows())
+
+    broker.streams["s-0"].messages.clear()
+    broker.streams["s-0"].publish(message(0))
+    with pytest.raises(Exception, match=r"s-0 ends before offset 1, .* up to 200: it was deleted"):
+        query.run()
+
+
+def test_without_a_limit_a_batch_has_all(
+    spark_session: Any, broker: StreamBroker, tmp_path: Path
+) -> None:
+    query = Query(spark_session, broker, tmp_path, stream="s-0", startingOffsets=50)
+    assert [150] == query.run()
+    assert every(streams=1)[50:] == numbers(query.rows())
+
+
+@contextlib.contextmanager
+def logged(session: Any, path: Path) -> Iterator[None]:
+    """Have Spark write its log to a file, too."""
+    log4j = session.sparkContext._jvm.org.apache.logging.log4j
+    builder = log4j.core.appender.FileAppender.newBuilder()
+    builder.setName("test")
+    builder.withFileName(str(path))
+    builder.setLayout(log4j.core.layout.PatternLayout.createDefaultLayout())
+    appender = builder.build()
+    appender.start()
+    context = log4j.LogManager.getContext(False)
+    root = context.getConfiguration().getRootLogger()
+    root.addAppender(appender, None, None)
+    session.sparkContext.setLogLevel("INFO")
+    try:
+        yield
+    finally:
+        session.sparkContext.setLogLevel("ERROR")
+        root.removeAppender("test")
+        appender.stop()
+
+
+def test_credentials_are_nowhere(spark_session: Any, broker: StreamBroker, tmp_path: Path) -> None:
+    """Not in plans, logs or checkpoints, whichever way they are given."""
+    secret = tmp_path / "password"
+    secret.write_text("secret\n")
+    place = broker.url.rpartition("@")[2]
+    named = f"amqp://me:${{file:{secret}}}@{place}"
+    log = tmp_path / "spark.log"
+    with logged(spark_session, log):
+        for number, url in enumerate((broker.url, named)):
+            folder = tmp_path / f"query-{number}"
+            options = {"url": url, "stream": "s-0"}
+            query = Query(spark_session, broker, folder, **options)
+            assert [200] == query.run()
+            df = reader(spark_session, broker, **options).load()
+            plan = df._jdf.queryExecution().toString()
+            assert "amqp10-stream" in plan
+            assert "me:secret" not in plan
+            written = [path for path in (folder / "state").rglob("*") if path.is_file()]
+            assert any(b'"s-0": 200' in path.read_bytes() for path in written)
+            assert not any(b"secret" in path.read_bytes() for path in written)
+        wrong = {"url": broker.url.replace("secret", "wrong-secret"), "stream": "s-0"}
+        refused = reader(spark_session, broker, **wrong).load()
+        with pytest.raises(Exception, match="wrong user or password") as caught:
+            refused.collect()
+    assert "wrong-secret" not in str(caught.value)
+    said = log.read_text()
+    assert "Committed offsets for batch" in said
+    assert "me:secret" not in said
+    assert "wrong-secret" not in said
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 50), max_size=4),
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 90), min_size=1, max_size=4),
+    st.integers(1, 200),
+)
+def test_a_limit_is_used_up_and_not_exceeded(
+    start: dict[str, int], growth: dict[str, int], most: int
+) -> None:
+    end = {name: start.get(name, 0) + by for name, by in growth.items()}
+
+    made = limited(start, end, most)
+
+    taken = {name: made[name] - start.get(name, 0) for name in made}
+    assert min(most, sum(growth.values())) == sum(taken.values())
+    assert all(0 <= taken[name] <= growth[name] for name in end)
+    # Those that have more than their share left do without no more than one more than others.
+    short = [taken[name] for name in end if taken[name] < growth[name]]
+    assert all(
+        by >= max(short) - 1 or by == growth[name] for name, by in taken.items() for _ in short
+    )
