@@ -234,8 +234,9 @@ $(ARROW): $(VENV)/.package
 	@mkdir -p build
 	@{ $(PIP) --only-binary :all: --group frames && $(EDITABLE) '.[arrow,avro]'; } >build/arrow.log 2>&1 || \
 	  $(EDITABLE) '.[arrow]' --only-binary pyarrow >>build/arrow.log 2>&1 || true
+	@$(PIP) --only-binary :all: --group tables >>build/arrow.log 2>&1 || true
 	@: >$@
-	@for module in pyarrow pandas polars duckdb; do \
+	@for module in pyarrow pandas polars duckdb pyiceberg; do \
 	  $(PY) -c "import $$module" 2>/dev/null || printf '%s\n' \
 	    "Left out: $$module, and with it tests of amqp10msg.columns. To try again: rm -f $@ && make setup" \
 	    '  (what failed: build/arrow.log)' >>$@; \

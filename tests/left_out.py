@@ -68,7 +68,7 @@ _CAUSES = (
         "apt install default-jre-headless && " + _AGAIN.format("spark"),
     ),
     (
-        r"pyarrow|pandas|polars|duckdb|fastavro|extra arrow|columns|amqp10msg\.jobs",
+        r"pyarrow|pandas|polars|duckdb|pyiceberg|fastavro|extra arrow|columns|amqp10msg\.jobs",
         "Arrow, or frames that speak it",
         _AGAIN.format("arrow"),
     ),

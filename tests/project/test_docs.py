@@ -42,6 +42,7 @@ PAGES = sorted(
 NEEDS = {
     "docs/how-to/notation.md": ["cbor2"],
     "docs/how-to/columns.md": ["pyarrow", "pandas", "polars", "duckdb"],
+    "docs/how-to/lake-tools.md": ["pyarrow", "polars", "duckdb", "deltalake", "pyiceberg"],
     "docs/how-to/proton.md": ["proton"],
     "docs/how-to/serve.md": ["proton", "azure.servicebus"],
     "docs/how-to/bridge.md": ["proton", "pika"],

@@ -1,0 +1,126 @@
+"""The rows of a job as a stream of Arrow: those of `run`, and nothing is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from amqp10msg import Message, UInt
+from amqp10msg.testing import malformed, messages
+
+pa = pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from amqp10msg.jobs import ERRORS, Job, read, run  # noqa: E402
+
+ORDERS = [
+    Message(b"x", application_properties={"tenant": "acme", "n": UInt(n)}).encode()
+    for n in range(5)
+]
+JOBS = [
+    Job("decode"),
+    Job("decode", columns=("message_id", "body")),
+    Job("validate"),
+    Job("translate", to="0-9-1"),
+    Job("translate", to="0-9-1", profile="rabbitmq-4.3"),
+]
+
+
+def written(folder: Path, octets: list[bytes]) -> Path:
+    """A file of messages that stand after their sizes."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "a.prefixed"
+    file.write_bytes(b"".join(len(one).to_bytes(4, "big") + one for one in octets))
+    return file
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a folder that a job wrote."""
+    rows: list[dict[str, Any]] = pq.read_table(folder).to_pylist()
+    return rows
+
+
+def order(row: dict[str, Any]) -> Any:
+    return row["offset"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(
+    octets=st.lists(messages().map(Message.encode) | malformed(), max_size=6),
+    job=st.sampled_from(JOBS),
+)
+def test_a_reader_has_the_rows_that_the_job_writes(
+    tmp_path_factory: pytest.TempPathFactory, octets: list[bytes], job: Job
+) -> None:
+    folder = tmp_path_factory.mktemp("reader")
+    file = written(folder / "in", octets)
+    run(file, folder / "out", job, form="prefixed", workers=1)
+
+    found = read(file, job, form="prefixed").read_all().to_pylist()
+    good = [row for row in found if row["error_code"] is None]
+    bad = [row for row in found if row["error_code"] is not None]
+
+    for expected, given_ in (
+        (rows_of(folder / "out/messages") if good else [], good),
+        (rows_of(folder / "out/quarantine") if bad else [], bad),
+    ):
+        names = expected[0].keys() if expected else []
+        assert list(map(repr, sorted(expected, key=order))) == [
+            repr({name: row[name] for name in names}) for row in sorted(given_, key=order)
+        ]
+    assert len(octets) == len(found)
+
+
+def test_the_bytes_of_what_is_no_message_are_in_its_row(tmp_path: Path) -> None:
+    file = written(tmp_path, [*ORDERS, b"\x00\x53\x99"])
+
+    bad = [row for row in read(file).read_all().to_pylist() if row["error_code"]]
+
+    assert [(b"\x00\x53\x99", "truncated")] == [(row["wire"], row["error_code"]) for row in bad]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    table = pa.table({"wire": [*ORDERS, b"?"], "tenant": ["t"] * 6})
+    pq.write_table(table, tmp_path / "a.parquet")
+
+    found = read(tmp_path / "a.parquet", Job("decode", columns=("body",))).read_all()
+
+    assert [b"x"] * 5 + [None] == found["body"].to_pylist()
+    assert ["t"] * 6 == found["tenant"].to_pylist()
+    assert 1 == found["error_code"].drop_null().length()
+
+
+def test_input_without_rows_has_its_columns(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"wire": pa.array([], pa.binary())}), tmp_path / "a.parquet")
+
+    reader = read(tmp_path / "a.parquet")
+
+    assert {"message_id", "body", *ERRORS} <= set(reader.schema.names)
+    assert 0 == reader.read_all().num_rows
+
+
+def test_batches_come_one_by_one(tmp_path: Path) -> None:
+    file = written(tmp_path, ORDERS * 3_000)
+
+    sizes = [batch.num_rows for batch in read(file, Job("decode", columns=("body",)))]
+
+    assert 15_000 == sum(sizes)
+    assert len(sizes) > 1
+
+
+def test_options_are_those_of_reading(tmp_path: Path) -> None:
+    file = written(tmp_path, ORDERS)
+    wanted = Job("decode", columns=("body",))
+
+    assert 1 == read(file, wanted, options={"selector": "n = 3"}).read_all().num_rows
+    with pytest.raises(ValueError, match="compression"):
+        read(file, wanted, options={"compression": "zstd"})
+    with pytest.raises(ValueError, match="unknown job 'no'"):
+        read(file, Job("no"))
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "none", wanted)
