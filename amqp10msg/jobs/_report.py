@@ -68,7 +68,7 @@ def page(
         ("good", f"{stats.good:,}", ""),
         ("in quarantine", f"{stats.errors:,}", "error" if stats.errors else ""),
         ("of messages", _size(stats.octets), ""),
-        ("seconds", f"{run.seconds:,.1f}", ""),
+        ("seconds", f"{run.seconds:,.1f}" if run.seconds >= 1 else f"{run.seconds:.2g}", ""),
         ("messages a second", f"{stats.rows / seconds:,.0f}", ""),
         ("a second", _size(round(stats.octets / seconds)), ""),
     ]
@@ -169,6 +169,9 @@ def _hours(stats: Stats) -> Part:
         Bar(count, moment, moment if index in ticks else "")
         for index, (count, moment) in enumerate(zip(counts, moments, strict=True))
     ]
+    if len(bars) == 1:
+        note = f"Each message is of the hour that begins at {moments[0]}, UTC."
+        return Part("Messages over time", note)
     unit = "an hour" if step == 1 else f"in {step:,} hours"
     note = f"Messages {unit}, by UTC."
     return Part("Messages over time", note, _columns(bars, note))
@@ -192,6 +195,8 @@ def _sizes(stats: Stats) -> Part:
     for bits in range(min(stats.sizes), max(stats.sizes) + 1):
         label = f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes"
         bars.append(Bar(stats.sizes.get(bits, 0), label, _power(bits - 1)))
+    if len(bars) == 1:
+        return Part("Sizes of messages", f"Each message has {bars[0].text}.")
     note = "Messages by size in bytes, from each power of two up."
     return Part("Sizes of messages", note, _columns(bars, note))
 

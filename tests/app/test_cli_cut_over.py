@@ -126,7 +126,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_be() -> None:
         assert ([], 10, 0) == (found.made, len(found.old.queues["a"]), len(found.new.queues["a"]))
     assert [
         "queue a, classic: is to be made",
-        "a: 10 messages read and given back, 10 lose nothing",
+        "a: 10 messages read and returned; none would lose data",
     ] == done.output.splitlines()
     assert not Path("r.json").exists()
 
@@ -136,7 +136,7 @@ def test_a_dry_run_that_cannot_read_a_queue_has_status_1() -> None:
         del found.old.queues["b"]
         done = found.run("--dry-run", status=1)
 
-    assert "a: 10 messages read and given back, 10 lose nothing" in done.output.splitlines()
+    assert "a: 10 messages read and returned; none would lose data" in done.output.splitlines()
     assert any(line.startswith("b: not read: ") for line in done.output.splitlines())
 
 

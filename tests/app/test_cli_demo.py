@@ -69,9 +69,9 @@ def test_the_bridge_brings_each_message_back_and_leaves_its_pages(scratch: Path)
     raw = sorted(entry.raw for entry in read_quarantine(folder / "back.jsonl"))
     recorded = Path(bridge.__file__).parent / "data" / "recorded.jsonl"
     assert sorted(entry.raw for entry in read_quarantine(recorded)) == raw
-    lose = re.search(r"(\d+) lose nothing, (\d+) lose something", result.stdout)
+    lose = re.search(r"(\d+) of 145 would lose data, in \d+ ways", result.stdout)
     assert lose is not None
-    assert 145 == int(lose[1]) + int(lose[2])
+    assert 0 < int(lose[1]) < 145
 
 
 def test_the_bridge_needs_neither_pika_nor_proton_and_says_what_was_left_out(

@@ -116,6 +116,9 @@ def test_the_table_keeps_to_the_width(width: int) -> None:
 
     assert max(map(len, result.stdout.splitlines())) <= width
     assert "content-encoding-without-data" in result.stdout
+    assert "Places" in result.stdout
+    flat = " ".join(result.stdout.split())
+    assert "first in standard input:2" in flat if width < 110 else "First in" in flat
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -194,6 +197,16 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
     assert "1,000 messages: 500 sound, 500 with errors" in result.stdout
     assert peak < file.stat().st_size / 2
+
+
+@pytest.mark.parametrize("messages, bars", [([SOUND, SOUND], 0), ([SOUND, WRONG], 1)])
+def test_the_page_has_a_bar_where_there_are_several_kinds(
+    tmp_path: Path, messages: list[bytes], bars: int
+) -> None:
+    run("--report", tmp_path / "r.html", data=lines_of(*messages))
+    page = (tmp_path / "r.html").read_text("utf-8")
+
+    assert bars == page.count('class="proportions"')
 
 
 class Page(HTMLParser):

@@ -56,6 +56,18 @@ def test_any_counts_make_a_page(stats: Stats) -> None:
             assert 0 <= float(attributes["height"]) <= 160
 
 
+def test_one_bar_is_a_sentence() -> None:
+    one = shown(Stats(rows=4, octets=400, sizes=Counter({7: 4}), hours=Counter({3: 4})), 0.046)
+    several = shown(Stats(rows=4, sizes=Counter({7: 2, 9: 2}), hours=Counter({3: 2, 5: 2})), 46.0)
+
+    assert "Each message has 64 to 127 bytes." in one.text
+    assert "Each message is of the hour that begins at 1970-01-01 03:00, UTC." in one.text
+    assert ("rect" in several.tags, "rect" in one.tags) == (True, False)
+    assert "table" not in one.tags
+    assert "0.046 seconds" in " ".join(one.text.split())
+    assert "46.0 seconds" in " ".join(several.text.split())
+
+
 def test_a_page_about_nothing() -> None:
     made = shown(Stats(), 0.0)
 
@@ -69,7 +81,7 @@ def test_the_counts_are_on_the_page() -> None:
         octets=1_500_000,
         errors=3,
         rules={"truncated": RuleCount("Part 1, 1.2", 3, "a.bin: 7")},
-        sizes=Counter({9: 4_000}),
+        sizes=Counter({9: 3_000, 10: 1_000}),
         hours=Counter({0: 1_500, 2: 2_500}),
         types={"footer": {"n": Counter({"int": 2, "string": 1}), "m": Counter({"int": 1})}},
         losses=Counter({("properties.to", "dropped"): 5}),
@@ -79,7 +91,7 @@ def test_the_counts_are_on_the_page() -> None:
 
     for part in (
         *("4,000", "3,997", "1.50 MB", "2,000", "750 kB", "a.bin: 7"),
-        *("256 to 511 bytes: 4,000", "1970-01-01 02:00: 2,500", "Messages an hour, by UTC."),
+        *("256 to 511 bytes: 3,000", "1970-01-01 02:00: 2,500", "Messages an hour, by UTC."),
         *("1 of 2 properties have more than one type.", "int 2, string 1"),
         *("properties.to", "dropped"),
     ):

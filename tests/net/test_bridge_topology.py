@@ -395,9 +395,9 @@ def test_a_dry_run_says_what_would_be_made_and_makes_nothing() -> None:
     assert [] == made
     assert [
         "queue a.1, classic: is to be made",
-        "a.1: 2 messages read and given back, 2 lose nothing",
+        "a.1: 2 messages read and returned; none would lose data",
         "queue a.2, classic: is to be made",
-        "a.2: 0 messages read and given back, 0 lose nothing",
+        "a.2: 0 messages read and returned; none would lose data",
     ] == done.output.splitlines()
     assert "the API of each end" in without.output
 

@@ -48,8 +48,9 @@ def show_dry(one: Checked) -> None:
         click.echo(safe(f"{one.queue.name}: {why}"))
     else:
         aside = f", {run.unmatched:,} do not pass the filter" if run.unmatched else ""
-        read = f"{plural(run.read, 'message')} read and given back"
-        click.echo(safe(f"{one.queue.name}: {read}, {run.exact:,} lose nothing{aside}"))
+        read = f"{plural(run.read, 'message')} read and returned"
+        lose = f"{run.losing:,} of {run.read:,}" if run.losing else "none"
+        click.echo(safe(f"{one.queue.name}: {read}{aside}; {lose} would lose data"))
     for note in one.queue.notes:
         click.echo(safe(f"  {note}"))
     if run is None:

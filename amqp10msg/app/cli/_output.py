@@ -44,6 +44,8 @@ def safe(text: str) -> str:
 
 # What JSON may hold as it is and a terminal acts on: DEL, the controls after it, and marks that end
 # lines or turn the direction of text.
+# A place in a file with the name of the case there.
+_NAMED = re.compile(r"([:@]\d+) \(.*\)$", re.DOTALL)
 _ACTED_ON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -104,6 +106,11 @@ def table(*names: str) -> Table:
     for name in names:
         made.add_column(name, overflow="fold")
     return made
+
+
+def without_name(source: str) -> str:
+    """Return a place without the name of the case there, which a narrow screen has no room for."""
+    return _NAMED.sub(r"\1", source)
 
 
 def progress(

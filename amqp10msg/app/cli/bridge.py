@@ -92,7 +92,7 @@ Examples:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Read messages, give them back, and show what would be lost, with examples; with "
+    help="Read messages, return them, and show what would be lost, with examples; with "
     "--declare, also what would be made.",
 )
 @click.option(
@@ -126,7 +126,7 @@ def bridge(
 
     A message is settled at the source once the target has it. What the target refuses goes to
     the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
-    rest goes back. SIGHUP has it read the file of --config again. Needs the extra net.
+    rest goes back. SIGHUP has it read the file of --config again. Needs the extra bridge.
 
     Exit status: 0 where all is well, after --until-empty only if the source's broker counts no
     message; 1 where an end cannot be used, or the disk; 2 where the command line is wrong; 3 where
@@ -140,7 +140,7 @@ def bridge(
         from amqp10msg.net.bridge.bridge import drop_signals, run_bridge, status_of
         from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
+        raise click.ClickException(f"{error}: pip install 'amqp10msg[bridge]'") from None
     wanted = given_of(given)
     wanted |= {"idle": idle} if until_empty else {}
     if selector:

@@ -95,7 +95,7 @@ def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
     """Show the library at work on real messages.
 
     They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
-    is decoded, explained, held to the rules of the specification, and encoded again: the bytes
+    is decoded, explained, validated by the rules of the specification, and encoded again: the bytes
     must be unchanged. The exit status is 0 where all of them are, and so are bridged messages.
     """
     screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
@@ -272,7 +272,7 @@ def _bridge(screen: _Screen) -> bool:
     write_whole(meeting, dry_report.as_html(checked, title="What a migration would lose", **about))
     screen.line(f"{_INDENT}The same messages as RabbitMQ 4.3 would give them to a client of 1.0:")
     screen.line(
-        f"{_INDENT}  {run.exact:,} lose nothing, {run.losing:,} lose something, in "
+        f"{_INDENT}  {run.losing:,} of {run.read:,} would lose data, in "
         f"{plural(len(run.losses) + len(run.failures), 'way')}"
     )
     screen.line(f"{_INDENT}page: {meeting}")

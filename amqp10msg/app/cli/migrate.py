@@ -76,7 +76,7 @@ def migrate_check(
     idle: float,
     reports: tuple[Path, ...],
 ) -> int:
-    """Read messages of a RabbitMQ's queues, give them back, and say what 1.0 would lose.
+    """Read messages of a RabbitMQ's queues, return them, and say what 1.0 would lose.
 
     URL is amqp091://USER:PASSWORD@HOST/VHOST, by TLS amqp091s://; user and password may be ${NAME},
     a variable of the environment. The queues are those of --queue, or all that the management API
@@ -84,7 +84,9 @@ def migrate_check(
     lazy, without delivery-limit. A user-id other than USER is named, as it would be refused there.
 
     Nothing is consumed, but RabbitMQ marks the messages as delivered before, and a quorum queue
-    counts the delivery. The exit status is 1 where a queue could not be read. Needs the extra net.
+    counts the delivery. The exit status is 1 where a queue could not be read.
+
+    Needs the extra bridge.
     """
     check_reports(reports)
     if management is None and not names:
@@ -94,7 +96,7 @@ def migrate_check(
         from amqp10msg.net.bridge.bridge import run_check
         from amqp10msg.net.bridge.management import Management, Queue, queues_of
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
+        raise click.ClickException(f"{error}: pip install 'amqp10msg[bridge]'") from None
     profile = profile or "rabbitmq-4.3"
     try:
         endpoint = parse_url(url)
@@ -117,7 +119,8 @@ def migrate_check(
     runs = [one.run for one in checked if one.run is not None]
     losing = sum(run.losing for run in runs)
     read = plural(sum(run.read for run in runs), "message")
-    click.echo(f"\n{plural(len(checked), 'queue')}, {read} read; something is lost of {losing:,}")
+    looked_at = plural(len(checked), "queue")
+    click.echo(f"\n{looked_at}, {read} read; {losing or 'none'} would lose data")
     unread = [one.queue.name for one in checked if one.fault]
     if unread:
         complain(f"{plural(len(unread), 'queue')} could not be read")
@@ -189,7 +192,7 @@ def migrate(
     "done" is said only where both brokers' counts agree, nothing is left at the source or held
     there, and the messages of the sample are at the target as they were. Nobody may consume at the
     target meanwhile, or publish to it: it could not be told what came from where. The messages of
-    the sample are marked as delivered before. Needs the extra net.
+    the sample are marked as delivered before. Needs the extra bridge.
 
     Exit status: 0 where it is done; 1 where a queue could not be read or written; 2 where the
     command line is wrong; 3 where messages are left at the source, or it could not say; 6 where
@@ -205,7 +208,7 @@ def migrate(
         from amqp10msg.net.bridge.migration import Migration, status_of
         from amqp10msg.net.bridge.routes import routes_of_queues
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
+        raise click.ClickException(f"{error}: pip install 'amqp10msg[bridge]'") from None
     wanted = given_of(given)
     try:
         ends = [parse_url(source), parse_url(target)]

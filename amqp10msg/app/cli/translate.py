@@ -6,7 +6,6 @@ A message of 0-9-1 is the payload of its content header frame with the body afte
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,7 @@ from amqp10msg.app.cli._output import (
     safe,
     table,
     use_color,
+    without_name,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 _WIDE = 120
 # Of a narrower one, those that a path gets before it is broken.
 _PATH = 36
-# A place in a file with the name of the case there.
-_NAMED = re.compile(r"([:@]\d+) \(.*\)$", re.DOTALL)
 #: What a value shows of itself in a comparison: four lines, or so, on a terminal.
 _LINES = 160
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
@@ -192,7 +190,7 @@ def _show_total(total: _Losses, colored: bool) -> None:
         rows = table("Path", "Action", "Messages", "First in")
         rows.columns[2].justify = "right"
         for (path, action, recoverable, why), (number, source) in total.most_common():
-            first = source if screen.width >= _WIDE else _NAMED.sub(r"\1", source)
+            first = source if screen.width >= _WIDE else without_name(source)
             _add_loss(
                 screen,
                 rows,

@@ -20,6 +20,7 @@ from amqp10msg.app.cli._output import (
     safe,
     table,
     use_color,
+    without_name,
 )
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 
@@ -139,25 +140,32 @@ def _json_line(item: Item, found: list[Violation]) -> str:
 
 def _show_summary(tally: _Tally, colored: bool) -> None:
     """Show the rules that are broken and how often, then the result."""
+    from rich.console import Group
+    from rich.padding import Padding
     from rich.text import Text
 
     screen = console(colored)
     wide = screen.width >= _WIDE
     if tally.rules:
         made = table()
-        made.add_column("Rule", style="cyan", no_wrap=True)
-        made.add_column("Clause", overflow="fold")
-        made.add_column("Severity")
-        made.add_column("Messages", justify="right")
+        # Where it is narrow, two columns are a second line of the first one.
+        made.add_column("Rule" if wide else "Rule, Clause, First in", no_wrap=wide, overflow="fold")
         if wide:
-            made.add_column("Places", justify="right")
+            made.add_column("Clause", overflow="fold")
+        made.add_column("Severity", no_wrap=True)
+        made.add_column("Messages", justify="right", no_wrap=True)
+        made.add_column("Places", justify="right", no_wrap=True)
+        if wide:
             made.add_column("First in", overflow="fold")
-        for rule, row in tally.rows():
+        for name, row in tally.rows():
+            rule, first = Text(name, style="cyan"), safe(row.first)
             severity = Text(row.severity, style=SEVERITY_COLORS[row.severity])
-            more = [f"{row.violations:,}", safe(row.first)] if wide else []
-            made.add_row(
-                rule, row.clause, severity, f"{row.messages:,}", *(Text(cell) for cell in more)
-            )
+            counts = (f"{row.messages:,}", f"{row.violations:,}")
+            if wide:
+                made.add_row(rule, row.clause, severity, *counts, Text(first))
+            else:
+                below = Text(f"{row.clause}, first in {without_name(first)}", style="dim")
+                made.add_row(Group(rule, Padding(below, (0, 0, 0, 2))), severity, *counts)
         screen.print(made)
         screen.print()
     style = "red" if tally.failed else "yellow" if tally.warned else "green"
@@ -378,7 +386,7 @@ class _Report:
             script=True,
             profile=PROFILES[self.profile],
             counts=_counts(tally),
-            bar=proportions(bar),
+            bar=proportions(bar) if sum(count > 0 for _, count in bar) > 1 else "",
             rules=rules,
             unreadable=self._unreadable,
             unread=tally.unreadable - len(self._unreadable),

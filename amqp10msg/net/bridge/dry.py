@@ -1,6 +1,6 @@
 """What a route, or a migration of a RabbitMQ, would lose, found without consuming.
 
-Deliveries are read, and given back.
+Deliveries are read and returned.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOO_LARGE = "it is larger than max-message: its bytes would go to a file of the
 
 @attrs.frozen
 class Example:
-    """One message that would lose something.
+    """One message that would lose data.
 
     Attributes:
         words: what it becomes, and what it loses; or what is known of one without translation.
@@ -64,7 +64,7 @@ class DryRun:
         octets: their bytes.
         exact: those of which nothing would be lost.
         unmatched: those that the filter passes over.
-        losses: how many messages would lose something, by path, action and reason.
+        losses: how many messages would lose data, by path, action and reason.
         carried: how many would have something in the residual alone, where only a translation back
             finds it, by path and reason.
         failures: how many could not be translated, by why.
@@ -161,7 +161,7 @@ class DryRun:
 
     @property
     def losing(self) -> int:
-        """Messages that would lose something, or could not be sent at all."""
+        """Messages that would lose data, or could not be sent at all."""
         return self.read - self.exact - self.unmatched
 
 
@@ -279,7 +279,7 @@ async def check_queues(
     *,
     tell: Callable[[Checked], None] | None = None,
 ) -> list[Checked]:
-    """Read up to this many messages of each queue, and give them back.
+    """Read up to this many messages of each queue, and return them.
 
     Args:
         endpoint: the broker, over AMQP 0-9-1.

@@ -88,8 +88,8 @@ def as_html(
     unread = sum(bool(one.fault) for one in checked)
     counts = [
         ("messages read", f"{sum(run.read for _, run in runs):,}", ""),
-        ("lose nothing", f"{sum(run.exact for _, run in runs):,}", "sound"),
-        ("lose something", f"{losing:,}", "error" if losing else ""),
+        ("lose no data", f"{sum(run.exact for _, run in runs):,}", "sound"),
+        ("lose data", f"{losing:,}", "error" if losing else ""),
         ("queues not read", f"{unread:,}", "warning" if unread else ""),
     ]
     parts = [_queues(checked), *_notes(checked), *_losses(runs, shown), *_failures(runs, shown)]
@@ -155,7 +155,7 @@ def _queues(checked: Sequence[Checked]) -> Part:
         cells = [f"{number:,}" if isinstance(number, int) else "" for number in numbers]
         fault = ("error", one.fault) if one.fault else ""
         rows.append((queue.name, queue.kind, there, *cells, fault))
-    numbers_of = ("messages", "read", "lose nothing", "lose something")
+    numbers_of = ("messages", "read", "lose no data", "lose data")
     columns = {"queue": "", "type": "", **dict.fromkeys(numbers_of, "n"), "not read because": ""}
     return table("Queues", columns, rows, drop_empty=True)
 
@@ -172,7 +172,7 @@ def _losses(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Part]:
         for at, (name, run) in enumerate(runs)
         for (path, action, reason), count in run.losses.most_common()
     ]
-    names = ("queue", "property", "rule", "because")
+    names = ("queue", "property", "action", "because")
     columns = {**dict.fromkeys(names, ""), "messages": "n", "example": ""}
     note = "Values that do not arrive, or arrive changed."
     return _if_any("What would be lost", note, columns, rows)

@@ -76,7 +76,7 @@ def _routes(counts: Mapping[str, Statistics]) -> Part:
         left = _left(found)
         ending = ENDINGS.get(found.ending, "")
         rows.append((name, found.state, *(f"{number:,}" for number in numbers), left, ending))
-    numbers_of = ("received", "taken", "in quarantine", "a second", "left at the source")
+    numbers_of = ("received", "taken", "in quarantine", "messages a second", "left at the source")
     columns = {"route": "", "state": "", **dict.fromkeys(numbers_of, "n"), "it ended because": ""}
     return table("Routes", columns, rows, most=None)
 
