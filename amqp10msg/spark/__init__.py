@@ -24,6 +24,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.jobs import ERRORS, MESSAGES, Job, Run, Stats, page, read_stats
+from amqp10msg.spark.broker_sink import Amqp10Broker
 from amqp10msg.spark.delta import to_delta
 from amqp10msg.spark.functions import (
     decode,
@@ -44,6 +45,7 @@ __all__ = [
     "ERRORS",
     "MESSAGES",
     "Amqp10",
+    "Amqp10Broker",
     "Amqp10Stream",
     "Job",
     "Run",

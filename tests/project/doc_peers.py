@@ -139,6 +139,7 @@ def _live_broker(_: Path) -> Iterator[Peers]:
 @contextlib.contextmanager
 def _broker_to_lake(folder: Path) -> Iterator[Peers]:
     from amqp10msg import Message, Properties  # noqa: PLC0415
+    from tests.net import odd_broker  # noqa: PLC0415
     from tests.stream_broker import Stream, StreamBroker, running  # noqa: PLC0415
 
     stream = Stream()
@@ -147,9 +148,12 @@ def _broker_to_lake(folder: Path) -> Iterator[Peers]:
         stream.publish(Message(b"{}", properties=Properties(subject=subjects[number % 4])))
     secret = folder / ".bin" / "broker"
     secret.write_text("secret\n")
-    with running(StreamBroker(orders=stream)) as broker:
+    with running(StreamBroker(orders=stream)) as broker, odd_broker.running() as (queues, _):
         places = {
             "streams.example:5672": f"127.0.0.1:{broker.port}",
+            "writer:${file:/run/secrets/broker}@queues.example:5672": queues.removeprefix(
+                "amqp://"
+            ),
             "/run/secrets/broker": str(secret),
         }
         yield Peers(places)
