@@ -230,9 +230,9 @@ $(PROTON): $(VENV)/.package
 # Arrow and the frames that speak it are wheels of some 200 MB, which not every platform has, and
 # the library is complete without them. The stamp holds what there is to say.
 $(ARROW): $(VENV)/.package
-	@echo "$(PIP) --group frames --editable '.[arrow,avro]'"
+	@echo "$(PIP) --group frames --group stores --editable '.[arrow,avro]'"
 	@mkdir -p build
-	@{ $(PIP) --only-binary :all: --group frames && $(EDITABLE) '.[arrow,avro]'; } >build/arrow.log 2>&1 || \
+	@{ $(PIP) --only-binary :all: --group frames --group stores && $(EDITABLE) '.[arrow,avro]'; } >build/arrow.log 2>&1 || \
 	  $(EDITABLE) '.[arrow]' --only-binary pyarrow >>build/arrow.log 2>&1 || true
 	@$(PIP) --only-binary :all: --group tables >>build/arrow.log 2>&1 || true
 	@: >$@

@@ -282,6 +282,9 @@ def spark_session(spark_warehouse: str) -> Any:
     from amqp10msg import spark  # noqa: PLC0415  (an extra)
 
     os.environ["PYTHONPATH"] = str(Path(amqp10msg.__file__).parents[1])  # for the workers
+    # The same of an object store of the tests, which knows nobody and lets all in.
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        os.environ.setdefault(name, "testing")
     try:
         return spark.session(
             "local[2]",

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.files import containers
+from amqp10msg.files import containers, stores
 from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
 from amqp10msg.files.capture import read_capture
 from amqp10msg.files.event_hubs import read_avro
@@ -33,6 +33,8 @@ _SUFFIXES = {
 }
 
 
+# Where a file ends of which it is not known, as the content of a compressed one.
+_END = 1 << 62
 # What a file that ends so is said to be goes before what its content looks like.
 _SAID = frozenset({".prefixed", ".cborseq", ".jsonl", ".ndjson"})
 
@@ -44,10 +46,9 @@ def form_of(path: str | PathLike[str]) -> str:
         ValueError: neither says it.
         OSError: the file cannot be read.
     """
-    path = Path(path)
     with opened(path) as stream:
         head = stream.peek(HEAD)[:HEAD]
-    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
+    suffixes = [suffix for suffix in stores.name_of(path).suffixes if suffix != ".gz"]
     suffix = suffixes[-1] if suffixes else ""
     form = None if suffix in _SAID else form_of_head(head)
     form = form or _SUFFIXES.get(suffix) or ("jsonl" if head[:1] == b"{" else None)
@@ -60,7 +61,7 @@ def form_of(path: str | PathLike[str]) -> str:
     return form
 
 
-def _known(path: Path, form: str | None) -> str:
+def _known(path: str | PathLike[str], form: str | None) -> str:
     form = form_of(path) if form is None else form
     if form not in FORMS:
         raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
@@ -83,7 +84,8 @@ def read(
     and needs the extra ``avro``.
 
     Args:
-        path: the file.
+        path: the file, or a URL of an object store: ``s3://``, ``gs://`` or ``abfss://``, which
+            needs the extra ``arrow``.
         form: one of `FORMS`; found out where None.
         start: where to begin, in bytes: the start of a range that `ranges` gave.
         stop: records that begin there or after are left out; None for the end of the file.
@@ -94,10 +96,9 @@ def read(
         ValueError: the form is not known or cannot be recognised.
         OSError: the file cannot be read.
     """
-    path = Path(path)
     form = _known(path, form)
     limits = DEFAULT_LIMITS if limits is None else limits
-    with opened(path, limits) if form != "parquet" else path.open("rb") as stream:
+    with opened(path, limits) if form != "parquet" else stores.opened(path) as stream:
         if start:
             stream.seek(start)
         try:
@@ -167,6 +168,7 @@ def ranges(
     """Divide a file into ranges that can be read side by side, each a message at least.
 
     A capture, Avro and a compressed file are one range each: they are read from their beginning.
+    So is each file of an object store.
 
     Args:
         path: the file.
@@ -180,14 +182,15 @@ def ranges(
     """
     if octets < 1:
         raise ValueError(f"a range holds at least 1 byte, not {octets}")
-    path = Path(path)
     form = _known(path, form)
     if form == "parquet":
         raise ValueError(f"{path}: this is Parquet, which is not read in ranges of bytes")
+    if stores.is_url(path):
+        return [Range(str(path), form, 0, _END)]
+    path = Path(path)
     size = path.stat().st_size
     with path.open("rb") as file:
         whole = form not in containers.STARTS or size <= octets or file.read(2) == GZIP
         starts = [0] if whole else containers.STARTS[form](path, size, octets)
-    # How long the content of a compressed file is is not known.
-    stops = [*starts[1:], 1 << 62]
+    stops = [*starts[1:], _END]
     return [Range(str(path), form, start, stop) for start, stop in zip(starts, stops, strict=True)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import zlib
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
+from amqp10msg.files import stores
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 #: What a gzip file begins with (RFC 1952, 2.3.1).
@@ -50,13 +51,13 @@ class DamagedGzipError(Exception):
         self.offset = offset
 
 
-def opened(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Open a file for reading, uncompressed where it is a gzip file.
+def opened(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Any:
+    """Open a file, or a URL, for reading, uncompressed where it is a gzip file.
 
     Raises:
         OSError: it cannot be read.
     """
-    return unpacked(path.open("rb"), limits, closes=True)
+    return unpacked(stores.opened(path), limits, closes=True)
 
 
 def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False) -> Any:

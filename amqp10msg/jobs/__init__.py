@@ -24,7 +24,7 @@ from amqp10msg.jobs._report import EXAMPLES, Run, page
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
 from amqp10msg.jobs.judging import ERRORS
-from amqp10msg.jobs.output import examples_of, output_of, quarantined, read_stats
+from amqp10msg.jobs.output import examples_of, made_files, output_of, quarantined, read_stats
 from amqp10msg.jobs.reader import read
 from amqp10msg.jobs.running import InterruptedJobError, JobError, run
 from amqp10msg.validation.rules import RuleCount
@@ -44,6 +44,7 @@ __all__ = [
     "Run",
     "Stats",
     "examples_of",
+    "made_files",
     "output_of",
     "page",
     "quarantined",

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import datetime
 import errno
-import glob
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -19,9 +17,11 @@ import pyarrow as pa
 
 from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
-from amqp10msg.files import Record, recognition
+from amqp10msg.files import Record, recognition, stores
 from amqp10msg.files.recognition import decode_whole
+from amqp10msg.files.stores import UnknownStoreError
 from amqp10msg.jobs import parquet
+from amqp10msg.jobs.manifest import listed_below
 from amqp10msg.jobs.parquet import PARQUET, Rows, SchemasError
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
@@ -66,28 +66,32 @@ class OnlySparkError(ValueError):
 
 
 def files_of(source: str) -> list[str]:
-    """List files: those below folders, without hidden and unfinished ones, in order."""
-    given = source.removeprefix("file://")
-    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207  (a pattern may be absolute)
-    listed = []
-    for path in found:
-        if path.is_dir():
-            listed += [
-                str(file)
-                for file in path.rglob("*")
-                if file.is_file()
-                and not any(part[0] in "._" for part in file.relative_to(path).parts)
-            ]
-        else:
-            listed.append(str(path))
-    return sorted(listed)
+    """List files: those below folders, without hidden and unfinished ones, in order.
+
+    Of a folder of a store that a job has made, those that the job lists.
+
+    Args:
+        source: a file, a folder with what is below it, or a pattern; a path or a URL.
+
+    Raises:
+        OnlySparkError: it is a URL of a file system of Spark.
+        ValueError: it is a URL with credentials.
+    """
+    try:
+        listed = listed_below(source)
+        return stores.files_of(source) if listed is None else listed
+    except UnknownStoreError as error:
+        said = f"{error}: only Spark reads other file systems than this machine's"
+        raise OnlySparkError(f"{source}: {said}") from None
 
 
 def is_parquet(source: str) -> bool:
     """Return whether a file is, or a folder holds, Parquet."""
-    path = Path(source.removeprefix("file://"))
     if source.endswith(".parquet"):
         return True
+    if stores.is_url(source):
+        return any(stores.name_of(path).suffix == ".parquet" for path in files_of(source))
+    path = Path(source.removeprefix("file://"))
     if path.is_file():
         with path.open("rb") as file:
             return file.read(len(recognition.PARQUET)) == recognition.PARQUET
@@ -127,14 +131,14 @@ def ranges_of(
 ) -> Iterator[tuple[files.Range, int]]:
     """Divide files of messages into ranges of this many bytes; yield each with its size."""
     for path in paths:
-        size = Path(path).stat().st_size
+        size = stores.state_of(path).size
         for found in files.ranges(path, form, octets=octets):
             yield found, min(found.stop, size) - found.start
 
 
 @attrs.frozen
 class Input:
-    """Input of a job that any process on this machine can open.
+    """Input of a job that any process can open.
 
     Attributes:
         names: its columns.
@@ -167,31 +171,20 @@ def input_of(
         OSError: a file cannot be read; of Parquet, none is whole.
     """
     wants_parquet = form == PARQUET or (form is None and is_parquet(source))
-    if wants_parquet and "://" in source.removeprefix("file://"):
-        raise OnlySparkError(f"{source}: only Spark reads other file systems than this machine's")
     paths = files_of(source)
     if not paths:
         said = "there is no such file, or the folder is empty"
         raise FileNotFoundError(errno.ENOENT, said, source)
-    octets = sum(Path(path).stat().st_size for path in paths)
+    octets = sum(stores.state_of(path).size for path in paths)
     size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
     if not wants_parquet:
         return Input(MESSAGES.names, packed(ranges_of(paths, form, size), size), octets)
-    most, folder = min(size, _PART_OCTETS), _folder_of(source)
+    most, folder = min(size, _PART_OCTETS), stores.folder_of(source)
     try:
         rows, ranges = parquet.table_of(paths, folder, most)
     except SchemasError as error:
         raise OnlySparkError(f"{error}: only Spark reads them") from None
     return Input(list(rows.schema.names), packed(ranges, most), octets, rows)
-
-
-def _folder_of(source: str) -> str:
-    """Return the folder that a source names before its first pattern."""
-    given = source.removeprefix("file://")
-    if Path(given).exists() or not glob.has_magic(given):
-        return given
-    fixed = itertools.takewhile(lambda part: not glob.has_magic(part), Path(given).parts)
-    return str(Path(*fixed))
 
 
 @attrs.frozen

@@ -8,44 +8,47 @@ import itertools
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg.columns import in_pieces
 from amqp10msg.files.atomic import publish, sync_folder, synced, write_whole
 from amqp10msg.files.locks import locked_folder
+from amqp10msg.files.stores import Place, is_url, opened
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS, listed_below
+from amqp10msg.jobs.store_output import StoreOutput
+from amqp10msg.jobs.writing import Done, compression_of, write_part
 
-#: The file with the counts of a job, in its folder.
-STATS = "_amqp10msg.json"
-#: The folders of the good and of the quarantined messages.
-GOOD, BAD = "messages", "quarantine"
-#: The options of how it is written.
-WRITING = ("compression",)
-_COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 #: The folder with the counts of the batches of a stream.
 BATCHES = "_batches"
 # Rows that are looked through for examples, and the most bytes of one.
 _LOOKED_AT, _MAX_EXAMPLE = 20_000, 1 << 20
-# A row group ends with the first of these.
-_ROWS, _OCTETS = 65_536, 64 << 20
-# What the writer encodes of a column at once, in rows; of large ones less, as a page does not end
-# within.
-_LEAST_AT_ONCE, _MOST_AT_ONCE, _OCTETS_AT_ONCE = 1_024, 8_192, 4 << 20
-# Texts that differ from row to row: a dictionary of them would be given up.
-_UNLIKE = frozenset({"message_id", "correlation_id", "body_json", "error_text", "identity"})
 
 
 def output_of(path: str | Path) -> tuple[Path, Path]:
     """Return the folders of the good and of the quarantined messages below an output folder."""
     return Path(path) / GOOD, Path(path) / BAD
+
+
+def made_files(path: str | Path, folder: str = GOOD) -> list[str]:
+    """List the files of a job's output, as paths or as URLs.
+
+    Of a store, these are the files that its manifest lists: all of the job, or none before it is
+    done.
+
+    Args:
+        path: the folder of a job, or of a stream.
+        folder: ``messages`` or ``quarantine``.
+    """
+    if is_url(path):
+        return listed_below((Place.of(str(path)) / folder).url) or []
+    return sorted(map(str, (Path(path) / folder).rglob("*.parquet")))
 
 
 def read_stats(path: str | Path) -> Stats:
@@ -54,6 +57,11 @@ def read_stats(path: str | Path) -> Stats:
     Raises:
         OSError: there are none.
     """
+    if is_url(path):
+        content = (Place.of(str(path)) / STATS).read()
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, "no job has made anything there", str(path))
+        return Stats.from_json(json.loads(content))
     stats = Stats()
     batches = sorted((Path(path) / BATCHES).glob("*.json"))
     for file in batches or [Path(path) / STATS]:
@@ -70,8 +78,8 @@ def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
     Yields:
         The columns by name: those of `QUARANTINE`, after those that say where the message is from.
     """
-    for file in sorted((Path(path) / BAD).rglob("*.parquet")):
-        with pq.ParquetFile(file) as rows:
+    for name in made_files(path, BAD):
+        with opened(name) as file, pq.ParquetFile(file) as rows:
             for batch in rows.iter_batches(64):
                 yield from batch.to_pylist()
 
@@ -99,17 +107,16 @@ def examples_of(path: str | Path, stats: Stats, each: int) -> list[dict[str, Any
     return found
 
 
-@attrs.frozen
-class Done:
-    """What was made of one part.
+def output_at(path: str | Path, options: Mapping[str, str]) -> Output | StoreOutput:
+    """Return the output at a path or a URL, with the options `WRITING`.
 
-    Attributes:
-        files: what was written, relative to the folder of the job.
-        stats: what was counted.
+    Raises:
+        ValueError: an option is wrong, or the URL has credentials.
+        UnknownStoreError: nothing here can open the URL.
     """
-
-    files: list[str]
-    stats: Stats
+    if is_url(path):
+        return StoreOutput(str(path), compression_of(options))
+    return Output(Path(str(path).removeprefix("file://")), compression_of(options))
 
 
 class Output:
@@ -142,21 +149,8 @@ class Output:
             job: what to do.
         """
         file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
-        stats = Stats()
-        outputs = {
-            folder: ParquetFile(partial(_new, self._parts / folder / file_name), self._compression)
-            for folder in (GOOD, BAD)
-        }
-        try:
-            for batch in batches:
-                for _, (good, bad) in in_pieces(batch, lambda piece: job.run(piece, stats)):
-                    if job.kind != "profile":
-                        outputs[GOOD].write(good)
-                    outputs[BAD].write(bad)
-        finally:
-            for output in outputs.values():
-                output.close()
-        return Done([f"{folder}/{file_name}" for folder, o in outputs.items() if o.rows], stats)
+        makers = {f: partial(_new, self._parts / f / file_name) for f in (GOOD, BAD)}
+        return write_part(file_name, makers, self._compression, batches, job)
 
     def gather(self, parts: Iterable[Done]) -> Path:
         """Put together what was made of the parts that count, and their counts beside it.
@@ -200,6 +194,14 @@ class Output:
     def _restore(self) -> None:
         if self._aside.exists() and not self.path.exists():
             self._aside.rename(self.path)
+
+    def check(self, *, overwrite: bool) -> None:
+        """Take any folder: it is added to, or replaced."""
+
+    def leave(self) -> None:
+        """Remove what a job that could not begin has left: nothing but an empty folder."""
+        with contextlib.suppress(OSError):
+            self.unfinished.rmdir()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -277,103 +279,3 @@ def _new(path: Path) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with synced(path) as file:
         yield file
-
-
-def compression_of(options: Mapping[str, str]) -> str:
-    """Return the compression of Parquet files.
-
-    Raises:
-        ValueError: there is no such one.
-    """
-    name = options.get("compression", "snappy").lower()
-    if name not in _COMPRESSIONS:
-        raise ValueError(f"unknown compression {name!r}: use {', '.join(_COMPRESSIONS)}")
-    return name
-
-
-class ParquetFile:
-    """A Parquet file that is made with the first row, and is there once it is closed.
-
-    Args:
-        make: opens the new file for writing.
-        compression: of the columns.
-
-    Attributes:
-        rows: how many were written.
-        size: of the file, in bytes, once it is closed.
-    """
-
-    def __init__(
-        self, make: Callable[[], contextlib.AbstractContextManager[Any]], compression: str
-    ) -> None:
-        self._make = make
-        self._compression = compression
-        self._writer: Any = None
-        self._file: Any = None
-        self._open = contextlib.ExitStack()
-        self._kept: list[pa.RecordBatch] = []
-        self._octets = self._rows = 0
-        self.rows = self.size = 0
-        self._metadata: list[Any] = []
-
-    @property
-    def metadata(self) -> Any:
-        """What the file says of itself, once it is closed."""
-        return self._metadata[0]
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; those of the first batch give the schema."""
-        if not batch.num_rows:
-            return
-        self._kept.append(batch)
-        self._octets += batch.nbytes
-        self._rows += batch.num_rows
-        self.rows += batch.num_rows
-        # Each call of the writer costs something for each column: a row group at once.
-        if self._rows >= _ROWS or self._octets >= _OCTETS:
-            self._flush()
-
-    def _flush(self) -> None:
-        table = pa.Table.from_batches(self._kept)
-        at_once = _OCTETS_AT_ONCE * self._rows // (self._octets or 1)
-        self._kept.clear()
-        self._octets = self._rows = 0
-        if self._writer is None:
-            self._file = self._open.enter_context(self._make())
-            self._writer = pq.ParquetWriter(
-                self._file,
-                table.schema,
-                compression=self._compression,
-                use_dictionary=_repeating(table.schema),
-                # Readers skip row groups by them, and never by what is inside of a map or a list.
-                write_statistics=[f.name for f in table.schema if not pa.types.is_nested(f.type)],
-                write_batch_size=max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, at_once)),
-                metadata_collector=self._metadata,
-            )
-        self._writer.write_table(table, row_group_size=_ROWS)
-
-    def close(self) -> None:
-        """End the file, where there is one."""
-        with self._open:
-            if self._kept:
-                self._flush()
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
-                self.size = self._file.tell()
-
-
-def _repeating(schema: pa.Schema) -> list[str]:
-    """Return the columns of Parquet that a dictionary makes smaller: texts other than ids."""
-    found: list[str] = []
-    for field in schema:
-        if pa.types.is_map(field.type) and pa.types.is_struct(field.type.item_type):
-            found.append(f"{field.name}.key_value.key")
-            found += [
-                f"{field.name}.key_value.value.{part.name}"
-                for part in field.type.item_type
-                if pa.types.is_string(part.type)
-            ]
-        elif pa.types.is_string(field.type) and field.name not in _UNLIKE:
-            found.append(field.name)
-    return found

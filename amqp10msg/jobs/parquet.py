@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from amqp10msg.files import Range
+from amqp10msg.files import Range, stores
 from amqp10msg.files.tables import Bounded, ExpansionError, plainly
 from amqp10msg.wire.limits import Limits
 
@@ -61,15 +61,19 @@ class Rows:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file.
+def _opened(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    """Open a Parquet file: what pyarrow opens, and that opened.
 
     Raises:
         _UnreadError: it is damaged, or is not Parquet.
         OSError: it cannot be read.
     """
-    with _damage(), pq.ParquetFile(Path(path)) as file:
-        yield file
+    with ExitStack() as stack:
+        # pyarrow itself is quicker with a path.
+        is_url = stores.is_url(path)
+        source = stack.enter_context(stores.opened(path)) if is_url else Path(path)
+        with _damage(), pq.ParquetFile(source, pre_buffer=is_url) as file:
+            yield source, file
 
 
 class _UnreadError(Exception):
@@ -83,8 +87,9 @@ def _damage() -> Iterator[None]:
     except ExpansionError as error:
         raise _UnreadError(str(error)) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # The system's own has a number, and that there is no memory says nothing of the file.
-        if getattr(error, "errno", None) is not None or isinstance(error, MemoryError):
+        # The system's own has a number; memory or a store that fails says nothing of the file.
+        is_others = isinstance(error, (MemoryError, stores.StoreError))
+        if is_others or getattr(error, "errno", None) is not None:
             raise
         raise _UnreadError(f"damaged, or not Parquet: {_line(error)}") from error
 
@@ -115,7 +120,7 @@ def table_of(paths: Sequence[str], folder: str, most: int) -> tuple[Rows, list[t
     unread: list[tuple[str, str]] = []
     for path in paths:
         try:
-            with _opened(path) as file:
+            with _opened(path) as (_, file):
                 schemas.setdefault(file.schema_arrow.remove_metadata())
                 ranges += _groups(path, file.metadata, most)
         except _UnreadError as error:
@@ -216,8 +221,8 @@ def batches(part: Range, rows: Rows, limits: Limits) -> Iterator[pa.RecordBatch]
     """
     place = _Place(part.path, rows)
     try:
-        with _opened(part.path) as file:
-            bounded = Bounded(Path(part.path), file, Path(part.path).stat().st_size, limits)
+        with _opened(part.path) as (source, file):
+            bounded = Bounded(source, file, stores.state_of(part.path).size, limits)
             if fault := bounded.refused(()):
                 raise ExpansionError(fault)
             numbers = [file.metadata.row_group(i).num_rows for i in range(part.stop)]

@@ -18,12 +18,15 @@ import attrs
 import pyarrow as pa
 
 from amqp10msg import __version__
-from amqp10msg.files import Range
+from amqp10msg.files import Range, stores
+from amqp10msg.files.stores import StoreError
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import READING, Part, Reading, input_of, number_of, refuse_unknown
-from amqp10msg.jobs.output import WRITING, Done, Output, compression_of, read_stats
+from amqp10msg.jobs.output import Output, output_at, read_stats
 from amqp10msg.jobs.parquet import Rows
+from amqp10msg.jobs.store_output import StoreOutput
+from amqp10msg.jobs.writing import WRITING, Done
 from amqp10msg.wire.kernel import COMPILED
 
 if TYPE_CHECKING:
@@ -66,12 +69,17 @@ def run(
     when all is done: it is there whole or not at all. With `overwrite` and a folder that is there,
     the two are exchanged; without, the files are moved into it one by one.
 
+    In an object store, files are written where they stay, and ``_amqp10msg.json``, written last,
+    lists those of all that is done: `made_files` reads it, and so do jobs that have the folder as
+    input. Who lists the folder instead sees files of jobs that are not done.
+
     Several workers are processes that import the main module again: a script calls this under
     ``if __name__ == "__main__":``.
 
     Args:
-        source: a file, a folder with what is below it, or a pattern.
-        path: the folder. Where it exists, it is added to, or replaced with `overwrite`.
+        source: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
+            store, ``s3://``, ``gs://`` or ``abfss://``.
+        path: the folder, or a URL. Where it exists, it is added to, or replaced with `overwrite`.
         job: what to do.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
         overwrite: replace what is there.
@@ -90,7 +98,8 @@ def run(
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
         OSError: there is no such file, or it cannot be read; of Parquet, none is whole.
-        BlockingIOError: another job writes to the folder.
+        BlockingIOError: another job writes to the folder, or of a store has written meanwhile.
+        FileExistsError: a folder of a store has files that no job lists, and is not to be replaced.
         JobError: it failed, and nothing of it is left.
         InterruptedJobError: it was interrupted, as by Ctrl-C: a worker was killed, or memory ran
             out. What is done stands beside the folder, and the same job goes on from there.
@@ -101,7 +110,7 @@ def run(
     # These raise where one is wrong, before anything is made.
     refuse_unknown(given, (*READING, *WRITING))
     Reading.of(given)
-    output = Output(path, compression_of(given))
+    output = output_at(path, given)
     cores = _cores() if workers is None else workers
 
     def size_of_part(octets: int) -> int:
@@ -146,6 +155,7 @@ def carry_out(
     """
     output = work.output
     with output.held():
+        output.check(overwrite=overwrite)
         listed, done = output.resume(
             work.key(parts), [[attrs.astuple(one) for one in part] for part in parts]
         )
@@ -155,11 +165,17 @@ def carry_out(
             output.commit([done[number] for number in range(len(given))], overwrite=overwrite)
         except (KeyboardInterrupt, InterruptedJobError):
             if not done:
-                output.abort()
+                _give_up(output)
             raise
         except BaseException:
-            output.abort()
+            _give_up(output)
             raise
+
+
+def _give_up(output: Output | StoreOutput) -> None:
+    """Remove what was written, as far as a store can be reached: the next job removes the rest."""
+    with suppress(StoreError):
+        output.abort()
 
 
 def _worth(job: Job) -> int:
@@ -181,7 +197,7 @@ def _cores() -> int:
 class Work:
     """The work on each part, as it is sent to the workers."""
 
-    output: Output
+    output: Output | StoreOutput
     job: Job
     options: Mapping[str, str]
     rows: Rows | None
@@ -200,8 +216,8 @@ class Work:
 
     def key(self, parts: Sequence[Part]) -> str:
         """Return a key of this work on these files as they are now."""
-        paths = sorted({Path(one.path) for part in parts for one in part})
-        states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+        paths = sorted({one.path for part in parts for one in part})
+        states = [(path, *attrs.astuple(stores.state_of(path))) for path in paths]
         form = {one.form for part in parts for one in part}
         said = (__version__, self.job, sorted(self.options.items()), states, sorted(form))
         return hashlib.sha256(repr(said).encode()).hexdigest()
@@ -287,6 +303,8 @@ def _faults_of(part: Part) -> Iterator[None]:
         ) from error
     except Exception as error:
         said = str(error)
+        if isinstance(error, StoreError):
+            raise InterruptedJobError(f"{said}: the same job goes on from what is done") from error
         if not said.startswith(tuple(one.path for one in part)):
             said = f"{place}: {type(error).__name__}: {said}"
         raise JobError(said) from error

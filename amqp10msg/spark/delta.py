@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from amqp10msg.columns import VARIANT
 from amqp10msg.files.atomic import synced
-from amqp10msg.jobs.output import ParquetFile
+from amqp10msg.jobs.writing import ParquetFile
 from amqp10msg.spark._frames import OF_SPARK, arrow_schema
 from amqp10msg.spark._workers import settle
 

@@ -28,11 +28,12 @@ from amqp10msg.jobs.inputs import (
     number_of,
     refuse_unknown,
 )
-from amqp10msg.jobs.output import WRITING, Done, compression_of, read_stats
+from amqp10msg.jobs.output import output_at, read_stats
 from amqp10msg.jobs.parquet import PARQUET
 from amqp10msg.jobs.running import Progress, Work, carry_out
+from amqp10msg.jobs.writing import WRITING, Done, compression_of
 from amqp10msg.spark._workers import pure_place, settle, tell
-from amqp10msg.spark.sink import output_at, reasoned, write
+from amqp10msg.spark.sink import reasoned, seen, write
 
 _DESCRIPTION = "spark.job.description"
 # How often Spark is asked for its progress.
@@ -57,8 +58,9 @@ def run(
 
     Args:
         session: of `session`, or another one that knows the data source ``amqp10``.
-        source: a file, a folder with what is below it, or a pattern.
-        path: the folder. Where it exists, it is added to, or replaced with `overwrite`.
+        source: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
+            store, ``s3://``, ``gs://`` or ``abfss://``, which the executors open by themselves.
+        path: the folder, or a URL. Where it exists, it is added to, or replaced with `overwrite`.
         job: what to do.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
         overwrite: replace what is there.
@@ -85,7 +87,7 @@ def run(
     Reading.of(given)
     compression = compression_of(given)
     form = form or given.get("form")
-    if form is None and is_parquet(source):
+    if form is None and _is_parquet(source):
         form = PARQUET
     found = None
     # Of a session of Spark Connect, the files are the server's.
@@ -109,18 +111,22 @@ def run(
         return _stats_of(session, path)
     job.check(found.names)
     # As the output's path.
-    parts = [
-        tuple(attrs.evolve(one, path=str(Path(one.path).absolute())) for one in part)
-        for part in found.parts
-    ]
+    parts = [tuple(attrs.evolve(one, path=seen(one.path)) for one in part) for part in found.parts]
     rows = found.rows
     if rows is not None:
-        rows = attrs.evolve(rows, folder=str(Path(rows.folder).absolute()))
-    work = Work(output_at(path, given), job, given, rows)
+        rows = attrs.evolve(rows, folder=seen(rows.folder))
+    work = Work(output_at(seen(path), given), job, given, rows)
     told = _described(session, job, source, path)
     with told, _watched(session, progress), reasoned():
         carry_out(work, parts, partial(_do, session, work), overwrite=overwrite)
     return read_stats(path)
+
+
+def _is_parquet(source: str) -> bool:
+    try:
+        return is_parquet(source)
+    except OnlySparkError:
+        return Path(source).suffix == ".parquet"
 
 
 def _stats_of(session: Any, path: str | Path) -> Stats:

@@ -7,7 +7,7 @@ appears with a rename, after every task is done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,18 +19,13 @@ from pyspark.sql import DataFrame, SparkSession, datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from amqp10msg.files.atomic import write_whole
+from amqp10msg.files.stores import is_url
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.inputs import refuse_unknown
-from amqp10msg.jobs.output import (
-    BAD,
-    BATCHES,
-    GOOD,
-    STATS,
-    WRITING,
-    Done,
-    Output,
-    compression_of,
-)
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS
+from amqp10msg.jobs.output import BATCHES, Output, output_at
+from amqp10msg.jobs.store_output import StoreOutput
+from amqp10msg.jobs.writing import WRITING, Done
 from amqp10msg.spark._workers import pure_place, settle, tell
 
 # Sinks of streams take Arrow from PySpark 4.1 on.
@@ -73,7 +68,8 @@ def write(
 
     Args:
         df: the input; its session knows the data source ``amqp10``, as that of `session` does.
-        path: the folder. Where it exists, it is added to, or replaced with `overwrite`.
+        path: the folder, or a URL of an object store. Where it exists, it is added to, or replaced
+            with `overwrite`.
         job: what to do.
         overwrite: replace what is there.
         options: more of the options of `JobWriter`.
@@ -91,20 +87,18 @@ def _held(df: DataFrame, path: str | Path) -> Iterator[None]:
     if not isinstance(session, SparkSession):
         yield
         return
-    output = output_at(path, {})
+    output = output_at(seen(path), {})
     with output.held():
         try:
             yield
         finally:
             # A job that could not begin leaves nothing, and one that was killed what it wrote.
-            with suppress(OSError):
-                output.unfinished.rmdir()
+            output.leave()
 
 
-def output_at(path: str | Path, options: Mapping[str, str]) -> Output:
-    """Return the output at a path as the driver sees it: executors have another current folder."""
-    target = Path(str(path).removeprefix("file://")).absolute()
-    return Output(target, compression_of(options))
+def seen(path: str | Path) -> str:
+    """Return a path as the driver sees it: executors have another current folder."""
+    return str(path) if is_url(path) else str(Path(str(path).removeprefix("file://")).absolute())
 
 
 def _failures() -> tuple[type[Exception], ...]:
@@ -151,8 +145,9 @@ class _JobSink:
         refuse_unknown(options, _OPTIONS)
         self._job = Job.from_options(options)
         self._job.check(names)
+        self._output: Output | StoreOutput
         # Spark makes another writer for the tasks of a stream than for its commits.
-        self._output = output_at(options["path"], options)
+        self._output = output_at(seen(options["path"]), options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = cast("TaskContext", TaskContext.get())
@@ -174,10 +169,11 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
 
     The folder is made elsewhere and renamed when all is done: it is there whole or not at all. With
     the mode ``overwrite`` and a folder that is there, the two are exchanged. With ``append`` the
-    files are moved into it one by one, so that a crash in this instant leaves some of them.
+    files are moved into it one by one, so that a crash in this instant leaves some of them. In an
+    object store, ``_amqp10msg.json`` lists what counts, as `amqp10msg.jobs.run` says.
 
     Options:
-        path: the folder, on a file system that all executors share.
+        path: the folder, on a file system that all executors share, or a URL of an object store.
         job: ``decode`` where it is not given, ``validate``, ``translate`` or ``profile``.
         column, columns (names with commas between), profile, to, user, streamOffset, arrivalTime:
             see `amqp10msg.spark.Job`.
@@ -187,6 +183,7 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], names: list[str], overwrite: bool) -> None:
         super().__init__(options, names)
         self._overwrite = overwrite
+        self._output.check(overwrite=overwrite)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Keep what the tasks that count have written, and make it appear."""
@@ -205,9 +202,20 @@ class StreamJobWriter(_JobSink, _StreamWriter):  # type: ignore[misc]  # Any whe
     Spark repeats, because something was killed before the checkpoint had it, takes the place of
     itself: each row of the stream is in the output once.
 
-    The options are those of `JobWriter`. The folder belongs to the query that wrote to it first,
+    The options are those of `JobWriter`; the folder is on a file system that can rename, and no URL
+    of an object store. It belongs to the query that wrote to it first,
     with its checkpoint: another one, whose batches have the same numbers, is refused.
     """
+
+    _output: Output
+
+    def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
+        if is_url(options.get("path", "")):
+            raise ValueError(
+                f"{options['path']}: a stream is written to a file system that can rename: use "
+                "to_delta for an object store"
+            )
+        super().__init__(options, names)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
         """Make a batch appear.

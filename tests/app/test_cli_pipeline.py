@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from click.testing import CliRunner, Result  # noqa: E402
 
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.app.cli import pipeline as command  # noqa: E402
+from amqp10msg.files.stores import Place  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
@@ -81,6 +83,28 @@ def test_files_that_make_much_are_read_where_they_are_trusted(
     assert "--trust-files" in " ".join(refused.output.split())
     run(*how, "--trust-files")
     assert 5 == len(read(tmp_path / "out" / "messages"))
+
+
+def test_urls_of_stores_are_taken(source: Path) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed: make setup")
+    out = f"memory://cli/{uuid.uuid4().hex}"
+
+    result = run("decode", source, out, "--workers", "1")
+    again = run("decode", f"{out}/quarantine", f"{out}-again", "--workers", "1")
+
+    assert 1 == result.exit_code
+    assert f"6 messages: 5 good, 1 in {out}/quarantine" in result.stdout
+    assert f"page: {out}/_report.html" in result.stdout
+    page = Page((Place.of(f"{out}/_report.html").read() or b"").decode())
+    assert "truncated" in page.text
+    assert f"1 message: 0 good, 1 in {out}-again/quarantine" in again.stdout
+    refused = run("decode", source, out, "--workers", "1")
+    assert 2 == refused.exit_code
+    assert "exists already" in refused.output
+    for url in ("s3://key:secret@lake/out", "s3a://lake/out"):
+        refused = run("decode", source, url)
+        assert 2 == refused.exit_code
+        assert "secret" not in refused.output
 
 
 def test_decode_says_what_it_did(source: Path, tmp_path: Path, engine: str) -> None:

@@ -22,7 +22,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs  # noqa: E402
-from amqp10msg.jobs import Job, JobError, output_of  # noqa: E402
+from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.jobs.inputs import packed  # noqa: E402
 from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
 
@@ -66,23 +66,6 @@ def test_small_files_go_into_few(tmp_path: Path, form: str) -> None:
     assert [f"m-{i}" for i in range(360)] == [
         row["message_id"] for row in read(output_of(tmp_path / "out")[0])
     ]
-
-
-@pytest.mark.once
-def test_a_broken_file_among_small_ones_is_named(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    for number in range(10):
-        pq.write_table(pa.table({"wire": SOUND}), tmp_path / "in" / f"{number}.parquet")
-    path = tmp_path / "in" / "5.parquet"
-    octets = bytearray(path.read_bytes())
-    start = pq.ParquetFile(path).metadata.row_group(0).column(0).dictionary_page_offset
-    octets[start : start + 40] = b"\xff" * 40
-    path.write_bytes(octets)
-
-    with pytest.raises(JobError, match="^" + str(path)):
-        jobs.run(tmp_path / "in", tmp_path / "out", Job("decode"), workers=1)
-
-    assert ["in"] == names_in(tmp_path)
 
 
 # What is there already, and what a killed job left.

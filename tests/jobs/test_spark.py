@@ -20,6 +20,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs, spark  # noqa: E402
+from amqp10msg.files.stores import Place, opened  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.spark import running  # noqa: E402
 from amqp10msg.spark.sink import reasoned  # noqa: E402
@@ -234,6 +235,39 @@ def test_a_worker_that_dies_is_an_error_of_spark(spark_session: Any) -> None:
         reasoned(),
     ):
         running._do(spark_session, cast("Any", die), cast("Any", [None]), {})
+
+
+def test_a_store_is_read_and_written_by_the_workers(spark_session: Any, tmp_path: Path) -> None:
+    pytest.importorskip("moto", reason="moto, a local server of S3, is not installed: make setup")
+    from tests.jobs import local_store  # noqa: PLC0415  (it needs moto)
+
+    pq.write_table(pa.table({"wire": WIRES}), tmp_path / "in.parquet", row_group_size=50)
+    jobs.run(tmp_path / "in.parquet", tmp_path / "local", Job("decode"))
+    expected = [Counter(map(repr, rows(place))) for place in output_of(tmp_path / "local")]
+    with local_store.s3_server() as server:
+        host, port = server.get_host_and_port()
+        # Workers have not the environment of this process, but that of their JVM.
+        said = f"?scheme=http&region=us-east-1&endpoint_override={host}:{port}"
+        place = Place.of(f"s3://lake/in/a.parquet{said}")
+        place.write((tmp_path / "in.parquet").read_bytes())
+        urls = {name: f"s3://lake/{name}{said}" for name in ("in", "ran", "written")}
+
+        stats = spark.run(spark_session, urls["in"], urls["ran"], Job("decode"))
+        df = spark_session.read.parquet(str(tmp_path / "in.parquet"))
+        spark.write(df, urls["written"], Job("decode"))
+
+        counts = jobs.read_stats(tmp_path / "local")
+        assert (counts.rows, counts.errors) == (stats.rows, stats.errors)
+        for name in ("ran", "written"):
+            good, bad = (jobs.made_files(urls[name], one) for one in ("messages", "quarantine"))
+            assert expected[0] == Counter(repr(row) for url in good for row in table(url))
+            assert expected[1].total() == sum(len(table(url)) for url in bad)
+
+
+def table(url: str) -> list[dict[str, Any]]:
+    with opened(url) as file:
+        found: list[dict[str, Any]] = pq.ParquetFile(file).read().to_pylist()
+    return found
 
 
 def test_damaged_parquet_that_spark_reads_is_named_in_a_line(

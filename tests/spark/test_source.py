@@ -19,7 +19,8 @@ from pyspark.errors import PySparkException  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.jobs.output import STATS, output_of  # noqa: E402
+from amqp10msg.jobs.manifest import STATS  # noqa: E402
+from amqp10msg.jobs.output import output_of  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]

@@ -67,12 +67,23 @@ def _forms() -> Iterable[str]:
     return ("auto", *FORMS)
 
 
+class _Target(click.Path):
+    """A folder of this machine, or the URL of one in an object store."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return a path, or a URL as it is."""
+        from amqp10msg.files.stores import is_url
+
+        found = str(super().convert(value, param, ctx))
+        return found if is_url(found) else Path(found)
+
+
 def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options that all jobs take."""
     for decorate in reversed(
         (
             click.argument("source", metavar="IN"),
-            click.argument("output", metavar="OUT", type=click.Path(path_type=Path)),
+            click.argument("output", metavar="OUT", type=_Target()),
             click.option(
                 "--engine",
                 type=click.Choice(["auto", "spark", "local"]),
@@ -150,6 +161,8 @@ def pipeline() -> None:
     IN is a file, a folder or a pattern: Parquet with a column of encoded messages, or files of
     messages: one each, length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
 
+    IN and OUT may be URLs of object stores: s3://, gs:// or abfss://.
+
     OUT is a folder: messages/ has the good ones, and quarantine/ those that could not be handled,
     with their exact bytes and with code, clause, offset and text of what is wrong. It appears when
     all is done, whole or not at all, with a page about the job in it.
@@ -204,7 +217,7 @@ def _run(
     kind: str,
     *,
     source: str,
-    output: Path,
+    output: Path | str,
     report: Path | None,
     as_json: bool,
     color: bool | None,
@@ -213,12 +226,13 @@ def _run(
     **given: Any,
 ) -> int:
     from amqp10msg.files.atomic import write_whole
+    from amqp10msg.files.stores import Place
 
     try:
         from amqp10msg import jobs  # an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
-    if output.exists() and not overwrite:
+    if not overwrite and _is_there(output):
         raise click.UsageError(f"{output} exists already: use --overwrite, or another folder")
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
@@ -231,8 +245,14 @@ def _run(
     damaged = jobs.DAMAGED in stats.rules
     failed = damaged or not _is_within(stats.errors, stats.rows, max_quarantine)
     run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
-    page = report if report is not None else output / "_report.html"
-    write_whole(page, page_of(run, stats, page))
+    page: Path | str
+    if report is not None or isinstance(output, Path):
+        page = report or Path(output, "_report.html")
+        write_whole(page, page_of(run, stats, page))
+    else:
+        place = Place.of(output) / "_report.html"
+        page = place.url
+        place.write(page_of(run, stats, None).encode())
     if as_json:
         said = {"seconds": round(done.seconds, 3), "engine": done.engine}
         click.echo(json.dumps({**stats.as_json(), **said}))
@@ -241,27 +261,42 @@ def _run(
     return int(failed)
 
 
-def page_of(run: Any, stats: Any, page: Path) -> str:
+def _is_there(output: Path | str) -> bool:
+    """Return whether there is such a folder; of a store, whether a job is done there."""
+    from amqp10msg.files.stores import Place, UnknownStoreError
+    from amqp10msg.jobs.manifest import STATS
+
+    if isinstance(output, Path):
+        return output.exists()
+    try:
+        return (Place.of(output) / STATS).state() is not None
+    except (ValueError, UnknownStoreError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def page_of(run: Any, stats: Any, page: Path | None) -> str:
     """Return the page about a job, with examples and a link to its quarantine.
 
     Args:
         run: the `jobs.Run`.
         stats: the `jobs.Stats`.
-        page: where the page will be.
+        page: where the page will be; None for beside the quarantine, in a store.
     """
     from amqp10msg import jobs
 
-    folder = Path(run.output) / "quarantine"
+    folder = "quarantine"
+    if page is not None:
+        folder = os.path.relpath(Path(run.output) / folder, page.parent)
     return jobs.page(
         run,
         stats,
         examples=jobs.examples_of(run.output, stats, jobs.EXAMPLES) if stats.errors else (),
-        quarantine=os.path.relpath(folder, page.parent) if stats.errors else "",
+        quarantine=folder if stats.errors else "",
     )
 
 
 def show_summary(
-    screen: Console, run: Any, stats: Any, page: Path, *, failed: bool = False
+    screen: Console, run: Any, stats: Any, page: Path | str, *, failed: bool = False
 ) -> None:
     """Show what a job did.
 
@@ -312,7 +347,7 @@ def show_summary(
     screen.print()
     words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
     if stats.errors:
-        words.append(f"{stats.errors:,} in {safe(str(Path(run.output) / 'quarantine'))}")
+        words.append(f"{stats.errors:,} in {safe(f'{run.output}/quarantine')}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without one")
     style = "bold red" if failed else "bold yellow" if stats.errors else "bold green"
@@ -343,7 +378,7 @@ class _Task:
     """A job with its input and output, whatever engine does it."""
 
     source: str
-    output: Path
+    output: Path | str
     job: Any  # a jobs.Job, which is of an extra
     overwrite: bool
     color: bool | None

@@ -1,0 +1,357 @@
+"""Files on this machine and in object stores: listed, opened and written by path or URL.
+
+URLs ``s3://``, ``gs://`` and ``abfss://`` go by `pyarrow.fs`, and what it does not know by fsspec.
+Credentials are found as each store's own tools find them: in the environment, in files, from the
+machine. They are never part of a URL.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import glob
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import attrs
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
+_QUERY = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
+# What a URL may say beside the place; the rest is found elsewhere.
+_SAID = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
+# Schemes of Hadoop, which Spark has the settings for.
+_OF_SPARK = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "dbfs"})
+# A file up to this size is fetched at once.
+_AT_ONCE = 32 << 20
+_BUFFER = 1 << 20
+
+
+class StoreError(OSError):
+    """A store cannot be reached, or refuses what is asked of it."""
+
+
+class UnknownStoreError(ValueError):
+    """A URL of a store that nothing here can open."""
+
+
+@attrs.frozen
+class State:
+    """What a store says of a file.
+
+    Attributes:
+        size: in bytes.
+        changed: when it was written, in ns since the Unix epoch.
+    """
+
+    size: int
+    changed: int
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Return whether this names a file in a store, and not one of this machine."""
+    found = _URL.match(os.fspath(path))
+    return found is not None and found[1].lower() != "file"
+
+
+@attrs.frozen
+class Place:
+    """A file, or a folder, in an object store.
+
+    Attributes:
+        root: the URL of the bucket or container.
+        key: the place in it, without a slash at its beginning or end.
+        query: what the URL says of the store, as it stands behind the key.
+    """
+
+    root: str
+    key: str
+    query: str = ""
+
+    @classmethod
+    def of(cls, url: str) -> Place:
+        """Read a URL.
+
+        Raises:
+            ValueError: it holds credentials, or settings that are not known.
+        """
+        found = _URL.match(url)
+        if found is None:
+            raise ValueError(f"{url} is not a URL")
+        scheme, authority, rest = found.groups()
+        scheme = scheme.lower()
+        user, at, _ = authority.rpartition("@")
+        # Of Azure the container stands there.
+        if at and (":" in user or not scheme.startswith("abfs")):
+            raise ValueError(
+                f"a URL {scheme}:// holds credentials: leave them out, and give them by the "
+                "environment or the files that the store's own tools read"
+            )
+        query = _QUERY.search(rest)
+        if query is not None:
+            rest = rest[: query.start()]
+            names = [pair.partition("=")[0] for pair in query[1].split("&")]
+            if unknown := [name for name in names if name not in _SAID]:
+                raise ValueError(
+                    f"a URL {scheme}:// says {', '.join(unknown)}, which does not belong there: "
+                    f"it may say {', '.join(sorted(_SAID))}"
+                )
+        return cls(f"{scheme}://{authority}", rest.strip("/"), query[0] if query else "")
+
+    @property
+    def url(self) -> str:
+        """The whole URL."""
+        return f"{self.root}/{self.key}{self.query}"
+
+    def __truediv__(self, name: str) -> Place:
+        return attrs.evolve(self, key=f"{self.key}/{name}".strip("/"))
+
+    def _store(self) -> tuple[Any, str]:
+        store, base = _store(self.root, self.query)
+        return store, f"{base}/{self.key}" if self.key else base
+
+    def state(self) -> State | None:
+        """Return what the store says of a file; None where there is none."""
+        from pyarrow.fs import FileType  # noqa: PLC0415  (an extra)
+
+        store, path = self._store()
+        with _refusals(self):
+            info = store.get_file_info(path)
+        return State(info.size, info.mtime_ns or 0) if info.type == FileType.File else None
+
+    def files(self) -> list[tuple[Place, State]]:
+        """List the files below a folder, by their names; none where it is not there."""
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  (an extra)
+
+        store, path = self._store()
+        with _refusals(self):
+            infos = store.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        start = len(path) - len(self.key)
+        found = [
+            (
+                attrs.evolve(self, key=info.path.strip("/")[start:]),
+                State(info.size, info.mtime_ns or 0),
+            )
+            for info in infos
+            # Consoles of stores make folders as empty files.
+            if info.type == FileType.File and not info.path.endswith("/")
+        ]
+        return sorted(found, key=lambda pair: pair[0].key)
+
+    def open(self) -> Any:
+        """Open a file for reading: buffered, and with a method ``peek``.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            StoreError: the store fails, now or as it is read.
+        """
+        store, path = self._store()
+        with _refusals(self):
+            file = store.open_input_file(path)
+            if file.size() <= _AT_ONCE:
+                with file:
+                    return io.BufferedReader(io.BytesIO(file.readall()), _BUFFER)  # type: ignore[type-var,unused-ignore]
+        return io.BufferedReader(_Stored(self, file), _BUFFER)
+
+    def read(self) -> bytes | None:
+        """Read a small file; None where it is not there."""
+        try:
+            with self.open() as file:
+                found: bytes = file.read()
+                return found
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def create(self) -> Iterator[Any]:
+        """Open a file for writing, which appears when the block ends."""
+        store, path = self._store()
+        with _refusals(self), store.open_output_stream(path, compression=None) as file:
+            yield file
+
+    def write(self, content: bytes) -> None:
+        """Write a file, whole or not at all, in place of what has its name."""
+        with self.create() as file:
+            file.write(content)
+
+    def delete(self) -> None:
+        """Delete a file; one that is not there is no error."""
+        store, path = self._store()
+        try:
+            with _refusals(self):
+                store.delete_file(path)
+        except FileNotFoundError:
+            pass
+
+
+class _Stored(io.RawIOBase):
+    """A file in a store, whose failures are told from damage of the file."""
+
+    def __init__(self, place: Place, file: Any) -> None:
+        self._place = place
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        found: int = self._file.tell()
+        return found
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._file.seek(offset, whence)
+        return self.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        with _refusals(self._place):
+            octets = self._file.read(len(buffer))
+        buffer[: len(octets)] = octets
+        return len(octets)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@contextmanager
+def _refusals(place: Place) -> Iterator[None]:
+    """Raise what a store says with the place, and as what it is."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, "there is no such file", place.url) from None
+    except StoreError:
+        raise
+    except OSError as error:
+        # What this machine lacks has a number.
+        if error.errno is not None:
+            raise
+        raise StoreError(f"{place.url}: {' '.join(str(error).split())}") from None
+
+
+@cache  # of each process: what holds credentials goes to no other
+def _store(root: str, query: str) -> tuple[Any, str]:
+    """Return the file system of a bucket, and its path there.
+
+    Raises:
+        UnknownStoreError: nothing here knows it.
+    """
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
+    from pyarrow import fs  # noqa: PLC0415  (an extra)
+
+    scheme = root.partition("://")[0]
+    if scheme in _OF_SPARK:
+        raise UnknownStoreError(f"{scheme}:// is a file system of Spark")
+    try:
+        store, base = fs.FileSystem.from_uri(root + query)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        try:
+            fsspec: Any = import_module("fsspec")  # where it is there
+            found, base = fsspec.core.url_to_fs(root)
+        except (ImportError, ValueError):
+            raise UnknownStoreError(f"{scheme}://: {error}") from None
+        store = fs.PyFileSystem(fs.FSSpecHandler(found))
+    return store, base.strip("/")
+
+
+# The same of both: files of this machine, and of stores.
+
+
+def opened(path: str | os.PathLike[str]) -> Any:
+    """Open a file for reading: buffered, and with a method ``peek``.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    return Place.of(os.fspath(path)).open() if is_url(path) else Path(path).open("rb")
+
+
+def name_of(path: str | os.PathLike[str]) -> PurePosixPath | Path:
+    """Return the path of a file, without what a URL says of the store."""
+    return PurePosixPath(Place.of(os.fspath(path)).key) if is_url(path) else Path(path)
+
+
+def state_of(path: str | os.PathLike[str]) -> State:
+    """Return the size of a file, and when it was written.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    if not is_url(path):
+        found = Path(path).stat()
+        return State(found.st_size, found.st_mtime_ns)
+    place = Place.of(os.fspath(path))
+    state = place.state()
+    if state is None:
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", place.url)
+    return state
+
+
+def files_of(source: str) -> list[str]:
+    """List files: those below folders, without hidden and unfinished ones, in order.
+
+    Args:
+        source: a file, a folder with what is below it, or a pattern; a path or a URL.
+    """
+    if is_url(source):
+        return _stored_files(Place.of(source))
+    given = source.removeprefix("file://")
+    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207  (a pattern may be absolute)
+    listed = []
+    for path in found:
+        if path.is_dir():
+            listed += [
+                str(file)
+                for file in path.rglob("*")
+                if file.is_file() and not _is_hidden(file.relative_to(path))
+            ]
+        else:
+            listed.append(str(path))
+    return sorted(listed)
+
+
+def folder_of(source: str) -> str:
+    """Return the folder that a source names before its first pattern, or all of it."""
+    if is_url(source):
+        place = Place.of(source)
+        return attrs.evolve(place, key=_fixed(PurePosixPath(place.key)), query="").url
+    given = source.removeprefix("file://")
+    return given if Path(given).exists() else _fixed(Path(given))
+
+
+def _fixed(path: PurePosixPath | Path) -> str:
+    parts = path.parts
+    count = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    return str(type(path)(*parts[:count])) if count < len(parts) else str(path)
+
+
+def _is_hidden(path: PurePosixPath | Path) -> bool:
+    return any(part[0] in "._" for part in path.parts)
+
+
+def _stored_files(place: Place) -> list[str]:
+    if not glob.has_magic(place.key):
+        if place.key and place.state() is not None:
+            return [place.url]
+        below = [place for place, _ in place.files()]
+        start = len(place.key) + 1 if place.key else 0
+        return [one.url for one in below if not _is_hidden(PurePosixPath(one.key[start:]))]
+    # A pattern is of names between slashes, as in a shell.
+    wanted = PurePosixPath(place.key).parts
+    fixed = attrs.evolve(place, key=_fixed(PurePosixPath(place.key)).removesuffix("."))
+    found = []
+    for one, _ in fixed.files():
+        parts = PurePosixPath(one.key).parts
+        fits = len(parts) >= len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+        if fits and not _is_hidden(PurePosixPath(*parts[len(fixed.key.split("/")) :])):
+            found.append(one.url)
+    return found

@@ -1,0 +1,150 @@
+"""The output of a job in an object store: all there for who follows its manifest, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg.files.stores import Place
+from amqp10msg.jobs._job import Job
+from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, parsed
+from amqp10msg.jobs.writing import Done, write_part
+
+
+class StoreOutput:
+    """A folder in a store with ``messages/``, ``quarantine/`` and a manifest that a job makes.
+
+    Files are written where they stay, under names that nobody else uses, and count once the
+    manifest lists them, which is written last and at once. Who lists the folder instead sees files
+    of jobs that are not done. Two jobs at a time are noticed where the second one ends, which
+    fails and leaves nothing.
+
+    Args:
+        url: the folder.
+        compression: of the Parquet files.
+    """
+
+    def __init__(self, url: str, compression: str = "snappy") -> None:
+        self.path = Place.of(url)
+        self._compression = compression
+        self._mark = uuid.uuid4().hex
+        self._manifest = self.path / STATS
+        self._plan = self.path / UNFINISHED / "plan.json"
+        self._before = self._manifest.read()
+
+    def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
+        """Run a job on the batches of one part, and write the results; see `Output.write`."""
+        # The mark says whose files these are, where nobody can say it any more.
+        name = f"part-{number:05d}-{attempt:08d}-{self._mark}-{uuid.uuid4().hex[:8]}.parquet"
+        makers = {folder: (self.path / folder / name).create for folder in (GOOD, BAD)}
+        return write_part(name, makers, self._compression, batches, job)
+
+    def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
+        """Have the manifest list what was made of the parts, and what was there where it stays.
+
+        Raises:
+            BlockingIOError: another job has changed the folder meanwhile.
+        """
+        stats = Stats()
+        made: dict[str, list[str]] = {GOOD: [], BAD: []}
+        for done in parts:
+            stats.add(done.stats)
+            for file in done.files:
+                folder, _, name = file.partition("/")
+                made[folder].append(name)
+        if not overwrite:
+            for folder, names in parsed(self._before).get("files", {}).items():
+                made[folder] = [*names, *made[folder]]
+        if self._manifest.read() != self._before:
+            said = "another job wrote to it meanwhile: give each a folder of its own"
+            raise BlockingIOError(errno.EWOULDBLOCK, said, self.path.url)
+        said = json.dumps({**stats.as_json(), "files": made}, indent=1)
+        self._manifest.write(said.encode())
+        self._before = said.encode()
+        if overwrite:
+            listed = self._keys(made)
+            for place, _ in self.path.files():
+                if place.key not in listed and place != self._manifest:
+                    place.delete()
+        self.clear()
+
+    def abort(self) -> None:
+        """Delete what was written."""
+        self.clear()
+
+    def check(self, *, overwrite: bool) -> None:
+        """Refuse a folder with files that no manifest lists, and that are not to be replaced.
+
+        Raises:
+            FileExistsError: there are some.
+        """
+        if overwrite or self._before is not None:
+            return
+        plan = parsed(self._plan.read()).get("mark", self._mark)
+        for place, _ in self.path.files():
+            name = place.key[len(self.path.key) :].strip("/")
+            if not name.startswith(f"{UNFINISHED}/") and plan not in name:
+                said = f"there is {name}, which no job has listed: use overwrite, or another folder"
+                raise FileExistsError(errno.EEXIST, said, self.path.url)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Remember what is there, so that another job that changes it is noticed."""
+        self._before = self._manifest.read()
+        yield
+
+    def leave(self) -> None:
+        """Leave nothing behind that is empty: a store has no folders."""
+
+    def resume(self, key: str, parts: Sequence[Any]) -> tuple[list[Any], dict[int, Done]]:
+        """Return the parts of a job, and what is done of them; see `Output.resume`."""
+        plan = {}
+        with contextlib.suppress(ValueError):
+            plan = parsed(self._plan.read())
+        if plan.get("key") == key:
+            self._mark = plan["mark"]
+            return plan["parts"], self._noted()
+        self._remove(plan.get("mark"))
+        said = {"key": key, "mark": self._mark, "parts": list(parts)}
+        self._plan.write(json.dumps(said).encode())
+        return list(parts), {}
+
+    def note(self, number: int, done: Done) -> None:
+        """Keep what was made of a part, for the case that the job is interrupted."""
+        said = {"files": done.files, "stats": done.stats.as_json()}
+        place = self.path / UNFINISHED / "done" / f"{number}.json"
+        place.write(json.dumps(said).encode())
+
+    def _noted(self) -> dict[int, Done]:
+        there = {place.key for place, _ in self.path.files()}
+        found = {}
+        for place, _ in (self.path / UNFINISHED / "done").files():
+            with contextlib.suppress(ValueError, KeyError):
+                said = parsed(place.read())
+                if all((self.path / file).key in there for file in said["files"]):
+                    number = int(place.key.rpartition("/")[2].removesuffix(".json"))
+                    found[number] = Done(said["files"], Stats.from_json(said["stats"]))
+        return found
+
+    def clear(self) -> None:
+        """Delete what is not finished: files of this job that no manifest lists, and its notes."""
+        self._remove(self._mark)
+
+    def _remove(self, mark: str | None) -> None:
+        """Delete the notes, and the files with a mark that no manifest lists."""
+        listed = self._keys(parsed(self._manifest.read()).get("files", {}))
+        for place, _ in self.path.files():
+            name = place.key[len(self.path.key) :].strip("/")
+            is_marked = mark is not None and mark in name and place.key not in listed
+            if is_marked or name.startswith(f"{UNFINISHED}/"):
+                place.delete()
+
+    def _keys(self, files: dict[str, list[str]]) -> set[str]:
+        return {(self.path / folder / name).key for folder in files for name in files[folder]}

@@ -1,0 +1,170 @@
+"""How the rows of a part become files of Parquet: what is good, and what is quarantined."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from amqp10msg.columns import in_pieces
+from amqp10msg.jobs._job import Job
+from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.manifest import BAD, GOOD
+
+#: The options of how it is written.
+WRITING = ("compression",)
+_COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
+# A row group ends with the first of these.
+_ROWS, _OCTETS = 65_536, 64 << 20
+# What the writer encodes of a column at once, in rows; of large ones less, as a page does not end
+# within.
+_LEAST_AT_ONCE, _MOST_AT_ONCE, _OCTETS_AT_ONCE = 1_024, 8_192, 4 << 20
+# Texts that differ from row to row: a dictionary of them would be given up.
+_UNLIKE = frozenset({"message_id", "correlation_id", "body_json", "error_text", "identity"})
+#: Opens a new file for writing.
+Maker = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+@attrs.frozen
+class Done:
+    """What was made of one part.
+
+    Attributes:
+        files: what was written, relative to the folder of the job.
+        stats: what was counted.
+    """
+
+    files: list[str]
+    stats: Stats
+
+
+def write_part(
+    name: str,
+    makers: Mapping[str, Maker],
+    compression: str,
+    batches: Iterable[pa.RecordBatch],
+    job: Job,
+) -> Done:
+    """Run a job on the batches of one part, and write the results.
+
+    Args:
+        name: of the files.
+        makers: by folder, what makes the file there.
+        compression: of the columns.
+        batches: the messages.
+        job: what to do.
+    """
+    stats = Stats()
+    outputs = {folder: ParquetFile(maker, compression) for folder, maker in makers.items()}
+    try:
+        for batch in batches:
+            for _, (good, bad) in in_pieces(batch, lambda piece: job.run(piece, stats)):
+                if job.kind != "profile":
+                    outputs[GOOD].write(good)
+                outputs[BAD].write(bad)
+    finally:
+        for output in outputs.values():
+            output.close()
+    return Done([f"{folder}/{name}" for folder, o in outputs.items() if o.rows], stats)
+
+
+def compression_of(options: Mapping[str, str]) -> str:
+    """Return the compression of Parquet files.
+
+    Raises:
+        ValueError: there is no such one.
+    """
+    name = options.get("compression", "snappy").lower()
+    if name not in _COMPRESSIONS:
+        raise ValueError(f"unknown compression {name!r}: use {', '.join(_COMPRESSIONS)}")
+    return name
+
+
+class ParquetFile:
+    """A Parquet file that is made with the first row, and is there once it is closed.
+
+    Args:
+        make: opens the new file for writing.
+        compression: of the columns.
+
+    Attributes:
+        rows: how many were written.
+        size: of the file, in bytes, once it is closed.
+    """
+
+    def __init__(self, make: Maker, compression: str) -> None:
+        self._make = make
+        self._compression = compression
+        self._writer: Any = None
+        self._file: Any = None
+        self._open = contextlib.ExitStack()
+        self._kept: list[pa.RecordBatch] = []
+        self._octets = self._rows = 0
+        self.rows = self.size = 0
+        self._metadata: list[Any] = []
+
+    @property
+    def metadata(self) -> Any:
+        """What the file says of itself, once it is closed."""
+        return self._metadata[0]
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; those of the first batch give the schema."""
+        if not batch.num_rows:
+            return
+        self._kept.append(batch)
+        self._octets += batch.nbytes
+        self._rows += batch.num_rows
+        self.rows += batch.num_rows
+        # Each call of the writer costs something for each column: a row group at once.
+        if self._rows >= _ROWS or self._octets >= _OCTETS:
+            self._flush()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._kept)
+        at_once = _OCTETS_AT_ONCE * self._rows // (self._octets or 1)
+        self._kept.clear()
+        self._octets = self._rows = 0
+        if self._writer is None:
+            self._file = self._open.enter_context(self._make())
+            self._writer = pq.ParquetWriter(
+                self._file,
+                table.schema,
+                compression=self._compression,
+                use_dictionary=_repeating(table.schema),
+                # Readers skip row groups by them, and never by what is inside of a map or a list.
+                write_statistics=[f.name for f in table.schema if not pa.types.is_nested(f.type)],
+                write_batch_size=max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, at_once)),
+                metadata_collector=self._metadata,
+            )
+        self._writer.write_table(table, row_group_size=_ROWS)
+
+    def close(self) -> None:
+        """End the file, where there is one."""
+        with self._open:
+            if self._kept:
+                self._flush()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+                self.size = self._file.tell()
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    """Return the columns of Parquet that a dictionary makes smaller: texts other than ids."""
+    found: list[str] = []
+    for field in schema:
+        if pa.types.is_map(field.type) and pa.types.is_struct(field.type.item_type):
+            found.append(f"{field.name}.key_value.key")
+            found += [
+                f"{field.name}.key_value.value.{part.name}"
+                for part in field.type.item_type
+                if pa.types.is_string(part.type)
+            ]
+        elif pa.types.is_string(field.type) and field.name not in _UNLIKE:
+            found.append(field.name)
+    return found

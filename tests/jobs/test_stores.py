@@ -1,0 +1,360 @@
+"""Jobs from and to object stores: a local server of S3, and a store in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import files, jobs  # noqa: E402
+from amqp10msg.files import stores  # noqa: E402
+from amqp10msg.files.stores import Place, StoreError  # noqa: E402
+from amqp10msg.jobs import DAMAGED, InterruptedJobError, Job, JobError, made_files  # noqa: E402
+from amqp10msg.jobs.running import Work  # noqa: E402
+from tests.jobs.job_inputs import SOUND  # noqa: E402
+from tests.jobs.local_store import SECRET, s3_server  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+WIRES = [*SOUND[:50], SOUND[0][:-1]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture(params=["s3", "memory"])
+def lake(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty folder in a store."""
+    if request.param == "memory":
+        pytest.importorskip("fsspec")
+        return f"memory://lake/{uuid.uuid4().hex}"
+    request.getfixturevalue("server")
+    return f"s3://lake/{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def s3(server: Any) -> str:  # noqa: ARG001  (it is there)
+    return f"s3://lake/{uuid.uuid4().hex}"
+
+
+def put(url: str, content: bytes) -> str:
+    Place.of(url).write(content)
+    return url
+
+
+def parquet(url: str, wires: list[bytes] = WIRES, **columns: Any) -> str:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"wire": wires, **columns}), sink, row_group_size=10)
+    return put(url, sink.getvalue().to_pybytes())
+
+
+def rows(url: str, folder: str = "messages") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in made_files(url, folder):
+        with stores.opened(name) as file:
+            found += pq.ParquetFile(file).read().to_pylist()
+    return found
+
+
+def names(url: str) -> list[str]:
+    """What is below a folder, whatever a manifest says."""
+    place = Place.of(url)
+    return [one.key.removeprefix(place.key).strip("/") for one, _ in place.files()]
+
+
+def test_a_job_goes_from_store_to_store(lake: str) -> None:
+    parquet(f"{lake}/in/day=1/a b?.parquet")
+    parquet(f"{lake}/in/day=2/c.parquet")
+    put(f"{lake}/in/day=2/d.parquet", b"cut off")
+    put(f"{lake}/in/_hidden/e.parquet", b"never seen")
+
+    stats = jobs.run(f"{lake}/in", f"{lake}/out", Job("decode"), workers=1)
+
+    assert (100, 3) == (stats.good, stats.errors)
+    assert stats == jobs.read_stats(f"{lake}/out")
+    assert {f"m-{i}" for i in range(50)} == {row["message_id"] for row in rows(f"{lake}/out")}
+    assert {1, 2} == {row["day"] for row in rows(f"{lake}/out")}
+    bad = sorted(jobs.quarantined(f"{lake}/out"), key=lambda row: str(row["source"]))
+    assert [
+        (f"{lake}/in/day=1/a b?.parquet", 50, "truncated"),
+        (f"{lake}/in/day=2/c.parquet", 50, "truncated"),
+        (f"{lake}/in/day=2/d.parquet", 0, DAMAGED),
+    ] == [(row["source"], row["offset"], row["error_code"]) for row in bad]
+    assert [] == [name for name in names(f"{lake}/out") if name.startswith("_unfinished")]
+
+
+def test_other_forms_are_read_too(lake: str) -> None:
+    import gzip  # noqa: PLC0415
+
+    lines = "".join(f'{{"raw": "{wire.hex()}"}}\n' for wire in WIRES).encode()
+    put(f"{lake}/in/a.jsonl", lines)
+    put(f"{lake}/in/b.jsonl.gz", gzip.compress(lines)[:-20])
+    sizes = b"".join(len(wire).to_bytes(4, "big") + wire for wire in WIRES)
+    put(f"{lake}/in/c.prefixed", sizes)
+
+    assert WIRES == [record.wire for record in files.read(f"{lake}/in/a.jsonl")]
+    assert [*map(len, WIRES)] == [len(r.wire or b"") for r in files.read(f"{lake}/in/c.prefixed")]
+    stats = jobs.run(f"{lake}/in/*.*", f"{lake}/out", Job("validate"), workers=1)
+
+    assert 1 == stats.rules[DAMAGED].messages
+    assert f"{lake}/in/b.jsonl.gz@" in stats.rules[DAMAGED].first
+    assert 2 * len(WIRES) < stats.rows
+
+
+def test_what_a_job_made_is_input_by_its_manifest(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+    jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), workers=1)
+    # As of a job that is not done, or was killed.
+    parquet(f"{lake}/out/messages/part-of-another.parquet")
+
+    stats = jobs.run(f"{lake}/out/messages", f"{lake}/again", Job("decode"), workers=1)
+
+    assert (50, 0) == (stats.rows, stats.errors)
+    assert 1 == jobs.run(f"{lake}/out/quarantine", f"{lake}/bad", Job("decode"), workers=1).errors
+
+
+def test_a_second_job_adds_or_replaces(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+    job = Job("decode", columns=("message_id",))
+    for overwrite, times in ((False, 1), (False, 2), (True, 1)):
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", job, workers=1, overwrite=overwrite)
+        assert 50 * times == len(rows(f"{lake}/out"))
+    # What was replaced is gone.
+    assert 3 == len(names(f"{lake}/out"))
+
+
+def test_what_no_job_has_listed_is_not_mixed_with_what_one_makes(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+    parquet(f"{lake}/out/messages/mine.parquet")
+
+    with pytest.raises(FileExistsError, match=r"messages/mine\.parquet, which no job has listed"):
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1)
+    assert ["messages/mine.parquet"] == names(f"{lake}/out")
+    jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1, overwrite=True)
+    assert 50 == len(rows(f"{lake}/out"))
+    assert "messages/mine.parquet" not in names(f"{lake}/out")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_interrupted_job_shows_nothing_and_goes_on(lake: str, is_first: bool) -> None:
+    parquet(f"{lake}/in.parquet")
+    how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}}
+    if not is_first:
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("profile"), **how)
+    there = made_files(f"{lake}/out")
+    totals: list[int] = []
+
+    def interrupt(done: int, _total: int) -> None:
+        totals.append(done)
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), progress=interrupt, **how)
+    assert there == made_files(f"{lake}/out")
+    assert 3 == len([name for name in names(f"{lake}/out") if name.startswith("messages/")])
+
+    jobs.run(
+        f"{lake}/in.parquet",
+        f"{lake}/out",
+        Job("decode"),
+        progress=lambda done, _: totals.append(done),
+        **how,
+    )
+    assert [1, 2, 3, 4, 5, 6] == totals
+    assert [f"m-{i}" for i in range(50)] == [row["message_id"] for row in rows(f"{lake}/out")]
+    assert [] == [name for name in names(f"{lake}/out") if name.startswith("_unfinished")]
+
+
+def test_another_job_removes_what_an_interrupted_one_left(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+
+    def interrupt(done: int, _total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}}
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), progress=interrupt, **how)
+    jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), workers=1)
+
+    expected = {*made_files(f"{lake}/out"), *made_files(f"{lake}/out", "quarantine")}
+    assert {f"{lake}/out/{name}" for name in names(f"{lake}/out")} == {
+        *expected,
+        f"{lake}/out/_amqp10msg.json",
+    }
+
+
+def test_a_job_that_fails_leaves_what_was_there(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+    jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1)
+    before = names(f"{lake}/out")
+
+    def fail(_done: int, _total: int) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        jobs.run(
+            f"{lake}/in.parquet",
+            f"{lake}/out",
+            Job("validate"),
+            workers=1,
+            overwrite=True,
+            progress=fail,
+        )
+    assert before == names(f"{lake}/out")
+
+
+def test_of_two_jobs_at_a_time_the_second_to_end_is_refused(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+
+    def other(_done: int, _total: int) -> None:
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), workers=1)
+
+    with pytest.raises(BlockingIOError, match="another job wrote to it meanwhile"):
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1, progress=other)
+
+    assert 50 == len(rows(f"{lake}/out"))
+    assert "valid" in rows(f"{lake}/out")[0]
+    assert 3 == len(names(f"{lake}/out"))
+
+
+def test_workers_open_the_store_by_themselves(s3: str) -> None:
+    parquet(f"{s3}/in.parquet")
+
+    stats = jobs.run(
+        f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=2, options={"rangeBytes": "1"}
+    )
+
+    assert (50, 1) == (stats.good, stats.errors)
+    assert 50 == len(rows(f"{s3}/out"))
+
+
+@pytest.mark.kills
+def test_a_job_killed_in_the_middle_of_a_write_shows_nothing(s3: str) -> None:
+    parquet(f"{s3}/in.parquet", SOUND[:100])
+    program = (
+        "import os, signal, sys; from amqp10msg import jobs\n"
+        "def kill(done, _):\n"
+        "    if done == 5: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "jobs.run(sys.argv[1] + '/in.parquet', sys.argv[1] + '/out', jobs.Job('decode'),"
+        " workers=1, options={'rangeBytes': '1'}, progress=kill)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, s3], check=False, env=dict(os.environ))
+
+    assert -signal.SIGKILL == done.returncode
+    assert [] == made_files(f"{s3}/out")
+    stats = jobs.run(
+        f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1, options={"rangeBytes": "1"}
+    )
+    assert (100, 100) == (stats.rows, len(rows(f"{s3}/out")))
+
+
+def test_a_store_that_fails_is_no_damage_of_a_file(
+    s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_AT_ONCE", 0)
+    parquet(f"{s3}/in.parquet", SOUND)
+    honest, reads = stores._Stored.readinto, 0
+
+    def fails(self: Any, buffer: Any) -> int:
+        nonlocal reads
+        reads += 1
+        if reads > 6:
+            raise StoreError("s3://lake: no connection")
+        return honest(self, buffer)
+
+    monkeypatch.setattr(stores._Stored, "readinto", fails)
+    with pytest.raises(InterruptedJobError, match="no connection: the same job goes on from"):
+        jobs.run(f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1)
+    monkeypatch.undo()
+
+    assert [] == made_files(f"{s3}/out")
+
+
+def test_a_bucket_that_is_not_there_is_said_in_a_line(server: Any, tmp_path: Path) -> None:  # noqa: ARG001
+    parquet_file = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"wire": WIRES}), parquet_file)
+
+    with pytest.raises(OSError, match="s3://none/out/"):
+        jobs.run(parquet_file, "s3://none/out", Job("decode"), workers=1)
+
+
+# Credentials.
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"s3://key:{SECRET}@lake/in",
+        f"s3://{SECRET}@lake/in",
+        f"gs://{SECRET}@lake/in",
+        f"abfss://lake:{SECRET}@account.dfs.core.windows.net/in",
+        f"s3://lake/in?secret_key={SECRET}",
+        f"abfss://lake@account.dfs.core.windows.net/in?sig={SECRET}&region=x",
+    ],
+)
+def test_urls_with_credentials_are_refused_without_repeating_them(url: str) -> None:
+    with pytest.raises(ValueError, match=r"leave them out|does not belong there") as caught:
+        jobs.run(url, "out", Job("decode"))
+    assert SECRET not in str(caught.value)
+    with pytest.raises(ValueError, match=r"leave them out|does not belong there"):
+        Place.of(url)
+
+
+def test_credentials_are_in_no_plan_output_or_message(s3: str) -> None:
+    parquet(f"{s3}/in.parquet")
+    seen: list[bytes] = []
+
+    def look(done: int, _total: int) -> None:
+        seen.extend(place.read() or b"" for place, _ in Place.of(f"{s3}/out").files())
+        if done == 2:
+            raise JobError("enough")
+
+    with pytest.raises(JobError):
+        jobs.run(
+            f"{s3}/in.parquet",
+            f"{s3}/out",
+            Job("decode"),
+            workers=1,
+            options={"rangeBytes": "1"},
+            progress=look,
+        )
+    jobs.run(f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1)
+    seen += [place.read() or b"" for place, _ in Place.of(f"{s3}/out").files()]
+    seen.append(pickle.dumps(Work(jobs.output.output_at(f"{s3}/out", {}), Job("decode"), {}, None)))
+
+    assert len(seen) > 5
+    assert [] == [
+        content for content in seen if SECRET.encode() in content or b"testing" in content
+    ]
+    assert "files" in json.loads(Place.of(f"{s3}/out/_amqp10msg.json").read() or b"")
+
+
+def test_what_a_url_says_of_its_store_stays_with_its_files(server: Any) -> None:
+    host, port = server.get_host_and_port()
+    said = f"?scheme=http&endpoint_override={host}:{port}"
+    folder = f"s3://lake/{uuid.uuid4().hex}"
+    parquet(f"{folder}/in/n=1/a.parquet{said}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("AWS_ENDPOINT_URL")
+        jobs.run(f"{folder}/in{said}", f"{folder}/out{said}", Job("decode"), workers=1)
+        found = rows(f"{folder}/out{said}")
+
+    assert [1] * 50 == [row["n"] for row in found]
