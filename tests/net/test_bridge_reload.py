@@ -206,6 +206,7 @@ def test_sums_of_latencies_are_of_all() -> None:
 def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
     broker = BasicBroker("a", "b", "to-a", "to-b")
     broker.queues["a"].extend(numbered(4))
+    broker.queues["b"].extend(numbered(2))
     path = Path("routes.toml")
 
     def lines(*names: str) -> str:
@@ -230,17 +231,16 @@ def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
             watchdog = threading.Timer(60, process.kill)
             watchdog.start()
             assert process.stderr is not None
-            while len(broker.queues["to-a"]) < 4:
+            while len(broker.queues["to-a"]) < 4 and process.poll() is None:
                 time.sleep(0.01)
 
             path.write_text(lines("a") + "[[route]]\nfrom='amqp091://h/?queue=q'\n")
             process.send_signal(signal.SIGHUP)
-            refused = next(line for line in process.stderr if "routes-" in line)
+            refused = next((line for line in process.stderr if "routes-" in line), "")
             path.write_text(lines("a", "b"))
             process.send_signal(signal.SIGHUP)
-            read = next(line for line in process.stderr if "routes-" in line)
-            broker.queues["b"].extend(numbered(2))
-            while len(broker.queues["to-b"]) < 2:
+            read = next((line for line in process.stderr if "routes-" in line), "")
+            while len(broker.queues["to-b"]) < 2 and process.poll() is None:
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate()
