@@ -7,6 +7,7 @@
 #   KILLS=30                    how often make kills kills each process
 #   BRIDGE_ARGS=                passed on to make bridge-…, such as BRIDGE_ARGS='--messages 1000'
 #   PYTHONS='python3.12 …'      the interpreters that make pythons tries
+#   DOCS_ARGS=                  passed on to Sphinx, such as DOCS_ARGS='-t inspector', with links to it
 #   RELEASE_ARGS=               passed on to the release check, such as RELEASE_ARGS='--tag v1.2.3'
 #   INSPECTOR=build/inspector   where make inspector writes its page
 #   CORPUS=build/corpus         where make corpus writes what is released
@@ -27,6 +28,7 @@ FRESH_ARGS ?=
 LOWEST_SPARK ?= 4.0
 BRIDGE_ARGS ?=
 RELEASE_ARGS ?=
+DOCS_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Set, it would have each worker of the tests and each process that they start compile its modules anew.
@@ -170,7 +172,7 @@ spark-jvm: setup  ## amqp10msg-spark-jvm, a wheel that has Spark decode usual me
 	@$(PY) tools/build_spark_jvm.py
 
 docs: setup  ## the HTML documentation, in docs/_build/html
-	$(SPHINX) docs docs/_build/html
+	$(SPHINX) $(DOCS_ARGS) docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean:  ## remove everything that the other verbs made

@@ -11,6 +11,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 PAGES = "reference/python/"
+#: Of a signature, what no caller passes.
+PRIVATE = re.compile(r", (?:_\w+: [^,()\[\]]+|\*\*unknown: [\w.~]*Never)(?=[,)])")
 #: Of a page with fewer things a table says no more than the page.
 FEWEST = 3
 
@@ -79,9 +81,9 @@ def without_annotations(text: str) -> str:
 
 
 def shorten(*given: Any) -> tuple[str, str | None] | None:
-    """Leave out of a signature what only the encoder reads."""
+    """Leave out of a signature what only the encoder reads, and what no caller passes."""
     *_, signature, back = given
-    return (without_annotations(signature), back) if signature else None
+    return (PRIVATE.sub("", without_annotations(signature)), back) if signature else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

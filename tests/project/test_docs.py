@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -244,3 +245,26 @@ def test_a_wrong_example_fails(folder: Path) -> None:
     with pytest.raises(AssertionError):
         run_console(Example("console", "$ false\n", 0), folder, page)
     run_console(Example("console", "$ exit 3  # exit status 3\n", 0), folder, page)
+
+
+def test_every_picture_is_on_a_page_and_small() -> None:
+    """``python tools/pictures.py`` and ``python tools/screenshots.py`` make them."""
+    text = "".join(page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md"))
+    text += (ROOT / "docs" / "conf.py").read_text("utf-8")
+
+    for picture in (ROOT / "docs" / "pictures").iterdir():
+        assert f"pictures/{picture.name}" in text
+        assert picture.stat().st_size < 70_000
+
+
+def test_a_signature_leaves_out_what_no_caller_passes() -> None:
+    pytest.importorskip("sphinx")
+    shorten = runpy.run_path(str(ROOT / "docs" / "_ext" / "overview.py"))["shorten"]
+    signature = (
+        "(body: Any = None, *, footer: Mapping[Any, Any] | None = None, _wire: bytes | None = None,"
+        " _lenient: bool = False, **unknown: ~typing.Never)"
+    )
+
+    shown, _ = shorten(None, "class", "amqp10msg.Message", None, None, signature, None)
+
+    assert "(body: Any = None, *, footer: Mapping[Any, Any] | None = None)" == shown
