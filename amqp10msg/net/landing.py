@@ -115,6 +115,11 @@ def _hash(octets: bytes) -> str:
     return f"sha256:{hashlib.sha256(octets).hexdigest()}"
 
 
+def file_name(number: int) -> str:
+    """Return the name of a file of a landing."""
+    return f"{number:012d}.parquet"
+
+
 class Landing:
     """A folder that Parquet files land in, whole and one after the other.
 
@@ -154,10 +159,20 @@ class Landing:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def next(self) -> int:
+        """The number of the next file, which is its name: 0 where none has landed."""
+        return self._next
+
     def add(self, row: Spooled) -> None:
         """Keep a delivery until the next `flush`."""
         self._rows.append(row)
         self.octets += len(row.wire or b"") + len(row.payload or b"")
+
+    def forget(self) -> None:
+        """Drop what was added since the last `flush`: nothing of it was acknowledged."""
+        self._rows.clear()
+        self.octets = 0
 
     def flush(self) -> Path | None:
         """Write what was added to disk; once this returns, it may be acknowledged.
@@ -174,10 +189,9 @@ class Landing:
             field.name: pa.array([getattr(row, field.name) for row in self._rows], field.type)
             for field in LANDED
         }
-        path = self._folder / f"{self._next:012d}.parquet"
+        path = self._folder / file_name(self._next)
         with replacing(path) as file:
             pq.write_table(pa.table(columns, schema=LANDED), file, compression="zstd")
         self._next += 1
-        self._rows.clear()
-        self.octets = 0
+        self.forget()
         return path

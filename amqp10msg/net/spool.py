@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -133,8 +134,10 @@ class _Spooler:
         batches: Batches,
         now: Callable[[], float],
         monotonic: Callable[[], float],
+        stopping: threading.Event | None = None,
     ) -> None:
         self.total = 0
+        self._stopping = stopping
         self._node = node
         self._landing = landing
         self._batches = batches
@@ -143,10 +146,15 @@ class _Spooler:
         self._deliveries: list[SourceDelivery] = []
         self._first = 0.0
         self._last = monotonic()
+
+    async def spooled(self, place: _Place, warn: Callable[[str], object]) -> int:
+        """Return how many messages were taken; see `run`."""
         self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
+        await self.run(place, warn)
+        return self.total
 
     async def run(self, place: _Place, warn: Callable[[str], object]) -> None:
-        """Consume a queue until it is idle.
+        """Consume a queue until it is idle, or it is told to stop.
 
         Raises:
             LinkError: the link cannot be opened, or ended.
@@ -166,6 +174,7 @@ class _Spooler:
                     await self._fault
                 idle = batches.idle
                 ends = idle is not None and self._monotonic() - self._last >= idle
+                ends = ends or (self._stopping is not None and self._stopping.is_set())
                 if self._is_due or ends:
                     self._land()
             await link.close(5.0)
@@ -306,14 +315,41 @@ def spool(
         ConnectionError: the connection, link or channel broke; what was accepted is on disk.
     """
     place = _Place.of(url, node, protocol)
-
-    async def run() -> int:
-        spooler = _Spooler(node, landing, batches or Batches(), now, monotonic)
-        await spooler.run(place, warn)
-        return spooler.total
-
+    spooler = _Spooler(node, landing, batches or Batches(), now, monotonic)
     try:
-        return asyncio.run(run())
+        return asyncio.run(spooler.spooled(place, warn))
     except LinkError as error:
         at = f" at {place.endpoint.host}:{place.endpoint.port}" if protocol == "0-9-1" else ""
         raise ConnectionError(f"{node}{at}: {error}") from None
+
+
+def spool_from(
+    endpoint: Endpoint,
+    landing: Landing,
+    batches: Batches,
+    *,
+    stopping: threading.Event | None = None,
+    warn: Callable[[str], object] = warnings.warn,
+) -> int:
+    """Consume what a URL of a bridge names, as `spool` does.
+
+    Args:
+        endpoint: the source, of `parse_url`.
+        landing: where to.
+        batches: when a file is finished.
+        stopping: once it is set, this ends, with what is here on disk and accepted.
+        warn: as for `spool`.
+
+    Returns:
+        How many messages were spooled and accepted.
+
+    Raises:
+        LinkError: the connection, link or channel broke, or cannot be opened; what was accepted is
+            on disk.
+        OSError: a file could not be written.
+    """
+    spooler = _Spooler(endpoint.name, landing, batches, time.time, time.monotonic, stopping)
+    try:
+        return asyncio.run(spooler.spooled(_Place(endpoint), warn))
+    finally:
+        landing.forget()  # the next connection is given it again

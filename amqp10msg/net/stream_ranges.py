@@ -469,8 +469,8 @@ class StreamRows:
         octets: their bytes, as they came.
     """
 
-    offsets: list[int] = attrs.Factory(list)
-    octets: list[bytes] = attrs.Factory(list)
+    offsets: list[int] = attrs.field(factory=list, repr=False)
+    octets: list[bytes] = attrs.field(factory=list, repr=False)
 
 
 @attrs.frozen

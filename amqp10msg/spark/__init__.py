@@ -35,6 +35,7 @@ from amqp10msg.spark.functions import (
     translate,
     validate,
 )
+from amqp10msg.spark.queue_source import Amqp10Queue
 from amqp10msg.spark.running import run
 from amqp10msg.spark.session import java_home, register, session
 from amqp10msg.spark.sink import SparkError, write
@@ -46,6 +47,7 @@ __all__ = [
     "MESSAGES",
     "Amqp10",
     "Amqp10Broker",
+    "Amqp10Queue",
     "Amqp10Stream",
     "Job",
     "Run",

@@ -28,6 +28,7 @@ from amqp10msg.spark._frames import with_errors
 from amqp10msg.spark._jvm import settings as jvm_settings
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.broker_sink import Amqp10Broker
+from amqp10msg.spark.queue_source import Amqp10Queue
 from amqp10msg.spark.source import Amqp10
 from amqp10msg.spark.stream_source import Amqp10Stream
 
@@ -171,6 +172,7 @@ def register(
     session.dataSource.register(Amqp10)
     session.dataSource.register(Amqp10Stream)
     session.dataSource.register(Amqp10Broker)
+    session.dataSource.register(Amqp10Queue)
     wanted = with_errors(columns, maps)
     schema = schema_for_spark(
         decoded(pa.array([], pa.binary()), wanted, validate, maps=maps).schema

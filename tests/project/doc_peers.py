@@ -148,7 +148,10 @@ def _broker_to_lake(folder: Path) -> Iterator[Peers]:
         stream.publish(Message(b"{}", properties=Properties(subject=subjects[number % 4])))
     secret = folder / ".bin" / "broker"
     secret.write_text("secret\n")
-    with running(StreamBroker(orders=stream)) as broker, odd_broker.running() as (queues, _):
+    with running(StreamBroker(orders=stream)) as broker, odd_broker.running() as (queues, odd):
+        for number in range(300):
+            properties = Properties(message_id=f"o-{number}")
+            odd.queues["/queues/orders"].append(Message(b"{}", properties=properties).encode())
         places = {
             "streams.example:5672": f"127.0.0.1:{broker.port}",
             "writer:${file:/run/secrets/broker}@queues.example:5672": queues.removeprefix(

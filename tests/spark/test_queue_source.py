@@ -1,0 +1,205 @@
+"""Queues as streams: on disk before they are accepted, and each file in one batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Message, Properties
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
+
+from pyspark.sql.datasource import CaseInsensitiveDict  # noqa: E402
+from pyspark.sql.types import StructType  # noqa: E402
+
+from amqp10msg import spark  # noqa: E402
+from amqp10msg.net.landing import LANDED  # noqa: E402
+from tests.net import odd_broker  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+FORMAT = spark.Amqp10Queue.name()
+
+
+def message(number: int) -> bytes:
+    return Message(b"%d" % number, properties=Properties(message_id=f"m-{number}")).encode()
+
+
+@pytest.fixture
+def broker() -> Iterator[tuple[str, Any]]:
+    with odd_broker.running() as (url, made):
+        made.queues["q"].extend(message(n) for n in range(100))
+        yield f"{url}/q", made
+
+
+def reader(url: str, landing: Path, **options: Any) -> Any:
+    given = {"url": url, "landing": landing, "rowsPerFile": 30, **options}
+    source = spark.Amqp10Queue(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
+    return source.streamReader(StructType())
+
+
+def latest(made: Any, start: int = 0) -> int:
+    """Ask as Spark of any version does."""
+    if hasattr(made, "prepareForTriggerAvailableNow"):
+        found = made.latestOffset({"next": start}, made.getDefaultReadLimit())
+    else:
+        found = made.latestOffset()
+    return int(found["next"])
+
+
+def until(made: Any, number: int) -> None:
+    """Wait until so many files have landed."""
+    end = time.monotonic() + 10
+    while latest(made) < number:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def rows(made: Any, start: int, stop: int) -> list[dict[str, Any]]:
+    return [
+        row
+        for part in made.partitions({"next": start}, {"next": stop})
+        for batch in made.read(part)
+        for row in batch.to_pylist()
+    ]
+
+
+def numbers(found: list[dict[str, Any]]) -> list[int]:
+    assert all(
+        f"m-{Message.decode(row['wire']).value.decode()}" in row["identity"] for row in found
+    )
+    return [int(Message.decode(row["wire"]).value) for row in found]
+
+
+def test_a_queue_is_on_disk_and_read_from_there(broker: tuple[str, Any], tmp_path: Path) -> None:
+    url, made = broker
+    first = reader(url, tmp_path)
+    assert {"next": 0} == first.initialOffset()
+    until(first, 4)
+    first.stop()
+
+    assert [30, 30, 30, 10] == [len(rows(first, n, n + 1)) for n in range(4)]
+    assert list(range(100)) == numbers(rows(first, 0, 4))
+    assert not made.queues["q"]
+    assert LANDED.names == list(rows(first, 0, 1)[0])
+
+    # Another run goes on with the next file; a batch that is repeated reads its own.
+    made.queues["q"].extend(message(n) for n in range(100, 110))
+    second = reader(url, tmp_path)
+    assert 4 <= latest(second)
+    until(second, 5)
+    second.stop()
+    assert list(range(60, 110)) == numbers(rows(second, 2, 5))
+
+
+def test_a_connection_that_is_cut_loses_nothing(broker: tuple[str, Any], tmp_path: Path) -> None:
+    url, made = broker
+    consumer = reader(url, tmp_path, rowsPerFile=7)
+    until(consumer, 3)
+    for peer in list(made.peers):
+        peer._stream._loop.call_soon_threadsafe(peer.cut)
+    made.queues["q"].extend(message(n) for n in range(100, 130))
+    deadline = time.monotonic() + 10
+    while 129 not in numbers(rows(consumer, 0, latest(consumer))):
+        assert time.monotonic() < deadline
+    consumer.stop()
+
+    # The stand-in has sent them once and gives nothing again: what was not accepted is lost there.
+    there = numbers(rows(consumer, 0, latest_of(tmp_path)))
+    assert sorted(set(there)) == sorted(there)
+    assert set(range(100, 130)) <= set(there)
+
+
+def latest_of(folder: Path) -> int:
+    return 1 + max(int(path.stem) for path in folder.glob("*.parquet"))
+
+
+def test_files_that_are_done_may_go(broker: tuple[str, Any], tmp_path: Path) -> None:
+    made = reader(broker[0], tmp_path, keep="false")
+    until(made, 4)
+    made.stop()
+
+    made.commit({"next": 2})
+    made.commit({"next": 4})
+
+    assert ["000000000003.parquet"] == [path.name for path in tmp_path.glob("*.parquet")]
+    assert {"next": 3} == made.initialOffset()
+    with pytest.raises(FileNotFoundError, match=r"000000000001.parquet: the file is gone, and was"):
+        made.partitions({"next": 1}, {"next": 4})
+
+
+def test_a_landing_is_of_one_query(broker: tuple[str, Any], tmp_path: Path) -> None:
+    first = reader(broker[0], tmp_path)
+    latest(first)
+    with pytest.raises(BlockingIOError, match="another process writes to this folder"):
+        latest(reader(broker[0], tmp_path))
+    first.stop()
+
+
+def test_a_queue_that_is_not_to_be_used_is_an_error(
+    broker: tuple[str, Any], tmp_path: Path
+) -> None:
+    made = reader(broker[0].replace("secret", "wrong-one"), tmp_path)
+    with pytest.raises(ConnectionError, match="unauthorized") as caught:
+        until(made, 1)
+    assert "wrong-one" not in str(caught.value)
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"url": ""}, "no url is given"),
+        ({"landing": ""}, "no landing is given"),
+        ({"landing": "s3://b/x"}, "landing is a folder that driver and executors share"),
+        ({"url": "file:x"}, "url is that of a queue"),
+        ({"keep": "no"}, "keep is true or false"),
+        ({"colour": "x"}, "colour"),
+    ],
+)
+def test_a_callers_mistake_is_told(wrong: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        reader(**{"url": "amqp://h/q", "landing": "x", **wrong})  # type: ignore[arg-type]
+
+
+def test_with_spark_each_is_once(
+    spark_session: Any, broker: tuple[str, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")
+    url, made = broker
+    landing, state, out = (str(tmp_path / name) for name in ("landing", "state", "out"))
+
+    def run() -> list[int]:
+        given = {"url": url, "landing": landing, "rowsPerFile": 30, "maxFilesPerTrigger": 3}
+        query = (
+            spark_session.readStream.format(FORMAT)
+            .options(**given, idle=1)
+            .load()
+            .writeStream.format("parquet")
+            .option("checkpointLocation", state)
+            .trigger(availableNow=True)
+            .start(out)
+        )
+        assert query.awaitTermination(300)
+        assert query.exception() is None
+        return [one["numInputRows"] for one in query.recentProgress if one["numInputRows"]]
+
+    assert [90, 10] == run()
+    made.queues["q"].extend(message(n) for n in range(100, 105))
+    commits = tmp_path / "state" / "commits"
+    (commits / "1").unlink()
+    (commits / ".1.crc").unlink()
+    run()
+
+    found = [row.asDict() for row in spark_session.read.parquet(out).collect()]
+    assert list(range(105)) == sorted(numbers(found))
+    assert "secret" not in "".join(
+        path.read_text()
+        for path in Path(state).rglob("*")
+        if path.suffix != ".crc" and path.is_file()
+    )
