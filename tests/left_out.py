@@ -35,6 +35,11 @@ _CAUSES = (
         ".venv/bin/pip install rabbitmq-amqp-python-client && make test",
     ),
     (
+        r"\buamqp\b",
+        "uamqp, Azure's former client",
+        ".venv/bin/pip install uamqp && make test",
+    ),
+    (
         r"without TLS",
         "proton with TLS",
         "apt install pkg-config libssl-dev && .venv/bin/pip uninstall -y python-qpid-proton && "

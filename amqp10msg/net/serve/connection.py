@@ -350,6 +350,9 @@ class Incoming:
             # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
             self.connection.end_link(self.link, error)
             return
+        if isinstance(state, Rejected) and error is not None and error.info is None:
+            # Azure's clients read all three fields, and wait without end where one is left out.
+            state = Rejected(attrs.evolve(error, info={}))
         first = self.link.rcv_settle_mode is transport.ReceiverSettleMode.FIRST
         theirs.update(state, settled=first or theirs.settled)
         self.grant()
