@@ -77,5 +77,5 @@ def advice(head: bytes, form: str = "") -> str:
     if head.startswith(CONTENT_HEADER):
         return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
     if _HEX.fullmatch(head):
-        return "these are hex digits, not the bytes: amqp10msg convert --to jsonl makes records"
+        return "these are hex digits, not the bytes: amqp10msg convert --out jsonl makes records"
     return ""

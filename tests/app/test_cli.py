@@ -125,8 +125,11 @@ class TestHelp:
         (["nothing"], "amqp10msg: No such command 'nothing' (see amqp10msg --help)\n"),
         (["--nothing"], "amqp10msg: No such option"),
         (["inspect", "--width"], "amqp10msg inspect: No such option"),
-        (["convert", "00"], "amqp10msg convert: Missing option '--to'"),
-        (["convert", "--to", "x", "00"], "amqp10msg convert: Invalid value for '--to': 'x' is not"),
+        (["convert", "00"], "amqp10msg convert: Missing option '--out'"),
+        (
+            ["convert", "--out", "x", "00"],
+            "amqp10msg convert: Invalid value for '--out': 'x' is",
+        ),
         (
             ["validate", "--max-size", "0", "00"],
             "amqp10msg validate: Invalid value for '--max-size'",
@@ -152,7 +155,7 @@ def test_a_wrong_command_line_is_one_line_and_status_2(arguments: list[str], err
 
 def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None:
     result = CliRunner().invoke(
-        main, ["convert", "--to", "hex", OCTETS.hex(), "-o", str(tmp_path / "no" / "file")]
+        main, ["convert", "--out", "hex", OCTETS.hex(), "-o", str(tmp_path / "no" / "file")]
     )
 
     assert 1 == result.exit_code
@@ -163,7 +166,7 @@ def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None
     command=st.sampled_from([*COMMANDS[:5], *COMMANDS[6:8]]),
     options=st.lists(
         st.sampled_from(
-            ["--json", "--typed", "--html", "--value", "-q", "--to", "typed", "cbor", "--format",
+            ["--json", "--typed", "--html", "--value", "-q", "--out", "typed", "cbor", "--format",
              "--from", "raw", "prefixed", "--out", "--no-color", "--profile", "azure", "-"]
         ),
         max_size=3,
@@ -209,7 +212,7 @@ class TestProcess:
     def test_a_reader_that_goes_away_is_no_error_to_show(self, tmp_path: Path) -> None:
         file = tmp_path / "lines"
         file.write_text(f'{{"raw": "{OCTETS.hex()}"}}\n' * 3_000)
-        for command in (["inspect"], ["validate", "--json"], ["convert", "--to", "typed"]):
+        for command in (["inspect"], ["validate", "--json"], ["convert", "--out", "typed"]):
             with subprocess.Popen(
                 [sys.executable, "-m", "amqp10msg", *command, str(file)],
                 cwd=ROOT,
@@ -337,7 +340,7 @@ class TestTerminal:
         assert max(map(len, lines)) <= 100
 
     def test_binary_is_not_written_to_a_terminal(self) -> None:
-        text = shown("convert", "--to", "raw", OCTETS.hex())
+        text = shown("convert", "--out", "raw", OCTETS.hex())
 
         assert "this is binary, not for a terminal" in text
         assert "hello" not in text
@@ -390,8 +393,8 @@ TOLD = Message(
         ["inspect", "--typed"],
         ["validate"],
         ["validate", "--json"],
-        ["convert", "--to", "typed"],
-        ["convert", "--to", "plain"],
+        ["convert", "--out", "typed"],
+        ["convert", "--out", "plain"],
         ["translate", "--to", "0-9-1"],
         ["translate", "--to", "0-9-1", "--json"],
         ["filter", "--json", "JMSMessageID = 'x'"],
@@ -410,6 +413,6 @@ def test_no_control_character_of_a_message_reaches_a_terminal(arguments: list[st
 @pytest.mark.once
 @pytest.mark.parametrize("target", ["typed", "plain"])
 def test_what_is_escaped_is_the_same_json(target: str) -> None:
-    result = CliRunner().invoke(main, ["convert", "--to", target, TOLD.encode().hex()])
+    result = CliRunner().invoke(main, ["convert", "--out", target, TOLD.encode().hex()])
 
     assert TOLD == READERS[target](json.loads(result.stdout))

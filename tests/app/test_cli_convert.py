@@ -41,8 +41,8 @@ def with_cbor(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_there_and_back_gives_the_same_octets(target: str) -> None:
-    there = run("convert", "--to", target, OCTETS.hex())
-    back = run("convert", "--from", target, "--to", "raw", data=there.stdout_bytes)
+    there = run("convert", "--out", target, OCTETS.hex())
+    back = run("convert", "--format", target, "--out", "raw", data=there.stdout_bytes)
 
     assert (0, 0) == (there.exit_code, back.exit_code)
     assert OCTETS == back.stdout_bytes
@@ -50,8 +50,8 @@ def test_there_and_back_gives_the_same_octets(target: str) -> None:
 
 @pytest.mark.parametrize("target", MANY)
 def test_several_messages_stay_several(target: str) -> None:
-    there = run("convert", "--to", target, OCTETS.hex(), OTHER.hex(), OCTETS.hex())
-    back = run("convert", "--from", target, "--to", "hex", data=there.stdout_bytes)
+    there = run("convert", "--out", target, OCTETS.hex(), OTHER.hex(), OCTETS.hex())
+    back = run("convert", "--format", target, "--out", "hex", data=there.stdout_bytes)
 
     assert (0, 0) == (there.exit_code, back.exit_code)
     assert [OCTETS.hex(), OTHER.hex(), OCTETS.hex()] == back.stdout.splitlines()
@@ -61,8 +61,8 @@ def test_several_messages_stay_several(target: str) -> None:
 def test_a_value_is_converted_like_a_message(target: str) -> None:
     octets = encode_value([1, "x", {Symbol("k"): UInt(7)}])
 
-    there = run("convert", "--to", target, octets.hex())
-    back = run("convert", "--from", target, "--to", "hex", data=there.stdout_bytes)
+    there = run("convert", "--out", target, octets.hex())
+    back = run("convert", "--format", target, "--out", "hex", data=there.stdout_bytes)
 
     assert octets.hex() == back.stdout.strip()
 
@@ -80,15 +80,15 @@ def test_the_corpus_through_every_notation(target: str, tmp_path: Path) -> None:
     )
     if target == "cbor":
         cases = [case for case in cases if "full" in case.id]  # one process each
-        results = [run("convert", "--to", "cbor", case.data.hex() or "-") for case in cases]
+        results = [run("convert", "--out", "cbor", case.data.hex() or "-") for case in cases]
         documents = [result.stdout_bytes for result in results]
     else:
-        there = run("convert", "--to", target, str(tmp_path / "cases.jsonl"))
+        there = run("convert", "--out", target, str(tmp_path / "cases.jsonl"))
         documents = there.stdout_bytes.splitlines(keepends=True)
 
     assert len(cases) == len(documents)
     for case, document in zip(cases, documents, strict=True):
-        back = run("convert", "--from", target, "--to", "raw", data=document)
+        back = run("convert", "--format", target, "--out", "raw", data=document)
         assert 0 == back.exit_code, f"{case.id}: {back.stderr}"
         before, after = (Message.decode(o, strict=False) for o in (case.data, back.stdout_bytes))
         # A second section with a symbol for a descriptor gets the number, and is unequal by that.
@@ -98,21 +98,21 @@ def test_the_corpus_through_every_notation(target: str, tmp_path: Path) -> None:
 @given(octets=st.binary(max_size=40))
 def test_octets_need_not_be_a_message_to_be_octets(octets: bytes) -> None:
     for target in ("hex", "base64", "jsonl", "prefixed"):
-        there = run("convert", "--from", "raw", "--to", target, data=octets or b"\0")
-        back = run("convert", "--from", target, "--to", "raw", data=there.stdout_bytes)
+        there = run("convert", "--format", "raw", "--out", target, data=octets or b"\0")
+        back = run("convert", "--format", target, "--out", "raw", data=there.stdout_bytes)
 
         assert (octets or b"\0") == back.stdout_bytes
 
 
 def test_raw_octets_cannot_be_several() -> None:
-    result = run("convert", "--to", "raw", OCTETS.hex(), OTHER.hex())
+    result = run("convert", "--out", "raw", OCTETS.hex(), OTHER.hex())
 
     assert 1 == result.exit_code
     assert "raw bytes do not say where one ends: use prefixed, jsonl or hex" in result.stderr
 
 
 def test_what_does_not_parse_is_no_notation() -> None:
-    result = run("convert", "--to", "typed", OCTETS[:-1].hex())
+    result = run("convert", "--out", "typed", OCTETS[:-1].hex())
 
     assert (1, "") == (result.exit_code, result.stdout)
     assert result.stderr.startswith("amqp10msg: the argument: at byte ")
@@ -122,7 +122,7 @@ def test_what_does_not_parse_is_no_notation() -> None:
 def test_cbor_without_cbor2_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cbor2", None)
 
-    for arguments in (["--to", "cbor"], ["--from", "cbor", "--to", "hex"]):
+    for arguments in (["--out", "cbor"], ["--format", "cbor", "--out", "hex"]):
         result = run("convert", *arguments, OCTETS.hex())
 
         assert (1, "") == (result.exit_code, result.stdout)
@@ -132,11 +132,11 @@ def test_cbor_without_cbor2_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 def test_a_file_is_written_and_only_then(tmp_path: Path) -> None:
     file = tmp_path / "out"
 
-    assert 1 == run("convert", "--to", "typed", OCTETS[:-1].hex(), "-o", str(file)).exit_code
+    assert 1 == run("convert", "--out", "typed", OCTETS[:-1].hex(), "-o", str(file)).exit_code
     assert not file.exists()
-    assert 0 == run("convert", "--to", "raw", OCTETS.hex(), "-o", str(file)).exit_code
+    assert 0 == run("convert", "--out", "raw", OCTETS.hex(), "-o", str(file)).exit_code
     assert OCTETS == file.read_bytes()
-    assert OCTETS == run("convert", "--to", "raw", OCTETS.hex(), "-o", "-").stdout_bytes
+    assert OCTETS == run("convert", "--out", "raw", OCTETS.hex(), "-o", "-").stdout_bytes
 
 
 class TestEncode:
@@ -164,7 +164,7 @@ class TestEncode:
     @pytest.mark.parametrize("out", ["hex", "base64", "raw", "jsonl", "prefixed"])
     def test_what_comes_out_is_read_again(self, out: str) -> None:
         result = run("encode", '{"body": "hello"}', "--out", out)
-        back = run("convert", "--from", out, "--to", "raw", data=result.stdout_bytes)
+        back = run("convert", "--format", out, "--out", "raw", data=result.stdout_bytes)
 
         assert Message("hello").encode() == back.stdout_bytes
 
@@ -203,7 +203,7 @@ class TestEncode:
 
 
 def test_the_values_of_a_conversion_are_in_their_order() -> None:
-    result = run("convert", "--to", "typed", "41 42 43")
+    result = run("convert", "--out", "typed", "41 42 43")
 
     assert [["boolean", True], ["boolean", False], ["uint", 0]] == [
         json.loads(line) for line in result.stdout.splitlines()

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 OCTETS = Message(b"hello").encode()
 COMMANDS = {
     "encode": (("encode", "--out", "jsonl"), '{"body": "hello"}\n'),
-    "convert": (("convert", "--to", "jsonl"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
+    "convert": (("convert", "--out", "jsonl"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
     "translate": (("translate", "--to", "0-9-1"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
     "inspect": (("inspect", "--json"), json.dumps({"raw": OCTETS.hex()}) + "\n"),
 }
@@ -139,7 +139,7 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path: Path, co
 def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
 
-    assert 0 == run("convert", "--to", "hex", OCTETS.hex(), "-o", str(tmp_path / "out")).exit_code
+    assert 0 == run("convert", "--out", "hex", OCTETS.hex(), "-o", str(tmp_path / "out")).exit_code
     assert (tmp_path / "other").stat().st_mode == (tmp_path / "out").stat().st_mode
 
 
@@ -150,7 +150,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
     if os.access(file, os.W_OK):
         pytest.skip("this user may write everything")
 
-    result = run("convert", "--to", "hex", OCTETS.hex(), "-o", str(file))
+    result = run("convert", "--out", "hex", OCTETS.hex(), "-o", str(file))
 
     assert 1 == result.exit_code
     assert f"amqp10msg: {file}: Permission denied\n" == result.stderr
@@ -159,7 +159,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = tmp_path / "none" / "out"
 
-    result = run("convert", "--to", "hex", OCTETS.hex(), "-o", str(file))
+    result = run("convert", "--out", "hex", OCTETS.hex(), "-o", str(file))
 
     assert 1 == result.exit_code
     assert f"amqp10msg: {file}: No such file or directory\n" == result.stderr
@@ -167,7 +167,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no such device here")
 def test_a_device_is_written_to_as_it_is() -> None:
-    assert 0 == run("convert", "--to", "hex", OCTETS.hex(), "-o", "/dev/null").exit_code
+    assert 0 == run("convert", "--out", "hex", OCTETS.hex(), "-o", "/dev/null").exit_code
     assert Path("/dev/null").is_char_device()
 
 
@@ -176,7 +176,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert 0 == run("convert", "--to", "hex", OCTETS.hex(), "-o", str(pipe)).exit_code
+        assert 0 == run("convert", "--out", "hex", OCTETS.hex(), "-o", str(pipe)).exit_code
         assert f"{OCTETS.hex()}\n".encode() == os.read(reader, 1_000)
     finally:
         os.close(reader)

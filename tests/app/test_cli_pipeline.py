@@ -172,6 +172,17 @@ def test_a_share_in_quarantine_is_exact(tmp_path: Path) -> None:
     assert [0, 0, 1] == statuses  # the first by default
 
 
+def test_one_broken_message_fails_as_with_the_command_validate(tmp_path: Path) -> None:
+    lines = [json.dumps({"raw": wire.hex()}) for wire in [SOUND] * 999 + [SOUND[:-1]]]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+
+    job = run("validate", tmp_path / "in.jsonl", tmp_path / "out")
+    allowed = run("validate", tmp_path / "in.jsonl", tmp_path / "more", "--max-quarantine", "1")
+    command = CliRunner().invoke(main, ["validate", "-q", str(tmp_path / "in.jsonl")])
+
+    assert (1, 1, 0) == (command.exit_code, job.exit_code, allowed.exit_code)
+
+
 @pytest.mark.parametrize("bound", ["101%", "-1", "half", "0.5", "", "%"])
 def test_what_is_no_bound_of_the_quarantine_is_refused(
     source: Path, tmp_path: Path, bound: str

@@ -235,7 +235,7 @@ def test_what_validate_names_inspect_shows(tmp_path: Path) -> None:
     shown = run("inspect", names[1])
     assert (0, True) == (shown.exit_code, '"hello"' in shown.stdout)
     assert 1 == run("inspect", names[0]).exit_code
-    assert SOUND.hex() == run("convert", "--to", "hex", names[1]).stdout.strip()
+    assert SOUND.hex() == run("convert", "--out", "hex", names[1]).stdout.strip()
 
 
 def test_what_passes_a_filter_is_written(tmp_path: Path) -> None:
@@ -244,12 +244,12 @@ def test_what_passes_a_filter_is_written(tmp_path: Path) -> None:
     source.write_bytes(prefixed([SOUND, other, SOUND, BROKEN]))
     kept = tmp_path / "kept"
 
-    result = run("filter", "JMSType IS NULL", source, "-o", kept, "--to", "prefixed")
+    result = run("filter", "JMSType IS NULL", source, "-o", kept, "--out", "prefixed")
 
     assert 1 == result.exit_code  # one cannot be read
     assert prefixed([SOUND, SOUND]) == kept.read_bytes()
     assert "4 messages: 2 passed, 1 did not, 1 not readable" in result.stdout
-    piped = run("filter", "JMSType IS NULL", source, "-o", "-", "--to", "hex")
+    piped = run("filter", "JMSType IS NULL", source, "-o", "-", "--out", "hex")
     assert f"{SOUND.hex()}\n" * 2 == piped.stdout
     assert "2 passed" in piped.stderr
     run("filter", "JMSType = 'no such'", source, "-o", kept)
@@ -316,7 +316,10 @@ class TestHints:
     "arguments, line",
     [
         (["inspect", "--jsn", "00"], "amqp10msg inspect: No such option '--jsn'"),
-        (["convert", "00"], "amqp10msg convert: Missing option '--to'. Choose from: typed, plain,"),
+        (
+            ["convert", "00"],
+            "amqp10msg convert: Missing option '--out'. Choose from: typed,",
+        ),
         (["inspect", "--html", "--json", "00"], "--json and --html exclude each other"),
         (["inspct"], "amqp10msg: No such command 'inspct'"),
     ],

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Selection
     from amqp10msg.options import Option
 
-#: What --format and --from take.
+#: What --format takes.
 FORMATS = (
     *("auto", "raw", "hex", "base64", "jsonl", "prefixed", "cborseq", "pcap", "parquet", "avro"),
     *("typed", "plain", "cbor"),
@@ -31,7 +31,7 @@ FORMATS = (
 
 #: The languages of filters.
 LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
-#: What --to takes.
+#: What --out takes.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
 
 
@@ -102,7 +102,7 @@ profile_option = click.option(
     metavar="PROFILE",
     default="oasis",
     show_default=True,
-    help="The rules to judge by: oasis, azure, or those of a broker, such as rabbitmq-4. The "
+    help="The rules to check against: oasis, azure, or those of a broker, such as rabbitmq-4. The "
     "reference names all.",
 )
 
@@ -167,7 +167,8 @@ trust_option = click.option(
     "--trust-files",
     "is_trusted",
     is_flag=True,
-    help="Read also what makes very much of a small file: gzip, Parquet, records without a byte.",
+    help="Also read files that may become very much larger than they are: gzip, Parquet, records "
+    "without a byte.",
 )
 
 _select_option = click.option(

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     epilog="""
 \b
 Examples:
-  amqp10msg convert --to typed message.bin
-  amqp10msg convert --from base64 --to hex AFN3oQJoaQ==
-  amqp10msg convert --to prefixed captured/ -o all.bin
-  xxd message.bin | amqp10msg convert --to plain | jq .properties
+  amqp10msg convert --out typed message.bin
+  amqp10msg convert --format base64 --out hex AFN3oQJoaQ==
+  amqp10msg convert --out prefixed captured/ -o all.bin
+  xxd message.bin | amqp10msg convert --out plain | jq .properties
 """
 )
-@messages_argument("--from")
+@messages_argument("-f", "--format")
 @click.option(
-    "--to", "target", type=click.Choice(TARGETS), required=True, help="The format of the output."
+    "--out", "target", type=click.Choice(TARGETS), required=True, help="The format of the output."
 )
 @output_option
 def convert(inputs: Inputs, target: str, output: Path | None) -> None:

@@ -79,7 +79,7 @@ Examples:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show the count alone.")
 @click.option(
-    "--to",
+    "--out",
     "target",
     type=click.Choice(TARGETS),
     metavar="FORMAT",
