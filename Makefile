@@ -13,6 +13,7 @@
 #   CORPUS=build/corpus         where make corpus writes what is released
 #   LOWEST_SPARK=4.0            the PySpark that make sparks tries
 #   FRESH_ARGS=                 passed on to make fresh, such as FRESH_ARGS='--suite trixie --short'
+#   SPARK_ARGS=                 passed on to make spark-streams, such as SPARK_ARGS='--count 200000'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
@@ -62,7 +63,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -128,6 +129,12 @@ bridge-migration: setup  ## 30 queues moved by migrate from a 3.10 to a 4.0, bot
 
 bridge-hostile: setup  ## the bridge against hostile peers of 16 kinds a protocol: its memory, and how soon SIGTERM ends it
 	$(PY) tools/bridge_hostile.py $(BRIDGE_ARGS)
+
+spark-streams: setup  ## RabbitMQ to Delta and back by Spark, 2,000,000 messages, ten kills each of driver and workers, one of the broker
+	.ci/rabbitmq install 4
+	export RABBITMQ_PORT=26762; $(PY) tools/spark_streams.py --broker $$(.ci/rabbitmq start 4) \
+	  --restart '.ci/rabbitmq kill 4; .ci/rabbitmq start 4' $(SPARK_ARGS); \
+	status=$$?; timeout 60 .ci/rabbitmq stop 4 >/dev/null 2>&1; exit $$status
 
 soak: setup  ## the tests that take long: Spark's deployments, the pipeline's figures in short
 	$(PY) -m pytest -m soak $(PYTEST_ARGS)

@@ -229,8 +229,8 @@ class _Peer(asyncio.Protocol, transport.Handler):
 
 
 @contextlib.contextmanager
-def running(broker: StreamBroker) -> Iterator[StreamBroker]:
-    """Run a broker in a thread."""
+def running(broker: StreamBroker, port: int = 0) -> Iterator[StreamBroker]:
+    """Run a broker in a thread, at a port that is free where it is 0."""
     started = threading.Event()
     stopping: list[Callable[[], object]] = []
 
@@ -238,7 +238,7 @@ def running(broker: StreamBroker) -> Iterator[StreamBroker]:
         loop = broker.loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         stopping.append(lambda: loop.call_soon_threadsafe(stop.set))
-        server = await loop.create_server(lambda: _Peer(broker), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: _Peer(broker), "127.0.0.1", port)
         broker.port = server.sockets[0].getsockname()[1]
         started.set()
         await stop.wait()

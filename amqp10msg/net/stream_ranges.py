@@ -231,10 +231,10 @@ class Streams(Peer):
             return  # refused: a detach follows (Part 2, 2.6.3)
         cursor.attached = True
         agreed = (from_described(source).filter if isinstance(source, Described) else None) or {}
-        missing = [str(name) for name in cursor.wanted if name not in agreed]
-        if missing:
-            text = f"{cursor.stream}: {self.product.strip()} does not read it by {missing[0]}: "
-            text += "it is not a stream, or this filter is of later versions"
+        # What it does not look for otherwise, this end does.
+        if StreamOffset.SYMBOL not in agreed:
+            text = f"{cursor.stream}: {self.product.strip()} does not read it from an offset on: "
+            text += "it is not a stream"
             self.fail(LinkError(text, said=True, permanent=True))
 
     def on_detach(self, link: transport.Link, error: Any, **_: bool) -> None:
@@ -382,7 +382,8 @@ class StreamProbe:
 
     Args:
         endpoint: the broker; an address in it is of no account.
-        timeout: seconds until an answer has come.
+        timeout: seconds until an answer has come; until then a broker that is not there, as one
+            that is started again, is asked again.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
@@ -423,26 +424,27 @@ class StreamProbe:
             found.append(name)
 
     async def _asked(self, names: Sequence[str]) -> dict[str, Bounds]:
-        kept = self._streams is not None and self._streams.alive
-        while True:
-            try:
-                async with asyncio.timeout(self._timeout):
-                    if self._streams is None or not self._streams.alive:
-                        self._streams = await _open(self._endpoint, lambda _: None)
-                    streams = self._streams
-                    return {name: await streams.bounds(name) for name in names}
-            except TimeoutError:
-                self._drop()
-                text = f"{self._endpoint}: no answer within {self._timeout:g} s"
-                raise LinkError(text) from None
-            except LinkError as error:
-                self._drop()
-                # One that was kept may have been cut long ago.
-                if not kept or error.permanent:
-                    raise LinkError(
-                        f"{self._endpoint}: {error}", permanent=error.permanent
-                    ) from None
-                kept = False
+        pause, why = 0.0, "it did not answer"
+        try:
+            async with asyncio.timeout(self._timeout):
+                while True:
+                    await asyncio.sleep(pause)
+                    try:
+                        if self._streams is None or not self._streams.alive:
+                            self._streams = await _open(self._endpoint, lambda _: None)
+                        streams = self._streams
+                        return {name: await streams.bounds(name) for name in names}
+                    except LinkError as error:
+                        self._drop()
+                        if error.permanent:
+                            text = f"{self._endpoint}: {error}"
+                            raise LinkError(text, permanent=True) from None
+                        why = str(error)
+                    pause = min(2 * pause, _MOST_PAUSE) or _PAUSE
+        except TimeoutError:
+            self._drop()
+            text = f"{self._endpoint}: not reached within {self._timeout:g} s ({why})"
+            raise LinkError(text) from None
 
     def _drop(self) -> None:
         if self._streams is not None:

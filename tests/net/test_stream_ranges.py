@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
 
@@ -158,12 +161,29 @@ def test_where_streams_begin_and_end(broker: StreamBroker) -> None:
     assert 7 >= broker.connections  # kept, but where it was cut, or ended by an answer
 
 
+def test_a_broker_that_is_started_again_is_asked_again() -> None:
+    stream = Stream()
+    stream.publish(*(message(n) for n in range(10)))
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    endpoint = parse_url(f"amqp://me:secret@127.0.0.1:{port}")
+    made = StreamBroker(s=stream)
+    said = r"not reached within 0\.3 s \(Connect call failed"
+    with StreamProbe(endpoint, timeout=0.3) as probe, pytest.raises(LinkError, match=said):
+        probe.bounds(["s"])
+    with StreamProbe(endpoint, timeout=10) as probe, ThreadPoolExecutor() as pool:
+        asked = pool.submit(probe.bounds, ["s"])
+        time.sleep(0.1)
+        with running(made, port):
+            assert {"s": Bounds(0, 10)} == asked.result(10)
+            (found,) = read_range(endpoint, StreamRange("s", 0, 10))
+            assert isinstance(found, StreamRows)
+
+
 def test_what_is_no_stream_is_refused(broker: StreamBroker) -> None:
     broker.agrees = False
 
-    with pytest.raises(
-        LinkError, match=r"s: RabbitMQ 4\.0\.0 does not read it by rabbitmq:stream-"
-    ):
+    with pytest.raises(LinkError, match=r"s: RabbitMQ 4\.0\.0 does not read it from an"):
         read(broker.url, 0, 10)
 
 
