@@ -18,7 +18,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pyarrow as pa
@@ -39,6 +39,8 @@ ALL = "spark.decode, all columns"
 MAPS = "spark.decode, all columns, maps of structs"
 TWO = "spark.decode, two columns"
 IN_JVM = "spark.decode, all columns, in the JVM"
+SQL = "amqp10_decode of SQL"
+SQL_IN_JVM = "amqp10_decode of SQL, in the JVM"
 AVRO = "from_avro of Spark, the same columns"
 AVRO_CONTENT = "from_avro of Spark, the columns that are there"
 IDENTITY = "mapInArrow that does nothing"
@@ -104,6 +106,11 @@ class Place:
         some = messages(min(DISTINCT, self.rows))
         generate(folder, self.rows, avro.encoded(some, schema))
         return avro.read(self.session.read.parquet(str(folder)), schema)
+
+    def in_sql(self, engine: Literal["python", "jvm"]) -> Any:
+        """Return the lean columns by the function of SQL."""
+        spark.register(self.session, f"decode_{engine}", engine=engine)
+        return self.session.sql(f"select m.* from (select decode_{engine}(wire) m from raw)")
 
     def read(self, df: Any) -> None:
         """Have all rows made, and throw them away."""
@@ -257,7 +264,10 @@ def run_decode(effort: Effort) -> Figure:
             READY: raw.mapInArrow(_made_before, spark.decode(raw, engine="python").schema),
             IDENTITY: raw.mapInArrow(lambda batches: batches, raw.schema),
         }
+        raw.createOrReplaceTempView("raw")
+        frames[SQL] = at.in_sql("python")
         if built_jar() is not None:
+            frames[SQL_IN_JVM] = at.in_sql("jvm")
             frames[IN_JVM] = spark.decode(raw, columns="all", engine="jvm")
             if find_spec("fastavro") is not None:
                 frames[AVRO] = at.in_avro("avro", avro.ALL)
@@ -275,6 +285,7 @@ def run_decode(effort: Effort) -> Figure:
     remarks = [f"{READY}: {_over(spent, READY):.2f}x, whoever decodes."]
     if IN_JVM in spent:
         in_jvm.append(floor(IN_JVM, "all columns with amqp10msg-spark-jvm", 1.0))
+        in_jvm.append(floor(SQL_IN_JVM, "amqp10_decode of SQL with it", 1.1))
     if AVRO in spent:
         text = "and in at most 0.7x of that of the same columns from Avro"
         in_jvm.append(Floor(text, _over(spent, IN_JVM, AVRO), at_most=0.7))
@@ -287,6 +298,7 @@ def run_decode(effort: Effort) -> Figure:
             floor(LEAN, "lean columns", 1.6),
             floor(ALL, "all columns", 1.75),
             floor(TWO, "two columns", 1.0),
+            floor(SQL, "amqp10_decode of SQL", 2.4),
             *in_jvm,
         ),
         remarks=tuple(remarks),

@@ -67,7 +67,7 @@ class Place:
     Attributes:
         root: the URL of the bucket or container.
         key: the place in it, without a slash at its beginning or end.
-        query: what the URL says of the store, as it stands behind the key.
+        query: what the URL says of the store, as it stands after the key.
     """
 
     root: str
@@ -117,7 +117,7 @@ class Place:
         return store, f"{base}/{self.key}" if self.key else base
 
     def state(self) -> State | None:
-        """Return what the store says of a file; None where there is none."""
+        """Return the state of a file; None where there is none."""
         from pyarrow.fs import FileType  # noqa: PLC0415  (an extra)
 
         store, path = self._store()

@@ -23,7 +23,7 @@ UNFINISHED = "_unfinished"
 
 
 def parsed(content: bytes | None) -> dict[str, Any]:
-    """Return what a manifest says; nothing where there is none."""
+    """Return the content of a manifest; an empty one where there is none."""
     found: dict[str, Any] = {} if content is None else json.loads(content)
     return found
 

@@ -101,7 +101,7 @@ class StoreOutput:
         yield
 
     def leave(self) -> None:
-        """Leave nothing behind that is empty: a store has no folders."""
+        """Do nothing: a store has no folders that could be empty."""
 
     def resume(self, key: str, parts: Sequence[Any]) -> tuple[list[Any], dict[int, Done]]:
         """Return the parts of a job, and what is done of them; see `Output.resume`."""

@@ -1,7 +1,8 @@
 """Whether a session decodes usual messages itself, and what it has to be told for that.
 
 The artefact ``amqp10msg-spark-jvm`` brings an extension of Spark. It knows the column of messages
-of a ``mapInArrow`` by its metadata; a session without it takes no notice of that.
+of a ``mapInArrow`` by its metadata, and a function of SQL by that of the first field of its struct;
+a session without it takes no notice of the former, and is not given the latter.
 """
 
 from __future__ import annotations
@@ -110,7 +111,17 @@ def marks(
     made: dict[str, dict[str, str]] = (
         {} if message_format is None else {message_format: {_FORMAT: ""}}
     )
-    return {**made, column: {_MARK: json.dumps([_told(name, maps) for name in wanted])}}
+    return {**made, column: mark(wanted, maps)}
+
+
+def mark(wanted: Sequence[str], maps: MapsAs) -> dict[str, str]:
+    """Return the metadata by which the extension knows which columns of messages are asked for.
+
+    Args:
+        wanted: the columns.
+        maps: how map sections are columns.
+    """
+    return {_MARK: json.dumps([_told(name, maps) for name in wanted])}
 
 
 def _told(name: str, maps: MapsAs) -> tuple[str, str, str]:

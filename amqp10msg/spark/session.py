@@ -25,6 +25,7 @@ from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
 from amqp10msg.jobs.judging import decoded, schema_for_spark
 from amqp10msg.spark._frames import with_errors
+from amqp10msg.spark._jvm import Engine, is_chosen, mark
 from amqp10msg.spark._jvm import settings as jvm_settings
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.broker_sink import Amqp10Broker
@@ -150,13 +151,15 @@ def register(
     columns: str | Sequence[str] = "lean",
     maps: MapsAs = "variant",
     validate: validation.ProfileName | None = None,
+    engine: Engine | None = None,
 ) -> None:
     """Make the data sources of this library and a function that decodes known to a session.
 
     `amqp10msg.spark.session` does this. The function takes a column of encoded messages and gives a
     struct, for SQL and for ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m
-    from raw)``. Unlike `decode`, it is an expression: filters on other columns reach the scan. It
-    needs PySpark 4.1 or later; before, the data source alone is made known.
+    from raw)``. Unlike `decode`, it is an expression: filters on other columns reach the scan.
+    Where the session has ``amqp10msg-spark-jvm`` and nothing is validated, its JVM decodes usual
+    messages. It needs PySpark 4.1 or later; before, the data source alone is made known.
 
     Args:
         session: where; with Spark Connect, too.
@@ -165,9 +168,10 @@ def register(
             decodes all of them, whichever are selected: name the few that are needed.
         maps: as for `decode`.
         validate: a profile of `amqp10msg.validate`; None for none.
+        engine: as for `decode`.
 
     Raises:
-        ValueError: a column or a profile is unknown.
+        ValueError: a column or a profile is unknown; the engine cannot be used.
     """
     session.dataSource.register(Amqp10)
     session.dataSource.register(Amqp10Stream)
@@ -183,7 +187,10 @@ def register(
         return
     decode = _decoding(wanted, maps, validate, schema)
     # Without comments: Spark compares the type that is declared with that of each batch.
-    session.udf.register(name, function(decode, from_arrow_schema(schema)))
+    returned = from_arrow_schema(schema)
+    if is_chosen(session, engine, validate):
+        returned.fields[0].metadata = mark(wanted, maps)
+    session.udf.register(name, function(decode, returned))
 
 
 def _decoding(
@@ -202,9 +209,12 @@ def _decoding(
                 lambda batch: decoded(batch.column(0), wanted, validate, maps=maps),
             )
         ]
+        columns = [[made.column(field.name) for made in found] for field in schema]
+        # To put one together copies it.
+        whole = (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) for pieces in columns)
         arrays = [
-            pa.concat_arrays([made.column(field.name) for made in found]).cast(field.type)
-            for field in schema
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(whole, schema, strict=True)
         ]
         settle()
         return pa.StructArray.from_arrays(arrays, fields=list(schema))

@@ -4,8 +4,11 @@ import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, ExpressionInfo, Literal}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MapInArrow}
+import org.apache.spark.sql.catalyst.expressions.PythonUDF
+import org.apache.spark.sql.catalyst.plans.logical.{ArrowEvalPython, LogicalPlan, MapInArrow}
+import org.apache.spark.sql.execution.python.ArrowEvalPythonExec
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types.BinaryType
 
 /** What a session needs, also of Spark Connect: the setting `spark.sql.extensions`. */
 class Extensions extends (SparkSessionExtensions => Unit) {
@@ -25,13 +28,16 @@ class Extensions extends (SparkSessionExtensions => Unit) {
 object Extensions {
   val FUNCTION = "amqp10_jvm_version"
 
-  /** What Python writes into the metadata of the column of messages. */
+  /** What Python writes into the metadata of the column of messages, or of the first field of the
+    * struct that a function returns.
+    */
   val MARK = "amqp10msg.decode"
 }
 
-/** Plans `mapInArrow` over a column of messages with the mark so that Python gets odd rows only.
+/** Plans `mapInArrow` over a column of messages with the mark, and a function that returns a struct
+  * with it, so that Python gets odd rows only.
   *
-  * What comes first of the columns that come out are the first of those that go in; then come the
+  * Of `mapInArrow`, what comes first of the columns that come out are the first of those that go in; then come the
   * columns that the mark tells. Where anything is not as it was when the tables were made, Spark
   * plans as ever.
   */
@@ -42,8 +48,33 @@ private[jvm] object UsualRows extends SparkStrategy {
         case -1 => Nil
         case at => planned(function, output, child, at)
       }
+    case ArrowEvalPython(functions, made, child, kind) if made.exists(Marked.is) =>
+      Seq(evaluated(functions, made, child, kind))
     case _ => Nil
   }
+
+  /** Plan functions of SQL. Where Python evaluates them, the mark goes, since Spark holds what comes
+    * to the type that was declared.
+    */
+  private def evaluated(
+      functions: Seq[PythonUDF],
+      made: Seq[Attribute],
+      child: LogicalPlan,
+      kind: Int
+  ): SparkPlan = {
+    val plain = functions.map(one => one.copy(dataType = Marked.without(one.dataType)))
+    val results = made.map(Marked.without)
+    (functions, plain.map(_.children)) match {
+      case (Seq(function), Seq(Seq(message))) if isRead(function, message) =>
+        UsualStructsExec(plain.head, made.head, message, kind, planLater(child))
+      case _ => ArrowEvalPythonExec(plain, results, planLater(child), kind)
+    }
+  }
+
+  /** Whether the messages can be had here, and all that is asked of them. */
+  private def isRead(function: PythonUDF, message: Expression): Boolean =
+    message.dataType == BinaryType && message.deterministic &&
+      !message.exists(_.isInstanceOf[PythonUDF]) && Marked.areRead(function.dataType)
 
   private def planned(
       function: Expression,

@@ -40,7 +40,7 @@ private[jvm] final case class UsualRowsExec(
     val kept = child.output.take(output.length - columns.length)
     val isInt = formatAt >= 0 && child.output(formatAt).dataType == IntegerType
     val made = Row(columns.toArray, message, formatAt, isInt, kept, output)
-    new UsualRowsRDD(rows, handed, python.execute(), made, longMetric(UsualRowsExec.ODD))
+    new UsualRowsRDD(rows, handed, python.execute(), made.reader _, longMetric(UsualRowsExec.ODD))
   }
 
   private def formatAt: Int = child.output.indexWhere(_.metadata.contains(UsualRowsExec.FORMAT))
@@ -50,7 +50,7 @@ private[jvm] final case class UsualRowsExec(
 }
 
 private[jvm] object UsualRowsExec {
-  private val ODD = "odd"
+  val ODD = "odd"
 
   /** The mark of the column of message-formats. */
   val FORMAT = "amqp10msg.message_format"
@@ -105,7 +105,7 @@ private[jvm] final class UsualRowsRDD(
     rows: RDD[InternalRow],
     handed: Handed,
     python: RDD[InternalRow],
-    made: Row,
+    reader: () => InternalRow => InternalRow,
     oddRows: SQLMetric
 ) extends RDD[InternalRow](
       rows.sparkContext,
@@ -125,7 +125,7 @@ private[jvm] final class UsualRowsRDD(
           python.iterator(python.partitions(split.index), context)
         }
       },
-      made.reader()
+      reader()
     )
 }
 

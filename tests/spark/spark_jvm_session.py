@@ -39,14 +39,14 @@ def both(raw: Any, **options: Any) -> bool:
     return first.schema == second.schema and same_rows(first, second)
 
 
-def is_planned(df: Any) -> bool:
-    return "UsualRows" in df._jdf.queryExecution().executedPlan().toString()
+def is_planned(df: Any, operator: str = "UsualRows") -> bool:
+    return operator in df._jdf.queryExecution().executedPlan().toString()
 
 
-def odd_rows(df: Any) -> int:
+def odd_rows(df: Any, name: str = "UsualRows") -> int:
     """How many rows went to Python, as the page of a query shows it."""
     operator = df._jdf.queryExecution().executedPlan()
-    while "UsualRows" not in operator.nodeName():
+    while name not in operator.nodeName():
         operator = operator.children().head()
     operator.execute().count()
     return int(operator.metrics().apply("odd").value())
@@ -91,6 +91,30 @@ def planned(session: Any, raw: Any) -> dict[str, Any]:
         "validated": is_planned(spark.decode(raw, validate="oasis", keep=["n"])),
         "odd": odd_rows(plain),
         "many": sorted([row.code or "", row["count"]] for row in counts.count().collect()),
+    }
+
+
+def in_sql(session: Any, raw: Any) -> dict[str, Any]:
+    """Try functions of SQL, which give structs."""
+    raw.createOrReplaceTempView("messages")
+    for engine in ("jvm", "python"):
+        spark.register(session, f"all_{engine}", columns="all", engine=engine)
+        spark.register(session, f"few_{engine}", columns=COLUMNS, engine=engine)
+    queries = {
+        "all": "select n, m.* from (select n, all_{0}(wire) m from messages)",
+        "where": "select count(*) from messages where few_{0}(wire).error is null",
+        "literal": "select few_{0}(x'') m",
+        "expression": "select n, few_{0}(if(n = 1, null, wire)).message_id i from messages",
+        "two": "select all_{0}(wire).subject a, few_{0}(wire) b from messages",
+    }
+    made = {
+        name: [session.sql(text.format(engine)) for engine in ("jvm", "python")]
+        for name, text in queries.items()
+    }
+    return {
+        "sql": {name: same_rows(*two) for name, two in made.items()},
+        "sql planned": {name: is_planned(two[0], "UsualStructs") for name, two in made.items()},
+        "sql odd": odd_rows(session.sql("select few_jvm(wire) m from messages"), "UsualStructs"),
     }
 
 
@@ -153,7 +177,7 @@ def main() -> None:
     )
     found = more_alike(raw) if mode == "whole" else alike(raw)
     if mode == "short":
-        found |= planned(session, raw)
+        found |= planned(session, raw) | in_sql(session, raw)
         found["projection"] = projection(session, SHORT, [*seeds()[::40], *WIRES])
     elif mode == "whole":
         found |= behind(raw, folder)

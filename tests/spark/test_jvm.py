@@ -85,6 +85,16 @@ def test_the_page_of_a_query_counts_the_rows_of_python(found: dict[str, Any]) ->
     assert 3 == found["odd"]
 
 
+def test_functions_of_sql_are_read_in_the_jvm_and_give_what_python_does(
+    found: dict[str, Any],
+) -> None:
+    cases = ("all", "where", "literal", "expression", "two")
+    assert dict.fromkeys(cases, True) == found["sql"]
+    # Of two functions at once, Python evaluates both.
+    assert {**dict.fromkeys(cases, True), "two": False} == found["sql planned"]
+    assert 3 == found["sql odd"]
+
+
 def test_more_odd_rows_than_python_gets_at_once(found: dict[str, Any]) -> None:
     assert [["", 100_000], ["truncated", 50_000]] == found["many"]
 
