@@ -98,6 +98,8 @@ def test_a_method_is_read_or_an_error(index: int, arguments: bytes) -> None:
         (b"\1\0\1\0\1\0\0", ""),
         (b"\1\0\1\0\1\0\0\0", "65536 bytes where 4096"),
         (b"AMQP\0\0\x09\1", "another version"),
+        (b"HTTP/1.1 400", r"does not speak AMQP 0-9-1, it begins with b'HTTP/1.1'$"),
+        (b"\x15\3\1\0\2\2\x28\0\0", r"this is TLS, amqp091s:// speaks it$"),
     ],
 )
 def test_what_is_no_frame(octets: bytes, said: str) -> None:

@@ -48,6 +48,9 @@ DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
 _FRAME = struct.Struct(">BHL")
 #: The end of one, and what the next one begins with.
 _NEXT = struct.Struct(">BBHL")
+#: The types of frames, and how a record of TLS begins.
+_KINDS = (1, 2, 3, 8)
+_TLS = b"\x15\3"
 _END = b"\xce"
 _END_OCTET = 0xCE
 _CONTENT = struct.Struct(">HHQ")
@@ -102,6 +105,9 @@ class FrameReader:
     def _too_large(self, start: bytes, size: int) -> str:
         if start.startswith(b"AMQP"):
             return f"the peer speaks another version of AMQP: {start!r}"
+        if start[0] not in _KINDS:
+            hint = ": this is TLS, amqp091s:// speaks it" if start.startswith(_TLS) else ""
+            return f"the peer does not speak AMQP 0-9-1, it begins with {start!r}{hint}"
         return f"a frame of {size} bytes where {self.max_frame} at most were agreed"
 
 

@@ -45,6 +45,8 @@ _CONTENT_TYPE = "application/json"
 _DURABLE = 2
 
 _Link = TypeVar("_Link", bound=Link)
+# Seconds without an answer to opening, after which that is logged.
+_SILENT = 5.0
 _T = TypeVar("_T")
 #: Takes a delivery, and why it was not taken.
 OnDecided = Callable[[SourceDelivery, Outcome], None]
@@ -272,12 +274,18 @@ class KeptLink(Generic[_Link]):
             text = f"{self.endpoint}: not reached within {reach:g} s ({self._why})"
             raise LinkError(text, permanent=True) from None
 
+    def _wait_on(self, at: str) -> None:
+        """Log that the peer does not answer, but may still."""
+        why = f"no answer for {_SILENT:g} s"
+        self._log(f"{self._name}-silent", logging.WARNING, at=at, why=why)
+
     async def _open_at_last(self) -> _Link:
         tries, at = 0, str(self.endpoint)
         while True:
             if tries or not self.progress:
                 await asyncio.sleep(pause(self._options, tries))
             tries += 1
+            waiting = asyncio.get_running_loop().call_later(_SILENT, self._wait_on, at)
             try:
                 link = await self._open_link()
             except LinkError as error:
@@ -287,6 +295,8 @@ class KeptLink(Generic[_Link]):
                 level, self._why = logging.WARNING, str(error)
                 self._log(f"{self._name}-unreachable", level, at=at, why=self._why, tries=tries)
                 continue
+            finally:
+                waiting.cancel()
             self._log(f"{self._name}-open", at=str(link.endpoint), product=link.product.strip())
             self.progress = False
             self.opened.set()

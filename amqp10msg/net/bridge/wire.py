@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import re
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +15,9 @@ from typing import Any
 from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.sockets import Socket
+
+# Of several addresses of a name, each has its own error.
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
@@ -60,7 +67,19 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
         raise LinkError(f"TLS: {error.reason or error}{hint}", permanent=not cut) from None
     except OSError as error:
         made.abort()
-        raise LinkError(error.strerror or str(error)) from None
+        raise LinkError(_words_of(error)) from None
+
+
+def _words_of(error: OSError) -> str:
+    """Return the system's words for an error: asyncio names the call that failed."""
+    numbers = {int(number) for number in _NUMBER.findall(str(error))}
+    if not numbers and error.errno is not None:
+        numbers = {error.errno}
+    if isinstance(error, socket.gaierror) or not numbers:
+        return error.strerror or str(error)
+    words = {os.strerror(number) for number in numbers}
+    refused = numbers == {errno.ECONNREFUSED}
+    return "; ".join(sorted(words)) + (": nothing listens on that port" if refused else "")
 
 
 class Wire(Socket):

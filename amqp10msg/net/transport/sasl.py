@@ -199,7 +199,11 @@ class SaslClient(SaslEnd):
 
     def _greet(self, header: bytes) -> bytes:
         if header != SASL_HEADER:
-            raise SaslError(f"the peer begins with {header!r}, not with SASL")
+            # Records of TLS begin so.
+            hint = ": this is TLS, amqps:// speaks it" if header.startswith(b"\x15\3") else ""
+            raise SaslError(
+                f"the peer does not speak AMQP 1.0 with SASL, it begins with {header!r}{hint}"
+            )
         return b""
 
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:

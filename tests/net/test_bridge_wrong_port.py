@@ -1,0 +1,86 @@
+"""What a bridge says of a port where nothing listens, or where something else does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pika")
+
+from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, links
+from tests.bridging import options
+
+pytestmark = pytest.mark.once
+
+BASIC, AMQP10 = "amqp091://u:secret@localhost:{}/?queue=q", "amqp://u:secret@localhost:{}/q"
+HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+ALERT = bytes.fromhex("15030100020228")  # what a server of TLS answers
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+async def bridge(source: str) -> None:
+    spec = RouteSpec(source, "file:out.jsonl?protocol=1.0", options(deadline=0.6), "r")
+    async with asyncio.timeout(15), Bridge([spec]) as made:
+        with contextlib.suppress(LinkError):
+            await made.run()
+
+
+@pytest.mark.parametrize(
+    "source, answer, expected",
+    [
+        (BASIC, HTTP, "does not speak AMQP 0-9-1, it begins with b'HTTP/1.1'"),
+        (AMQP10, HTTP, "does not speak AMQP 1.0 with SASL, it begins with b'HTTP/1.1'"),
+        (BASIC, ALERT + b"\0", "this is TLS, amqp091s:// speaks it"),
+        (AMQP10, ALERT + b"\0", "this is TLS, amqps:// speaks it"),
+        (BASIC, b"", "source-silent"),
+        (AMQP10, b"", "source-silent"),
+    ],
+)
+def test_what_something_else_answers(
+    source: str,
+    answer: bytes,
+    expected: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(links, "_SILENT", 0.1)
+    caplog.set_level("INFO")
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(8)
+        if answer:
+            writer.write(answer)
+        else:
+            await reader.read()
+        writer.close()
+
+    async def made() -> None:
+        async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await bridge(source.format(port).replace("localhost", "127.0.0.1"))
+
+    asyncio.run(made())
+
+    assert expected in caplog.text
+
+
+@pytest.mark.parametrize("source", [BASIC, AMQP10])
+def test_where_nothing_listens(source: str, caplog: pytest.LogCaptureFixture) -> None:
+    """On a name with several addresses, too, as localhost may have."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    caplog.set_level("INFO")
+
+    asyncio.run(bridge(source.format(port)))
+
+    assert "why=Connection refused: nothing listens on that port tries=1" in caplog.text
+    assert "Errno" not in caplog.text
