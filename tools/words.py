@@ -50,6 +50,11 @@ WORDS: Final = {
     r"\bbytes from strangers\b": "untrusted input",
     r"\barrive as other\b": "arrive changed",
     r"\bno valid UTF-8\b": "is not valid UTF-8",
+    r"\bread and given back\b": "read and returned",
+    r"\bto judge by\b": "to check against",
+    r"\b[Jj]udge messages\b": "validate messages",
+    r"\ball else that does not\b": "other errors",
+    r"\bheld to the rules\b": "checked against the rules",
 }
 PATTERNS: Final = tuple((re.compile(p, re.IGNORECASE), to) for p, to in WORDS.items())
 SQL: Final = re.compile(r"\b(?:SELECT|INSERT INTO|CREATE TABLE)\b")

@@ -1,4 +1,4 @@
-"""``amqp10msg validate``: judge messages by the rules of the specification."""
+"""``amqp10msg validate``: validate messages by the rules of the specification."""
 
 from __future__ import annotations
 

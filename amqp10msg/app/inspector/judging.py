@@ -30,7 +30,7 @@ _OTHERS = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-sta
 
 
 class Judged:
-    """One message or run of values, decoded and held to the rules.
+    """One message or run of values, decoded and checked against the rules.
 
     Args:
         item: its bytes, without a fault.
