@@ -102,9 +102,15 @@ def prose_of_cython(text: str) -> Iterator[tuple[int, str]]:
 def found_in(path: Path) -> Iterator[str]:
     """Yield what stands in a file that should not, and what to write instead."""
     read = {".md": prose_of_markdown, ".py": prose_of_python}.get(path.suffix, prose_of_cython)
-    for number, line in read(path.read_text()):
+    lines = list(read(path.read_text()))
+    following = {number: line.lstrip(" #:") for number, line in reversed(lines)}
+    for number, line in lines:
+        # A turn may be broken by the end of a line: it counts where it begins.
+        after = following.get(number + 1, "")
         for pattern, instead in PATTERNS:
-            for match in pattern.finditer(line):
+            for match in pattern.finditer(f"{line.rstrip()} {after}"):
+                if match.start() >= len(line.rstrip()):
+                    continue
                 where = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
                 yield f'{where}:{number}: "{match[0].strip()}": write "{instead}"'
 

@@ -1,8 +1,8 @@
 """Checksums and HMACs over the bare message, in its footer (Part 3, 3.2.9).
 
 `verify` says whether the footer vouches for the message, `require` raises where it does not, and
-`faults` says what speaks against it. A checksum finds damage; anybody can make one, so it is no
-proof of who sent the message. Only an HMAC is, and only with its key.
+`faults` says what speaks against it. A checksum finds damage; anybody can make one, so it does
+not prove who sent the message. Only an HMAC is, and only with its key.
 
 The bytes covered are those of `Message.bare`: no intermediary may change them (Part 3, 3.2), so
 a checksum made by the producer can be verified by the consumer. ``x-opt-crc-32`` and

@@ -167,8 +167,8 @@ class TranslationError(AmqpError, ValueError):
     Attributes:
         path: where in the message, such as ``properties.headers['k']``; empty for the whole.
         reason: what the bridge does, or what would be lost.
-        delivered: the bytes that the bridge delivers instead, where it delivers some that are no
-            message, so that no receiver can read them.
+        delivered: the bytes that the bridge delivers instead, where it delivers some that do not
+            make a message, so that no receiver can read them.
     """
 
     def __init__(self, path: str, reason: str, *, delivered: bytes | None = None) -> None:

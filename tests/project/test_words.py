@@ -28,6 +28,8 @@ def found(path: Path) -> list[str]:
         ("a.py", 'octets = b"a"  # the octets\nraise ValueError("no octets here")\n', ["1", "2"]),
         ("a.py", '"""Return what it is.\n\nReturn a list.\n"""\nkey = "octets"\n', ["1"]),
         ("a.py", '"""Say it.\n\n>>> octets\n"""\nx = f"{octets} bytes"\n', []),
+        ("a.md", "It is no\nfooter, and so on.\nAll of it\nhears of no end.\n", ["1", "4"]),
+        ("a.py", "# It is read and given\n# back.\nx = 1\n", ["1"]),
         ("a.pyx", 'cdef int octets  # behind it, and anew\n"""Nothing."""\n', ["1", "1"]),
     ],
 )

@@ -328,8 +328,8 @@ cdef enum:
     REAL     # double
     SIZED    # string, symbol, binary
 
-# By format code: the bytes that follow it (of a variable width: the size's; NO_CODE for what is no
-# format code, or described), the type with its name, and how numbers are cut out of eight bytes.
+# By format code: the bytes that follow it (of a variable width: the size's; NO_CODE for what is not
+# a format code, or described), the type with its name, and how numbers are cut out of eight bytes.
 cdef struct Code:
     uint8_t width
     uint8_t way
