@@ -268,7 +268,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         assert [400_000] * 2 == floors.pop("jobs-validate")
     assert floors == {
         "decode": [20, 7, 2.2],
-        "encode": [9],
+        "encode": [14],
         "relay": [60],
         "template": [8, 2],
         "pick": [250, 100, 1.2],
@@ -282,7 +282,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "change": [1, 1],
         "notation": [5, 10, 5, 5, *([2, 3] if find_spec("cbor2") else [])],
         "translate": [8],
-        "translate-general": [8, 8, *[10] * 6] * 2,
+        "translate-general": [3, 3, 1.5, 2, *[3, 3, 1.5, 1.5] * 3] * 2,
         **({"proton": [1.3]} if "proton" in command.FIGURES else {}),
         **({"serve": [1] * brokers} if "serve" in command.FIGURES else {}),
     }
