@@ -287,6 +287,13 @@ def test_cases_of_composites_say_what_their_bytes_say() -> None:
         assert meaning("composite", case.typed) == meaning("composite", value), case.id
 
 
+class Refusing(Answering):
+    """A program that refuses everything for one reason."""
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        raise corpus.RefusedError(f"{self.typed}, of {request['do']}")
+
+
 class Rewriting(Answering):
     """A program that reads messages without showing them, and writes the same of each."""
 
@@ -373,3 +380,56 @@ def test_one_fault_is_told_once_for_the_clause_that_it_breaks() -> None:
     (finding,) = conformance.findings(PeerResults("odd", "odd", results), cases)
 
     assert ("written", "Part 3, 3.2.1", 3) == (finding.what, finding.clause, finding.count)
+
+
+def test_a_message_without_its_body_breaks_3_2() -> None:
+    found = conformance.judge(shipped_case("value-null"), Rewriting(b"\x00\x53\x73\x45"))
+
+    assert [("Part 3, 3.2", "wrote: amqp-value is left out")] == [one[1:] for one in found.faults]
+
+
+@pytest.mark.parametrize("name", ["data-symbolic", "header-symbolic"])
+def test_a_section_whose_descriptor_is_not_known_breaks_1_5(name: str) -> None:
+    octets = b"" if name == "data-symbolic" else BODY
+    found = conformance.judge(shipped_case(name), Rewriting(octets))
+
+    assert {"Part 1, 1.5"} == {clause for _, clause, _ in found.faults}
+    assert all(reason.endswith("is left out") for *_, reason in found.faults)
+
+
+@pytest.mark.parametrize("kind", ["list", "sequence"])
+def test_a_value_in_a_composite_is_blamed_and_not_the_composite(kind: str) -> None:
+    one = shipped_case("termini-source-filter-of-vendor-7")
+    described, descriptor, (_, fields) = one.typed
+    (name, (_, _, value)) = fields[7][1][0]
+    lost = [described, descriptor, [kind, [*fields[:7], ["map", [[name, value]]]]]]
+
+    found = conformance.judge(one, Answering(lost))
+
+    assert [("kept", "Part 1, 1.2")] == [(facet, clause) for facet, clause, _ in found.faults]
+
+
+def test_an_array_that_is_not_read_is_blamed_and_not_the_terminus_that_has_it() -> None:
+    names = ("array-empty", "source-capabilities-empty-array")
+    cases = [shipped_case(name) for name in names]
+    results = [conformance.judge(one, Refusing("it has bytes behind it")) for one in cases]
+
+    (finding,) = conformance.findings(PeerResults("odd", "odd", results), cases)
+
+    assert ("read", "Part 1, 1.6.24", 2) == (finding.what, finding.clause, finding.count)
+
+
+def test_a_broker_that_changes_a_message_is_told_so_once() -> None:
+    one = shipped_case("value-null")
+    faults = (
+        ("kept", "Part 3, 3.2", "properties is inserted"),
+        ("unchanged", "Part 3, 3.2", "changed: properties is inserted"),
+    )
+    facets = {"kept": False, "unchanged": False}
+    result = conformance.Result.of(
+        one, "fail", facets=facets, reason="", faults=faults, notes=(), said=None, wrote=None
+    )
+
+    (finding,) = conformance.findings(PeerResults("odd", "odd", [result]), [one])
+
+    assert ("kept", 1) == (finding.what, finding.count)

@@ -7,6 +7,7 @@ terminus.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -203,10 +204,22 @@ class _Trial:
             with suppress(TypeError, ValueError, LookupError):  # not typed JSON
                 wanted, found = (meaning(case.kind, made) for made in (case.typed, typed))
                 if found != wanted:
+                    read = {section[0] for section in found}
                     return [
-                        (clause, f"{verb}: {text}") for clause, text in differences(wanted, found)
+                        (self.of_descriptor(text, read) or clause, f"{verb}: {text}")
+                        for clause, text in differences(wanted, found)
                     ]
-        return [("", f"{verb} {apart('value', case.typed, typed)}")]
+        inner = ""
+        if case.kind == "composite":  # a fault in a value is not one of the composite
+            with suppress(TypeError, ValueError, LookupError):  # not typed JSON
+                inner = _leaf(meaning(case.kind, case.typed), meaning(case.kind, typed))
+        return [(inner, f"{verb} {apart('value', case.typed, typed)}")]
+
+    def of_descriptor(self, text: str, read: set[str]) -> str:
+        """Return the clause of descriptors where the case is about one, and its section is lost."""
+        name = re.split(r"[ .]", text, maxsplit=1)[0]
+        lost = self.case.clause == _DESCRIPTORS and name in _NAMES and name not in read
+        return _DESCRIPTORS if lost else ""
 
     def refused(self, refused: RefusedError) -> None:
         fault = self.case.error
@@ -310,6 +323,7 @@ _OF_BYTES = frozenset(("read", "kept", "written"))
 _INTEGERS = frozenset("bBsuUIilL")
 _LEFT_OUT = " is left out"
 _OASIS = "oasis"
+_DESCRIPTORS = "Part 1, 1.5"
 _ORDER = "Part 3, 3.2"
 # Part 3, 3.2: no section of the bare message is inserted where there was none.
 _INSERTED = "Part 3, 3.2"
@@ -328,6 +342,9 @@ TYPE_CLAUSES = {
         start=1,
     )
 } | {"described": "Part 1, 1.2"}
+_NAMES = frozenset(kind.name for kind in KINDS)
+# A message has one of these (Part 3, 3.2).
+_BODIES = frozenset(("data", "amqp-sequence", "amqp-value"))
 # Types of descriptors that are of the families of ulong and symbol.
 _LIKE = FAMILIES["integer"] | FAMILIES["octets"]
 # Sections of which an empty one says what an absent one says (Part 3, 3.2.2 and 3.2.3; of the
@@ -421,9 +438,10 @@ def differences(expected: Any, found: Any) -> list[tuple[str, str]]:
         )
         if not after:
             fields = before[0]
+            bodiless = name in _BODIES and not any(one in _BODIES for one, _ in found)
             whole = name not in _SECTIONS or any(not isinstance(one, list) for one in fields)
             told += (
-                [(_clause(name), f"{name}{_LEFT_OUT}")]
+                [(_ORDER if bodiless else _clause(name), f"{name}{_LEFT_OUT}")]
                 if whole
                 else _fields_apart(name, fields, [])
             )
@@ -478,7 +496,9 @@ def _leaf(expected: Any, found: Any) -> str:
         return TYPE_CLAUSES[kind]
     if len(expected) != len(found):
         return TYPE_CLAUSES.get(kind, "")
-    pairs = zip(expected, found, strict=True)
+    pairs = iter(zip(expected, found, strict=True))
+    if kind in TYPE_CLAUSES:
+        next(pairs)  # a family may stand for the type
     apart = [pair for pair in pairs if pair[0] != pair[1] and agreement(*pair) is None]
     inner = _leaf(*apart[0]) if apart else ""
     return inner or TYPE_CLAUSES.get(kind, "")
