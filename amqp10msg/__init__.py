@@ -1,6 +1,7 @@
 """AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out."""
 
 import importlib as _importlib
+from importlib.machinery import PathFinder as _PathFinder
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -38,17 +39,15 @@ if not TYPE_CHECKING:  # so that type checkers find names that are not there
 
         The command thus says its version, and completes a line, without waiting for the kernel.
         """
+        module = f"{__name__}.{name}"
+        if name[0].islower() and _PathFinder.find_spec(module, __path__):
+            return _importlib.import_module(module)  # which takes none of the public names
         if name == "__all__" or not name.startswith("_"):
             names = _importlib.import_module(f"{__name__}._names")
             globals()["__all__"] = sorted([*names.__all__, "__version__"])
             globals().update((one, getattr(names, one)) for one in names.__all__)
             if name in globals():
                 return globals()[name]
-            try:
-                return _importlib.import_module(f"{__name__}.{name}")
-            except ModuleNotFoundError as error:
-                if error.name != f"{__name__}.{name}":
-                    raise  # it is there, and an extra that it needs is not
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

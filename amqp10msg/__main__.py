@@ -1,12 +1,9 @@
 """``python -m amqp10msg``, and what the command ``amqp10msg`` calls."""
 
-import contextlib
-import re
-import signal
 import sys
 
 #: A password in a URL, after the user, that is not a variable of the environment.
-_PASSWORD = re.compile(r"(://[^:/?#]*:)(?!\$\{\w+\}@)[^/?#]*@")
+_CREDENTIALS = r"(://[^:/?#]*:)(?!\$\{\w+\}@)[^/?#]*@"
 #: The commands that SIGTERM and SIGINT end in order, once they work.
 _ORDERLY = {"bridge"}
 
@@ -16,21 +13,45 @@ def _begin() -> None:
 
     The signals come when the bridge can end in order, or after its imports.
     """
-    hidden = [_PASSWORD.sub(r"\1…@", argument) for argument in sys.argv[1:]]
-    if _ORDERLY.intersection(sys.argv[1:2]) and hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-    if hidden != sys.argv[1:]:
-        with contextlib.suppress(ModuleNotFoundError):
-            import setproctitle  # noqa: PLC0415  (an extra)
+    if _ORDERLY.intersection(sys.argv[1:2]):
+        import signal
 
-            setproctitle.setproctitle(" ".join(["amqp10msg", *hidden]))
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    if not any("://" in argument for argument in sys.argv[1:]):
+        return
+    import re
+
+    hidden = [re.sub(_CREDENTIALS, r"\1…@", argument) for argument in sys.argv[1:]]
+    if hidden != sys.argv[1:]:
+        try:
+            import setproctitle  # (an extra)
+        except ModuleNotFoundError:
+            return
+        setproctitle.setproctitle(" ".join(["amqp10msg", *hidden]))
+
+
+def _said_version() -> bool:
+    """Say the version where nothing else is asked for; that takes no command line of click."""
+    if sys.argv[1:] != ["--version"]:
+        return False
+    from amqp10msg.app.version import version
+
+    try:
+        sys.stdout.write(f"{version()}\n")
+        sys.stdout.flush()
+    except OSError:
+        return False  # the commands say what is wrong with it
+    return True
 
 
 def main() -> int:
     """Run the command line; Ctrl-C is one line also where it comes while all this is imported."""
     try:
         _begin()
-        from amqp10msg.app.cli import main as run  # noqa: PLC0415  (so that Ctrl-C finds this)
+        if _said_version():
+            return 0
+        from amqp10msg.app.cli import main as run  # so that Ctrl-C finds this
 
         run()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""What `import amqp10msg` costs a fresh interpreter, beyond `import attrs`."""
+"""What importing from amqp10msg, and two commands, cost a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 ATTRS = "attrs"
 NOTHING = "no import"
+VERSION = "amqp10msg --version"
+INSPECT = "amqp10msg inspect, one message"
+_COMMAND = "import sys; sys.argv[1:] = {}; from amqp10msg.__main__ import main; main()"
 
 
 def run(effort: Effort) -> Figure:
@@ -27,9 +30,12 @@ def run(effort: Effort) -> Figure:
     contenders = [
         Contender(name, partial(start, statement))
         for name, statement in (
-            (ours.NAME, "import amqp10msg"),
+            (ours.NAME, "from amqp10msg import Message"),
             (ATTRS, "import attrs"),
             (NOTHING, "pass"),
+            (VERSION, _COMMAND.format(["--version"])),
+            (INSPECT, _COMMAND.format(["inspect", "00537745"])),
+            ("import click, attrs", "import click, attrs"),
         )
     ]
     starts = Effort(rounds=effort.starts, batch_ms=0, warm_up=False)
@@ -47,6 +53,17 @@ def run(effort: Effort) -> Figure:
                 unit=" ms",
                 compiled_only=False,
             ),
+            Floor(
+                f"{VERSION}: at most 1.5x the start of Python",
+                timings.ratio(VERSION, NOTHING),
+                at_most=1.5,
+                compiled_only=False,
+            ),
+            Floor(
+                f"{INSPECT}: at most 6.5x the start of Python",
+                timings.ratio(INSPECT, NOTHING),
+                at_most=6.5,
+            ),
         ),
     )
 
@@ -63,4 +80,10 @@ def start(statement: str) -> None:
     """Run `statement` in a fresh interpreter, which may use bytecode files as always."""
     environment = {**os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    subprocess.run([sys.executable, "-c", statement], check=True, cwd=ROOT, env=environment)
+    subprocess.run(
+        [sys.executable, "-c", statement],
+        check=True,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )

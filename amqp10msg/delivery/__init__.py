@@ -1,7 +1,8 @@
 """Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4)."""
 
+from typing import TYPE_CHECKING, Any
+
 from amqp10msg.composite import Error
-from amqp10msg.delivery.node import DistributionNode
 from amqp10msg.delivery.resume import (
     Plan,
     ResumeAction,
@@ -51,6 +52,9 @@ from amqp10msg.delivery.termini import (
     TerminusExpiryPolicy,
 )
 
+if TYPE_CHECKING:
+    from amqp10msg.delivery.node import DistributionNode
+
 __all__ = [
     "TERMINUS_NOT_VISIBLE",
     "TERMINUS_RULES",
@@ -95,3 +99,15 @@ __all__ = [
     "position",
     "resume",
 ]
+
+
+if not TYPE_CHECKING:  # so that type checkers find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        """Import the node when it is first used: states and termini do without it."""
+        if name != "DistributionNode":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from amqp10msg.delivery.node import DistributionNode  # noqa: PLC0415  (see above)
+
+        globals()[name] = DistributionNode
+        return DistributionNode

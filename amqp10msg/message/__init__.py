@@ -13,7 +13,6 @@ import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from html import escape
 from types import NoneType
 from typing import (
     TYPE_CHECKING,
@@ -47,7 +46,6 @@ from amqp10msg.message._shortcuts import (
     unknown_arguments,
     wrong_section,
 )
-from amqp10msg.message.templates import Template
 from amqp10msg.sections import (
     BARE_CODES,
     KIND_OF,
@@ -71,6 +69,7 @@ from amqp10msg.wire.primitives import AmqpMap, Symbol, Timestamp, plain
 from amqp10msg.wire.reprs import Text, short_repr
 
 if TYPE_CHECKING:
+    from amqp10msg.message.templates import Template
     from amqp10msg.wire.codings import Coding
 
 __all__ = ["Body", "Message", "MessageChanges"]
@@ -278,6 +277,8 @@ class Message(kernel.Record):
             ValueError: a path is wrong or named twice, or a type cannot stand there.
             EncodeError: what does not vary cannot be encoded.
         """
+        from amqp10msg.message.templates import Template  # noqa: PLC0415  (few write many messages)
+
         return Template(self, fields)
 
     @property
@@ -351,6 +352,8 @@ class Message(kernel.Record):
         None, and so the repr, where the extra ``pages`` is not installed, and for a message that
         cannot be encoded. What is in a message can reach no other part of the notebook.
         """
+        from html import escape  # noqa: PLC0415  (its table of characters is for notebooks alone)
+
         try:
             # It stands to the right of this module, and is imported where a notebook asks for it.
             page = importlib.import_module("amqp10msg.notation").render_html(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overload
 
 import attrs
@@ -73,6 +72,8 @@ def unknown_arguments(known: Iterable[str], unknown: dict[str, Any]) -> TypeErro
         section, cls = _SECTIONS[name]
         how = f"write {section}={call_of(cls, {name: value})}"
     else:
+        from difflib import get_close_matches  # noqa: PLC0415  (of this error alone)
+
         meant = get_close_matches(name, [*known, *_SECTIONS], 1, 0.7)
         how = f"did you mean {meant[0]}?" if meant else f"it takes {', '.join(known)}"
     return TypeError(f"a Message takes no {name}: {how}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import pkgutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from amqp10msg.app.cli import _app, main
+from amqp10msg.app.version import version
 
 ROOT = Path(__file__).parents[2]
 #: What takes long to import: the rest of the library, and what draws tables.
@@ -57,7 +59,70 @@ def loaded(
 def test_what_says_something_of_the_command_alone_imports_no_more(
     arguments: list[str], tmp_path: Path
 ) -> None:
-    assert set() == loaded(tmp_path, *arguments, of=HEAVY if "--version" in arguments else BOTH)
+    assert set() == loaded(tmp_path, *arguments, of=BOTH)
+
+
+#: What ``amqp10msg inspect HEX`` takes of the library, by its packages.
+INSPECT = {
+    "": {"__main__", "app", "brokers"},
+    "app": {"cli", "inspector", "made", "pages", "version"},
+    "app.cli": {"_app", "_input", "_options", "_output", "inspect"},
+    "app.inspector": {"judging", "reading"},
+    "composite": {"_codec", "_declarations"},
+    "files": {"_packets", "_record", "containers", "recognition", "streams", "text"},
+    "message": {"_encoding", "_shortcuts"},
+    "notation": {"_common", "_rows", "text", "tree"},
+    "sections": {"_classes", "parts"},
+    "validation": {"_checks", "prefilter", "rules"},
+}
+
+
+def library(*arguments: str) -> tuple[str, set[str]]:
+    """What a command says, and the modules that the process imported in the end."""
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from amqp10msg.__main__ import main\n"
+        "sys.argv[:] = ['amqp10msg', *sys.argv[1:]]\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT, capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    return done.stdout, set(done.stderr.split())
+
+
+def test_the_version_takes_two_modules_and_no_other_package() -> None:
+    said, found = library("--version")
+
+    assert f"{version()}\n" == said
+    assert {"amqp10msg", "amqp10msg.__main__", "amqp10msg.app", "amqp10msg.app.version"} == {
+        name for name in found if name.partition(".")[0] == "amqp10msg"
+    }
+    assert set() == found & {"click", "attr", "attrs", "json", "platform", "signal", "inspect"}
+
+
+def test_to_inspect_hex_takes_no_more_of_the_library() -> None:
+    said, found = library("inspect", "00537745")
+    own = {name for name in found if name.partition(".")[0] == "amqp10msg"}
+    known = {f"amqp10msg.{folder}.{name}" for folder, names in INSPECT.items() for name in names}
+    known = {name.replace("..", ".") for name in known}
+    known |= {f"amqp10msg.{folder}".rstrip(".") for folder in INSPECT}
+
+    assert "no violations" in said
+    # Of the lowest layer, values and the kernel, all is needed.
+    assert known == {name for name in own if not f"{name}.".startswith("amqp10msg.wire.")}
+    assert set() == found & {"rich", "jinja2", "hashlib", "tempfile", "difflib", "bz2"}
+
+
+@pytest.mark.parametrize("package", ["files", "notation", "delivery"])
+def test_what_a_package_imports_later_is_there(package: str) -> None:
+    module = importlib.import_module(f"amqp10msg.{package}")
+
+    assert [] == [name for name in module.__all__ if not hasattr(module, name)]
+    with pytest.raises(AttributeError, match="no attribute 'no_such_thing'"):
+        module.no_such_thing  # noqa: B018  (the error is the point)
 
 
 def test_the_completion_of_a_command_imports_no_kernel(tmp_path: Path) -> None:

@@ -7,20 +7,21 @@ itself is wrong. 130: Ctrl-C.
 from __future__ import annotations
 
 import importlib
-import platform
 import re
 import sys
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
-import amqp10msg
 from amqp10msg.app.cli._options import showing_option
 from amqp10msg.app.cli._output import safe
 from amqp10msg.app.made import command
+from amqp10msg.app.version import version
 from amqp10msg.wire.errors import AmqpError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: Where each command is, and what it does: its help in short.
 COMMANDS = {
@@ -58,17 +59,6 @@ COMMANDS = {
     ),
     "validate": ("validate:validate", "Validate messages by the rules of the specification."),
 }
-
-
-def version() -> str:
-    """Return the version of the library, and whether its kernel is compiled."""
-    from amqp10msg.wire.kernel import COMPILED
-
-    kernel = "compiled kernel" if COMPILED else "pure Python kernel"
-    return (
-        f"amqp10msg {amqp10msg.__version__} ({kernel}, "
-        f"{platform.python_implementation()} {platform.python_version()})"
-    )
 
 
 class _Commands(MutableMapping[str, click.Command]):
@@ -110,6 +100,8 @@ class App(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, or an option of all."""
+        from click.shell_completion import CompletionItem
+
         named = [
             CompletionItem(name, help=about)
             for name, (_, about) in COMMANDS.items()

@@ -14,11 +14,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from amqp10msg.app.cli._output import is_terminal
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from amqp10msg.app.cli._input import Selection
     from amqp10msg.options import Option
 
@@ -147,6 +148,8 @@ def _or_stdin(
 
 def _completions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete names of files, which most sources are."""
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(incomplete, type="file")]
 
 

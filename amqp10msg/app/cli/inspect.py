@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -120,7 +119,11 @@ def inspect(
 
     colored = use_color(color) and view is None
     is_shown = not output and is_terminal(sys.stdout)
-    width = shutil.get_terminal_size().columns if is_shown else None
+    width = None
+    if is_shown:
+        from shutil import get_terminal_size
+
+        width = get_terminal_size().columns
     pages: list[Judged] = []
     failed = False
     with Sink(output, color=colored) as sink:

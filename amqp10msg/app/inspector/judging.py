@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import delivery, notation
+from amqp10msg import notation
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
 from amqp10msg.files.recognition import advice, decode_whole
@@ -127,6 +127,8 @@ def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
         data: one encoded value; nothing is said of one that is something else.
         role: the end of the link that sends a source or target, or None where that is not known.
     """
+    from amqp10msg import delivery  # noqa: PLC0415  (most bytes are a message)
+
     try:
         state = delivery.decode(data)
     except DecodeError as error:

@@ -8,7 +8,6 @@ Python literal.
 
 from __future__ import annotations
 
-import ast
 import codecs
 import contextlib
 import io
@@ -20,7 +19,6 @@ from typing import IO, Any
 import attrs
 
 from amqp10msg import files, notation
-from amqp10msg.files.capture import loose
 from amqp10msg.files.containers import RECORD_KEYS, STARTS, octets_of_record, read_lines, too_large
 from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
 from amqp10msg.files.streams import read_up_to, unpacked
@@ -134,6 +132,8 @@ class InputReader:
         data = item.data
         found = None
         if self.form == "auto" and not SECTION.match(data) and data[:4] != CONTENT_HEADER:
+            from amqp10msg.files.capture import loose  # noqa: PLC0415  (few give a capture)
+
             found = loose(data, max_size=self.max_size)
         for number, record in enumerate(found or (), 1):
             name = item.source if found and len(found) == 1 else f"{item.source}:{number}"
@@ -331,6 +331,8 @@ def _octets(text: str, form: str | None) -> bytes:
         return octets_of_base64(text)
     if text[:2] in ("b'", 'b"'):
         try:
+            import ast  # noqa: PLC0415  (few give a literal)
+
             literal = ast.literal_eval(text)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             raise ValueError("the Python literal is broken") from None

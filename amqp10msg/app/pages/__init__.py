@@ -6,11 +6,8 @@ message can become part of its text alone: every value is escaped. Needs ``amqp1
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from amqp10msg.app.made import line
@@ -77,6 +74,9 @@ def _environment() -> Any:
     )
     for name in _INLINE:
         text = _asset(name)
+        import base64  # noqa: PLC0415  (texts for a terminal need no more than `printable`)
+        import hashlib  # noqa: PLC0415  (see above)
+
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
         environment.globals[name.replace(".", "_")] = {
             "text": Markup(text),  # noqa: S704  (a file of this package)
@@ -90,6 +90,8 @@ def _environment() -> Any:
 
 @cache
 def _asset(name: str) -> str:
+    from importlib import resources  # noqa: PLC0415  (see above)
+
     return (resources.files("amqp10msg.app.pages") / "data" / name).read_text(encoding="utf-8")
 
 
