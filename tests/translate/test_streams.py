@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 
 from amqp10msg import AmqpValue, Array, Message
-from amqp10msg.basic import BasicMessage, FieldArray, FieldTable
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
+from amqp10msg.sections import BODY_CODES
+from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.testing import bodies, encodings, messages
 from amqp10msg.translate import to_amqp10, to_basic
 from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.wire.kernel.codes import DATA_CODE
 from tests.lossless import sent
 
 
@@ -26,6 +29,19 @@ def test_a_body_that_a_stream_would_encode_anew_is_named(octets: bytes) -> None:
     assert anew == any(
         loss.path == "body" and "stream" in loss.reason and loss.recoverable for loss in made.losses
     )
+
+
+@given(messages(body=bodies()).flatmap(encodings))
+def test_a_body_of_sections_is_delivered_as_the_broker_encodes_it(octets: bytes) -> None:
+    body = octets_of_sections(octets, BODY_CODES, False)
+    delivered = rewritten(body)
+    if delivered is None or not body or body[2] == DATA_CODE or body[1] != 0x53:
+        return
+    basic = BasicMessage(BasicProperties(type="amqp-1.0"), body)
+
+    for profile in ("rabbitmq-4.0", "rabbitmq-4.3"):
+        assert to_amqp10(basic, profile).message.encode().endswith(delivered)
+    assert to_amqp10(basic).message.encode().endswith(body)
 
 
 def test_arrays_and_symbolic_descriptors_in_a_body_are_named_and_lists_are_not() -> None:

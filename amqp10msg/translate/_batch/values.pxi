@@ -164,7 +164,10 @@ cdef int skip_section(cursor* place, cursor stop, int code, Span* found) noexcep
 
 
 cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
-    """Pass over a value of these types, or a list or map of them; False where it is another."""
+    """Pass over a value of these types, or a list or map of them; False where it is another.
+
+    All are as RabbitMQ 4 writes them itself, once it has read them.
+    """
     cdef Value v
     cdef Py_ssize_t count = 0, i, k
     cdef cursor end = NULL
