@@ -44,6 +44,7 @@ autodoc_typehints = "signature"
 python_use_unqualified_type_names = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+napoleon_custom_sections = [("Options", "params_style")]  # of the data sources of Spark
 napoleon_use_ivar = True  # an attribute called `type` is not a target for every `type` there is
 
 # The build works without a network, so the inventories of other projects are not at hand.
@@ -59,12 +60,14 @@ nitpick_ignore_regex = [
     # The AMQP types of fields, aliases too.
     ("py:class", r"address|binary|boolean|identifier|milliseconds|sequence_no|string|symbol"),
     ("py:class", r"ubyte|uint"),
+    # What a message is drawn from, of which a notebook sees the picture.
+    ("py:class", r"amqp10msg\.notation\.tree\.Tree"),
     # Objects of packages beside this one, and aliases of names.
     ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
     ("py:class", r"BaseCloudEvent|Context|Format|Path|TextMapPropagator"),
     ("py:class", r"Coding|ContentMode|ProfileName"),
     # Neither is what stands after a job's sink and statistics.
-    ("py:class", r"amqp10msg\.spark\.sink\..*"),
+    ("py:class", r"amqp10msg\.spark\.(sink|broker_sink)\..*"),
     # Neither is what a profile of the translator calls, the type variable of its result and the
     # choices of a loss.
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)|Action"),

@@ -161,7 +161,7 @@ class Landing:
 
     @property
     def next(self) -> int:
-        """The number of the next file, which is its name: 0 where none has landed."""
+        """The number of the next file, and so its name; 0 where none has landed."""
         return self._next
 
     def add(self, row: Spooled) -> None:
