@@ -7,7 +7,6 @@ import zlib
 from os import PathLike
 from typing import Any
 
-from amqp10msg.files import stores
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 #: What a gzip file begins with (RFC 1952, 2.3.1).
@@ -57,6 +56,8 @@ def opened(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Any:
     Raises:
         OSError: it cannot be read.
     """
+    from amqp10msg.files import stores  # noqa: PLC0415  (what is given as hex opens no file)
+
     return unpacked(stores.opened(path), limits, closes=True)
 
 
