@@ -60,9 +60,11 @@ def load(*, pure: bool) -> ModuleType:
         # Before they are forgotten again: what is imported later would find the other package.
         for name in (
             *("wire.primitives", "wire.limits", "wire.errors", "composite", "sections", "delivery"),
-            *("basic.classes", "translate"),
+            *("basic.classes", "translate", "message.templates", "notation", "files"),
         ):
-            importlib.import_module(f"{PACKAGE}.{name}")
+            found = importlib.import_module(f"{PACKAGE}.{name}")
+            for public in getattr(found, "__all__", ()):
+                getattr(found, public)
         compiled = module.COMPILED  # the first of the public names, which are imported with it
     if compiled is pure:
         raise RuntimeError(

@@ -46,6 +46,7 @@ from amqp10msg.message._shortcuts import (
     unknown_arguments,
     wrong_section,
 )
+from amqp10msg.message.templates import Template
 from amqp10msg.sections import (
     BARE_CODES,
     KIND_OF,
@@ -69,7 +70,6 @@ from amqp10msg.wire.primitives import AmqpMap, Symbol, Timestamp, plain
 from amqp10msg.wire.reprs import Text, short_repr
 
 if TYPE_CHECKING:
-    from amqp10msg.message.templates import Template
     from amqp10msg.wire.codings import Coding
 
 __all__ = ["Body", "Message", "MessageChanges"]
@@ -277,8 +277,6 @@ class Message(kernel.Record):
             ValueError: a path is wrong or named twice, or a type cannot stand there.
             EncodeError: what does not vary cannot be encoded.
         """
-        from amqp10msg.message.templates import Template  # noqa: PLC0415  (few write many messages)
-
         return Template(self, fields)
 
     @property

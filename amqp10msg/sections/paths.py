@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from difflib import get_close_matches
 from typing import Any
 
 import attrs
@@ -112,6 +111,8 @@ def _is_text(key: str) -> bool:
 
 
 def _unknown(text: str, name: str, known: list[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415  (of this error alone)
+
     near = get_close_matches(name, known, 1)
     return f"there is no {text!r} in a message: " + (
         f"is {near[0]!r} meant?" if near else f"use one of {', '.join(known)}"

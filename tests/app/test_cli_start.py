@@ -70,9 +70,9 @@ INSPECT = {
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},
     "files": {"_packets", "_record", "containers", "recognition", "streams", "text"},
-    "message": {"_encoding", "_shortcuts"},
+    "message": {"_encoding", "_shortcuts", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
-    "sections": {"_classes", "parts"},
+    "sections": {"_classes", "parts", "paths"},
     "validation": {"_checks", "prefilter", "rules"},
 }
 

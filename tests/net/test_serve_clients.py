@@ -109,6 +109,8 @@ def command_of(client: str) -> list[str]:
         there = False
     if not there:
         pytest.skip(f"{needed} is not installed")
+    if needed == "proton" and not importlib.import_module("proton").SSL.present():
+        pytest.skip("proton was compiled without TLS: it needs libssl-dev")
     return [sys.executable, str(path)]
 
 

@@ -168,7 +168,7 @@ def test_a_broker_that_is_started_again_is_asked_again() -> None:
         port = reserved.getsockname()[1]
     endpoint = parse_url(f"amqp://me:secret@127.0.0.1:{port}")
     made = StreamBroker(s=stream)
-    said = r"not reached within 0\.3 s \(Connect call failed"
+    said = r"not reached within 0\.3 s \(Connection refused"
     with StreamProbe(endpoint, timeout=0.3) as probe, pytest.raises(LinkError, match=said):
         probe.bounds(["s"])
     with StreamProbe(endpoint, timeout=10) as probe, ThreadPoolExecutor() as pool:
