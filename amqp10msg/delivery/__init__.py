@@ -1,6 +1,6 @@
 """Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amqp10msg.composite import Error
 from amqp10msg.delivery.resume import (
@@ -51,6 +51,7 @@ from amqp10msg.delivery.termini import (
     TerminusDurability,
     TerminusExpiryPolicy,
 )
+from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.delivery.node import DistributionNode
@@ -102,12 +103,5 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # so that type checkers find names that are not there
-
-    def __getattr__(name: str) -> Any:
-        """Import the node when it is first used: states and termini do without it."""
-        if name != "DistributionNode":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from amqp10msg.delivery.node import DistributionNode  # noqa: PLC0415  (see above)
-
-        globals()[name] = DistributionNode
-        return DistributionNode
+    # States and termini do without it.
+    __getattr__ = later(__name__, {"DistributionNode": "node"})

@@ -23,31 +23,23 @@ memory depends on the largest message, not on the file.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
+from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.files.reading import form_of, ranges, read, read_stream
 
 __all__ = ["FORMS", "MAX_SIZE", "Range", "Record", "form_of", "ranges", "read", "read_stream"]
 
-#: Where the other public names are, which are imported when one is first used.
-_LATER = {
-    "form_of": "reading",
-    "ranges": "reading",
-    "read": "reading",
-    "read_stream": "reading",
-}
-
-
 if not TYPE_CHECKING:  # so that type checkers find names that are not there
-
-    def __getattr__(name: str) -> Any:
-        """Import what reads files when it is first used."""
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = found
-        return found
+    __getattr__ = later(
+        __name__,
+        {
+            "form_of": "reading",
+            "ranges": "reading",
+            "read": "reading",
+            "read_stream": "reading",
+        },
+    )

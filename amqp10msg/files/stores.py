@@ -14,6 +14,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -177,8 +178,16 @@ class Place:
 
     def write(self, content: bytes) -> None:
         """Write a file, whole or not at all, in place of what has its name."""
-        with self.create() as file:
-            file.write(content)
+
+        def put() -> None:
+            with self.create() as file:
+                file.write(content)
+
+        # Where Ctrl-C ended it midway, what was written by then would take the place of the file;
+        # it reaches the main thread alone.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(int).result()  # from here on the thread is there, and waited for
+            pool.submit(put).result()
 
     def delete(self) -> None:
         """Delete a file; one that is not there is no error."""
@@ -294,6 +303,18 @@ def state_of(path: str | os.PathLike[str]) -> State:
     if state is None:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", place.url)
     return state
+
+
+def is_below(path: str, folder: Path | Place) -> bool:
+    """Return whether a file, by its path or URL, stands in a folder or below it."""
+    if isinstance(folder, Path):
+        return not is_url(path) and Path(path).parent.resolve().is_relative_to(folder.resolve())
+    if not is_url(path):
+        return False
+    place = Place.of(path)
+    return place.root == folder.root and f"/{place.key}".startswith(
+        f"/{folder.key}/".replace("//", "/")
+    )
 
 
 def files_of(source: str) -> list[str]:

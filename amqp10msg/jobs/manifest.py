@@ -22,9 +22,19 @@ GOOD, BAD = "messages", "quarantine"
 UNFINISHED = "_unfinished"
 
 
-def parsed(content: bytes | None) -> dict[str, Any]:
-    """Return the content of a manifest; an empty one where there is none."""
-    found: dict[str, Any] = {} if content is None else json.loads(content)
+def parsed(content: bytes | None, place: Place) -> dict[str, Any]:
+    """Return the content of a manifest, or of notes of a job; an empty one where there is none.
+
+    Raises:
+        ValueError: it is not JSON; the text names the place.
+    """
+    try:
+        found: dict[str, Any] = {} if content is None else json.loads(content)
+    except ValueError as error:
+        raise ValueError(
+            f"{place.url}: not what a job writes there ({error}): the files that it listed are "
+            "still in the folder; restore it, or use another folder"
+        ) from None
     return found
 
 
@@ -49,7 +59,7 @@ def listed_below(source: str) -> list[str] | None:
     for folder, names in folders:
         content = (folder / STATS).read()
         if content is not None:
-            made = parsed(content).get("files", {})
+            made = parsed(content, folder / STATS).get("files", {})
             return sorted((folder / name / file).url for name in names for file in made[name])
         if (folder / UNFINISHED / "plan.json").state() is not None:
             return []

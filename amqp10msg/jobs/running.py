@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from amqp10msg import __version__
 from amqp10msg.files import Range, stores
-from amqp10msg.files.stores import StoreError
+from amqp10msg.files.stores import Place, StoreError
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import READING, Part, Reading, input_of, number_of, refuse_unknown
@@ -152,8 +152,11 @@ def carry_out(
 
     Raises:
         BlockingIOError: another job writes to the folder.
+        ValueError: the input is in the folder that is to be replaced.
     """
     output = work.output
+    if overwrite:
+        _refuse_input_in(output.path, parts)
     with output.held():
         output.check(overwrite=overwrite)
         listed, done = output.resume(
@@ -170,6 +173,16 @@ def carry_out(
         except BaseException:
             _give_up(output)
             raise
+
+
+def _refuse_input_in(folder: Path | Place, parts: Sequence[Part]) -> None:
+    """Refuse to replace a folder with its own input in it, which would be lost."""
+    for path in {one.path for part in parts for one in part}:
+        if stores.is_below(path, folder):
+            raise ValueError(
+                f"{path} is in the folder that is to be replaced, and would be lost: write to "
+                "another folder, or add to this one"
+            )
 
 
 def _give_up(output: Output | StoreOutput) -> None:

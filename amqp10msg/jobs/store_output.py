@@ -24,7 +24,8 @@ class StoreOutput:
     Files are written where they stay, under names that nobody else uses, and count once the
     manifest lists them, which is written last and at once. Who lists the folder instead sees files
     of jobs that are not done. Two jobs at a time are noticed where the second one ends, which
-    fails and leaves nothing.
+    fails and leaves nothing; but stores have no locks, and where both end within the same moment,
+    the manifest lists the files of one.
 
     Args:
         url: the folder.
@@ -60,7 +61,7 @@ class StoreOutput:
                 folder, _, name = file.partition("/")
                 made[folder].append(name)
         if not overwrite:
-            for folder, names in parsed(self._before).get("files", {}).items():
+            for folder, names in parsed(self._before, self._manifest).get("files", {}).items():
                 made[folder] = [*names, *made[folder]]
         if self._manifest.read() != self._before:
             said = "another job wrote to it meanwhile: give each a folder of its own"
@@ -87,7 +88,7 @@ class StoreOutput:
         """
         if overwrite or self._before is not None:
             return
-        plan = parsed(self._plan.read()).get("mark", self._mark)
+        plan = parsed(self._plan.read(), self._plan).get("mark", self._mark)
         for place, _ in self.path.files():
             name = place.key[len(self.path.key) :].strip("/")
             if not name.startswith(f"{UNFINISHED}/") and plan not in name:
@@ -107,7 +108,7 @@ class StoreOutput:
         """Return the parts of a job, and what is done of them; see `Output.resume`."""
         plan = {}
         with contextlib.suppress(ValueError):
-            plan = parsed(self._plan.read())
+            plan = parsed(self._plan.read(), self._plan)
         if plan.get("key") == key:
             self._mark = plan["mark"]
             return plan["parts"], self._noted()
@@ -127,7 +128,7 @@ class StoreOutput:
         found = {}
         for place, _ in (self.path / UNFINISHED / "done").files():
             with contextlib.suppress(ValueError, KeyError):
-                said = parsed(place.read())
+                said = parsed(place.read(), place)
                 if all((self.path / file).key in there for file in said["files"]):
                     number = int(place.key.rpartition("/")[2].removesuffix(".json"))
                     found[number] = Done(said["files"], Stats.from_json(said["stats"]))
@@ -139,7 +140,7 @@ class StoreOutput:
 
     def _remove(self, mark: str | None) -> None:
         """Delete the notes, and the files with a mark that no manifest lists."""
-        listed = self._keys(parsed(self._manifest.read()).get("files", {}))
+        listed = self._keys(parsed(self._manifest.read(), self._manifest).get("files", {}))
         for place, _ in self.path.files():
             name = place.key[len(self.path.key) :].strip("/")
             is_marked = mark is not None and mark in name and place.key not in listed

@@ -133,9 +133,13 @@ class RangeFilters:
         It looks for values in whole chunks of messages, and before 4.2 at no expression.
         """
         try:
-            return self._set.matches(Message.decode(octets, strict=False))
-        except (AmqpError, ValueError):
-            return not self.sql  # it cannot be looked at
+            message = Message.decode(octets, strict=False)
+        except AmqpError:
+            return True  # it cannot be looked at, and is a row that says so
+        try:
+            return self._set.matches(message)
+        except ValueError:
+            return not self.sql
 
 
 @attrs.frozen(kw_only=True)

@@ -8,10 +8,10 @@
   (`render_svg`).
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amqp10msg.notation._common import NotationError
+from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.notation.cbor import from_cbor, to_cbor
@@ -40,30 +40,22 @@ __all__ = [
     "value_from_plain",
 ]
 
-#: Where the other public names are, which are imported when one is first used.
-_LATER = {
-    "Node": "tree",
-    "Tree": "tree",
-    "from_cbor": "cbor",
-    "from_plain": "plain_reading",
-    "from_typed": "typed",
-    "parse_tree": "tree",
-    "render_html": "html",
-    "render_svg": "svg",
-    "render_text": "text",
-    "to_cbor": "cbor",
-    "to_plain": "plain",
-    "to_typed": "typed",
-    "value_from_plain": "plain_reading",
-}
-
-
 if not TYPE_CHECKING:  # so that type checkers find names that are not there
-
-    def __getattr__(name: str) -> Any:
-        """Import a notation when it is first used."""
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = found
-        return found
+    __getattr__ = later(
+        __name__,
+        {
+            "Node": "tree",
+            "Tree": "tree",
+            "from_cbor": "cbor",
+            "from_plain": "plain_reading",
+            "from_typed": "typed",
+            "parse_tree": "tree",
+            "render_html": "html",
+            "render_svg": "svg",
+            "render_text": "text",
+            "to_cbor": "cbor",
+            "to_plain": "plain",
+            "to_typed": "typed",
+            "value_from_plain": "plain_reading",
+        },
+    )

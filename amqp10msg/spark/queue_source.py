@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -24,6 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from amqp10msg.jobs.inputs import number_of, refuse_unknown
+from amqp10msg.net.bridge.counting import declared
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.landing import LANDED, Landing, file_name
@@ -111,7 +113,8 @@ class Amqp10Queue(DataSource):
         rowsPerFile: messages of a file; 10,000 where it is not given.
         secondsPerFile: seconds until a file is finished that has fewer: 1.
         idle: with ``trigger(availableNow=True)``, seconds without a message after which the queue
-            counts as empty: 2. That needs PySpark 4.2. While more comes, the query goes on.
+            is asked whether it is empty: 2. One that cannot say it counts as empty then, with a
+            warning. That needs PySpark 4.2. While more comes, the query goes on.
         keep: whether files stay that Spark has finished with: ``true``. With ``false``, the last
             one stays alone.
         maxFilesPerTrigger: files of one batch, from PySpark 4.2 on.
@@ -171,14 +174,31 @@ class Consumer:
             self._thread.start()
 
     def drain(self) -> None:
-        """Consume what is there now, unless this goes on anyway.
+        """Consume until the queue says that it has no more, or where it cannot say so, until idle.
 
         Raises:
+            LinkError: it has more, and they do not come.
             OSError: the queue cannot be consumed, or a file cannot be written.
         """
         options = self._options
         batches = attrs.evolve(options.batches, idle=options.idle)
-        self._persist(lambda: spool_from(options.endpoint, self._landing, batches))
+        since, before = time.monotonic(), self._landing.next
+        while True:
+            self._persist(lambda: spool_from(options.endpoint, self._landing, batches))
+            depth = declared(options.endpoint)
+            if depth.ready is None:
+                warnings.warn(
+                    f"{options.endpoint}: nothing came for {options.idle:g} s; "
+                    f"whether the queue is empty is not known: {depth.why}",
+                    stacklevel=2,
+                )
+            if not depth.ready:
+                return
+            if self._landing.next > before:
+                since, before = time.monotonic(), self._landing.next
+            if time.monotonic() - since > _PATIENCE:
+                text = f"{options.endpoint}: {depth.ready} messages are there, and none came for "
+                raise LinkError(f"{text}{_PATIENCE:g} s", permanent=True)
 
     def _consume(self) -> None:
         options = self._options

@@ -8,8 +8,10 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -358,3 +360,43 @@ def test_what_a_url_says_of_its_store_stays_with_its_files(server: Any) -> None:
         found = rows(f"{folder}/out{said}")
 
     assert [1] * 50 == [row["n"] for row in found]
+
+
+def test_input_in_the_folder_that_is_to_be_replaced_is_kept(lake: str) -> None:
+    given = parquet(f"{lake}/in/a.parquet")
+
+    for folder in (lake, f"{lake}/in"):
+        with pytest.raises(ValueError, match=f"{given} is in the folder that is to be replaced"):
+            jobs.run(f"{lake}/in", folder, Job("decode"), overwrite=True, workers=1)
+    jobs.run(f"{lake}/in", f"{lake}/i", Job("decode"), overwrite=True, workers=1)
+
+    assert stores.opened(given).read()
+    assert 50 == len(rows(f"{lake}/i"))
+
+
+def test_ctrl_c_leaves_a_small_file_whole(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place.of(f"{lake}/manifest.json")
+    place.write(b"before")
+    create = Place.create
+
+    @contextmanager
+    def interrupted(self: Place) -> Iterator[Any]:
+        with create(self) as file:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            yield file
+
+    monkeypatch.setattr(Place, "create", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        place.write(b"after")
+
+    assert b"after" == place.read()
+
+
+def test_a_manifest_that_is_none_is_named(lake: str) -> None:
+    parquet(f"{lake}/in/a.parquet")
+    jobs.run(f"{lake}/in", f"{lake}/out", Job("decode"), workers=1)
+    put(f"{lake}/out/_amqp10msg.json", b"{")
+
+    with pytest.raises(ValueError, match=f"{lake}/out/_amqp10msg.json: not what a job writes"):
+        made_files(f"{lake}/out")

@@ -206,6 +206,13 @@ def test_offsets_are_those_of_the_annotations_alone() -> None:
         assert [offset, offset] == [offset_of(octets, offset), offset_of(octets, None)]
 
 
+def test_what_cannot_be_decoded_passes_every_filter() -> None:
+    """It is a row that says so; left out, nobody would know of it."""
+    for one in (RangeFilters(sql="subject = 'a'"), RangeFilters(values=("a",))):
+        assert one.admit(b"\x00\x53")
+        assert not one.admit(Message(b"x").encode())
+
+
 def test_when_the_broker_got_a_message() -> None:
     moment = Timestamp(1_700_000_000_123)
     said = {"x-opt-rabbitmq-received-time": moment}

@@ -35,7 +35,14 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             "brokers",
             "options",
         },  # docstrings; names; how options are declared
-        {"wire.codings", "wire.errors", "wire.limits", "wire.primitives", "wire.reprs"},
+        {
+            "wire.codings",
+            "wire.errors",
+            "wire.later",
+            "wire.limits",
+            "wire.primitives",
+            "wire.reprs",
+        },
         {"wire.kernel"},
         {"composite"},
         {"sections"},

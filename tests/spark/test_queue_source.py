@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from amqp10msg import Message, Properties
@@ -14,11 +16,15 @@ from amqp10msg import Message, Properties
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
+import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql.datasource import CaseInsensitiveDict  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.net.landing import LANDED  # noqa: E402
+from amqp10msg.spark.queue_source import Consumer, _Options  # noqa: E402
+from tests.basic_broker import BasicBroker, running  # noqa: E402
+from tests.bridging import numbered as basic_numbered  # noqa: E402
 from tests.net import odd_broker  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -203,3 +209,38 @@ def test_with_spark_each_is_once(
         for path in Path(state).rglob("*")
         if path.suffix != ".crc" and path.is_file()
     )
+
+
+def test_a_queue_that_is_silent_for_a_while_is_not_taken_for_empty(tmp_path: Path) -> None:
+    pytest.importorskip("pamqp")
+    with running(BasicBroker("q")) as broker:
+        broker.queues["q"].extend(basic_numbered(10))
+        broker.silent = True
+        given = {"url": broker.url("queue=q"), "landing": str(tmp_path)}
+        consumer = Consumer(attrs.evolve(_Options.of(given), idle=0.1))
+
+        def speak() -> None:
+            broker.silent = False
+
+        later = threading.Timer(1.0, speak)
+        later.start()
+        consumer.drain()
+        consumer.stop()
+        later.join()
+
+        assert not broker.queues["q"]
+    assert [b"%d" % n for n in range(10)] == pq.read_table(tmp_path)["payload"].to_pylist()
+
+
+def test_where_nobody_says_whether_a_queue_is_empty_there_is_a_warning(
+    broker: tuple[str, Any], tmp_path: Path
+) -> None:
+    url, _ = broker
+    given = {"url": url, "landing": str(tmp_path)}
+    consumer = Consumer(attrs.evolve(_Options.of(given), idle=0.2))
+
+    with pytest.warns(UserWarning, match="whether the queue is empty is not known"):
+        consumer.drain()
+    consumer.stop()
+
+    assert 100 == pq.read_table(tmp_path).num_rows

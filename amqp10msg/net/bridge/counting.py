@@ -268,6 +268,17 @@ class Counting:
         return attrs.evolve(depth, unacknowledged=max(count - held, 0))
 
 
+def declared(endpoint: Endpoint) -> Depth:
+    """Ask a queue of RabbitMQ how many messages it has, by a connection of its own over 0-9-1."""
+    at = over_basic(endpoint)
+    if at is None:
+        return Depth(why=_NOT_SAID)
+    try:
+        return asyncio.run(_declared(at))
+    except (LinkError, ModuleNotFoundError) as error:
+        return Depth(why=str(error))
+
+
 async def _declared(endpoint: Endpoint) -> Depth:
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
