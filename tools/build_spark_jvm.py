@@ -1,8 +1,10 @@
 """Build ``amqp10msg-spark-jvm``: the tables, the classes, the jar, and the wheel that holds it.
 
     python tools/build_spark_jvm.py [FOLDER]
+    python tools/build_spark_jvm.py --pack FOLDER
 
-It takes Java and PySpark, which has the compiler of Scala among its jars.
+It takes Java and PySpark, which has the compiler of Scala among its jars. A jar is for the line of
+Spark that it was compiled with; with ``--pack``, a wheel is made of those that FOLDER has.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def jar(out: Path = OUT) -> Path:
     for path in (Path(__file__), *scala):
         digest.update(path.read_bytes())
     target = out / f"amqp10msg-spark-jvm_{spark_line()}-{__version__}.jar"
-    stamp = out / "sources.sha256"
+    stamp = target.with_suffix(".sha256")
     if target.exists() and stamp.exists() and stamp.read_text() == digest.hexdigest():
         return target
     out.mkdir(parents=True, exist_ok=True)
@@ -105,28 +107,29 @@ def jar(out: Path = OUT) -> Path:
 
 
 def requirements() -> str:
-    """Return what the wheel requires: the jar is of one version and for one line of Spark."""
+    """Return what the wheel requires: its jars are of one version, and decode for no other."""
     return f"""\
 # has Spark use it, and decodes odd messages
 amqp10msg[spark]=={__version__}
-# the line that the jar is compiled for
-pyspark[sql]=={spark_line()}.*
 """
 
 
-def wheel(out: Path = OUT) -> Path:
-    """Return the wheel in a folder, with the jar in it.
+def wheel(jars: Sequence[Path], out: Path = OUT) -> Path:
+    """Return the wheel in a folder.
+
+    Args:
+        jars: what it holds, one for each line of Spark.
+        out: the folder.
 
     Raises:
-        CompilerError: the jar cannot be compiled.
         subprocess.CalledProcessError: setuptools refuses.
     """
-    made = jar(out)
-    with tempfile.TemporaryDirectory(dir=out) as work:
+    with tempfile.TemporaryDirectory(dir=out.resolve()) as work:
         tree = Path(work, "tree")
         shutil.copytree(SOURCES, tree, ignore=shutil.ignore_patterns("scala", "__pycache__"))
         shutil.copy(ROOT / "LICENSE", tree)
-        shutil.copy(made, tree / PACKAGE)
+        for one in jars:
+            shutil.copy(one, tree / PACKAGE)
         (tree / "VERSION").write_text(__version__)
         (tree / "REQUIREMENTS").write_text(requirements())
         # In an interpreter of its own, as setuptools changes the one that it runs in.
@@ -137,9 +140,19 @@ def wheel(out: Path = OUT) -> Path:
         return built.replace(out / built.name)
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else OUT
+def main(given: Sequence[str]) -> None:
+    """Build what the command line asks for, and print where it is."""
+    is_packed = "--pack" in given
+    folders = [Path(one) for one in given if one != "--pack"]
+    out = folders[0] if folders else OUT
     try:
-        print(wheel(folder))
+        made = sorted(out.glob(f"*-{__version__}.jar")) if is_packed else [jar(out)]
     except CompilerError as error:
         sys.exit(str(error))
+    if not made:
+        sys.exit(f"{out}: there is no jar of amqp10msg {__version__}")
+    print(wheel(made, out))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

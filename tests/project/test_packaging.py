@@ -268,8 +268,9 @@ def test_the_extra_all_holds_every_other_one() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (every,) = extras["all"]
 
-    # A Java runtime is no part of the library: whoever lacks one asks for it.
-    assert set(re.findall(r"\w+", every)) - {"amqp10msg"} == set(extras) - {"all", "spark-jre"}
+    # A Java runtime and jars of Spark are no part of the library: whoever lacks them asks for them.
+    left_out = {"all", "spark-jre", "spark-jvm"}
+    assert set(re.findall(r"\w+", every)) - {"amqp10msg"} == set(extras) - left_out
 
 
 def test_the_console_script_exists() -> None:

@@ -120,18 +120,35 @@ def test_spark_connect(jar: Path, tmp_path: Path) -> None:
     assert all(found.values())
 
 
-@pytest.mark.soak
-def test_the_wheel_holds_the_jar_and_says_where_it_is(jar: Path, tmp_path: Path) -> None:
-    wheel = build_spark_jvm.wheel()
+def test_the_wheel_holds_a_jar_for_each_line_of_spark(tmp_path: Path) -> None:
+    line, made = spark_jvm_tables.spark_line(), tmp_path / "made"
+    made.mkdir()
+    for one in ("3.9", line):
+        (made / f"amqp10msg-spark-jvm_{one}-{__version__}.jar").write_bytes(one.encode())
+    (made / f"amqp10msg-spark-jvm_{line}-0.0.9.jar").write_bytes(b"of another version")
 
-    code = "import amqp10msg_spark_jvm as a; print(a.jar())"
-    unpacked = [sys.executable, "-m", "zipfile", "-e", str(wheel), str(tmp_path)]
-    subprocess.run(unpacked, check=True)
+    tool = [sys.executable, str(ROOT / "tools" / "build_spark_jvm.py"), "--pack", "made"]
+    packed = subprocess.run(tool, cwd=tmp_path, capture_output=True, text=True, check=True)
+    wheel = tmp_path / packed.stdout.strip()
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path], check=True)
+    code = "import amqp10msg_spark_jvm as a; print(a.jar(), a.jar('3.9.1'), a.jar('5.0.0'))"
     shown = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
 
-    assert jar.read_bytes() == Path(shown.stdout.strip()).read_bytes()
+    here, other, none = shown.stdout.split()
+    assert (line, "3.9", "None") == (Path(here).read_text(), Path(other).read_text(), none)
+    (metadata,) = tmp_path.glob("*.dist-info/METADATA")
+    assert f"Requires-Dist: amqp10msg[spark]=={__version__}\n" in metadata.read_text()
+
+
+def test_there_is_nothing_to_pack(tmp_path: Path) -> None:
+    tool = [sys.executable, str(ROOT / "tools" / "build_spark_jvm.py"), "--pack", str(tmp_path)]
+
+    done = subprocess.run(tool, capture_output=True, text=True, check=False)
+
+    assert 1 == done.returncode
+    assert "there is no jar of amqp10msg" in done.stderr
 
 
 def test_the_tables_are_the_declarations() -> None:
