@@ -22,7 +22,6 @@ cdef Slot ORIGINAL
 
 
 @cython.final
-@cython.freelist(8)
 cdef class Original:
     cdef readonly bytes octets
     cdef readonly Py_ssize_t start

@@ -72,7 +72,6 @@ cdef class QuickPicks:
     cdef int put(self, tuple found, Py_ssize_t place, value) except -1
 
 
-@cython.freelist(8)
 cdef class Cursor:
     cdef readonly bytes buf
     cdef public Py_ssize_t pos
@@ -155,7 +154,6 @@ cdef extern from *:
     Py_ssize_t ascii_size(object text)
 
 
-@cython.freelist(8)
 cdef class Output:
     cdef readonly Py_ssize_t size
     cdef Py_ssize_t room

@@ -254,6 +254,7 @@ cdef int leave_compound(Cursor cursor, Compound *found) except -1:
 include "picks.pxi"
 
 
+@cython.freelist(8)
 cdef class Cursor:
     """A position in bytes. What takes positions checks them: IndexError."""
 
@@ -511,6 +512,7 @@ cdef enum:
     SMALL = 1000  # the room inside of the object
 
 
+@cython.freelist(8)
 cdef class Output:
     """A run of bytes that grows."""
 
