@@ -24,10 +24,11 @@ def run(effort: Effort) -> Figure:
         title="Decode a 500-byte message and read every field",
         timings=timings,
         floors=(
+            # Two thirds of the time are objects and attributes of CPython: docs, benchmarks.md.
             Floor(
-                "at least 20x faster than python-qpid-proton",
+                "at least 17.5x faster than python-qpid-proton",
                 timings.times("python-qpid-proton"),
-                at_least=20,
+                at_least=17.5,
             ),
             Floor(
                 "at least 7x faster than azure-servicebus",

@@ -259,7 +259,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
 
     brokers = 1 + ("AMQP10MSG_RABBITMQ" in os.environ)  # proton's, and RabbitMQ
     if find_spec("pyarrow") is not None:
-        assert [100, 6, 2.5] == floors.pop("columns") == floors.pop("columns-300")
+        assert [100, 4, 2] == floors.pop("columns") == floors.pop("columns-300")
         assert [400_000] == floors.pop("columns-validate")
         assert [2, 2.5, 2.5] == floors.pop("columns-encode")
         assert [3_000_000] == floors.pop("template-columns")
@@ -267,10 +267,10 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         assert [60_000] * 10 == floors.pop("jobs-translate-rabbitmq")
         assert [400_000] * 2 == floors.pop("jobs-validate")
     assert floors == {
-        "decode": [20, 7, 2.2],
+        "decode": [17.5, 7, 2.2],
         "encode": [14],
         "relay": [60],
-        "template": [8, 2],
+        "template": [250, 7, 2],
         "pick": [250, 100, 1.2],
         "pure": [3],
         "large-decode": [2, 1.1],
