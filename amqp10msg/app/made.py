@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from typing import Any
 
 from amqp10msg import __version__
 
-__all__ = ["command", "line"]
+__all__ = ["by_command", "command", "facts", "line"]
 
 _BEGUN: ContextVar[tuple[str, float] | None] = ContextVar("begun", default=None)
 #: A user and a password in a URL; a password may have an @ that should be escaped.
@@ -22,7 +23,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 @contextmanager
 def command(arguments: Iterable[str]) -> Iterator[None]:
     """Have reports say that this command made them; they leave out the credentials of its URLs."""
-    shown = _CREDENTIALS.sub("…@", shlex.join(["amqp10msg", *arguments]))
+    shown = _CREDENTIALS.sub("***@", shlex.join(["amqp10msg", *arguments]))
     token = _BEGUN.set((shown, time.monotonic()))
     try:
         yield
@@ -30,12 +31,30 @@ def command(arguments: Iterable[str]) -> Iterator[None]:
         _BEGUN.reset(token)
 
 
-def line() -> str | None:
-    """Return the line that ends a report; None where no command makes it."""
-    begun = _BEGUN.get()
-    if begun is None:
-        return None
-    shown, start = begun
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    took = time.monotonic() - start
-    return f"amqp10msg {__version__}, {now}, after {took:,.1f} s: {shown}"
+def by_command() -> bool:
+    """Return whether a command is running that reports can name."""
+    return _BEGUN.get() is not None
+
+
+def facts() -> dict[str, Any]:
+    """Return version, date in UTC, command and seconds, for a report in JSON.
+
+    The last two are None where no command makes it, but a program.
+    """
+    shown, start = _BEGUN.get() or (None, None)
+    return {
+        "version": __version__,
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": shown,
+        "seconds": None if start is None else round(time.monotonic() - start, 3),
+    }
+
+
+def line() -> str:
+    """Return the line that ends a report; without a command where a program makes it."""
+    found = facts()
+    date = found["date"].replace("T", " ").replace("Z", " UTC")
+    by = (
+        "" if found["command"] is None else f", after {found['seconds']:,.1f} s: {found['command']}"
+    )
+    return f"amqp10msg {found['version']}, {date}{by}"

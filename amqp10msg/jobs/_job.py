@@ -92,6 +92,11 @@ class Job:
         """
         return cls.of(options.get("job", "decode"), from_spark(JobOptions, options))
 
+    @property
+    def profile_used(self) -> str:
+        """The profile that messages are judged or translated by; empty where there is none."""
+        return self.profile or {"validate": "oasis", "translate": "lossless"}.get(self.kind, "")
+
     @classmethod
     def of(cls, kind: str, given: JobOptions) -> Job:
         """Return the job of a kind with these options."""
@@ -140,7 +145,7 @@ class Job:
                 raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}")
         profile = self.profile
         if self.kind == "translate":
-            Translator(self.to, profile or "lossless")
+            Translator(self.to, self.profile_used)
         elif profile is not None and profile not in validation.PROFILES:
             known = ", ".join(validation.PROFILES.names)
             raise ValueError(f"unknown profile {profile!r}: use {known}")
@@ -285,14 +290,14 @@ class Job:
         wire = batch.column(self.column)
         stats.add_sizes(wire)
         _count_times(batch, stats)
-        valid, violations = judged(wire, self.profile or "oasis")
+        valid, violations = judged(wire, self.profile_used)
         errors = first_errors(valid, violations)
         names = self._carried(batch.schema.names)
         new = pa.schema([("wire", pa.binary()), *VALIDATED])
         return self._split(batch, names, [wire, valid, violations], new, errors)
 
     def _translate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
-        profile = self.profile or "lossless"
+        profile = self.profile_used
         translator = Translator(self.to, profile, circumstances=self.circumstances)
         read = (
             ["wire"] if self.to == "0-9-1" else [n for n in BASIC.names if n in batch.schema.names]

@@ -39,6 +39,7 @@ class Run:
         output: where it was written to.
         seconds: elapsed wall-clock time, in s.
         engine: what ran it; empty where the page need not name it.
+        profile: of the rules or of the translation; empty where the job has none.
     """
 
     title: str
@@ -46,6 +47,7 @@ class Run:
     output: str
     seconds: float
     engine: str = ""
+    profile: str = ""
 
 
 def page(
@@ -98,6 +100,7 @@ def page(
         source=run.source,
         output=run.output,
         engine=run.engine,
+        profile=run.profile,
         counts=counts,
         rules=rule_rows(
             rules,

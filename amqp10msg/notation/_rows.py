@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 
@@ -156,30 +157,37 @@ def _line(text: str) -> str:
     return text if text.isprintable() else quoted(text, 1000)[1:-1]
 
 
-def _count(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def shown_value(node: Node, length: int) -> str:
     """Write a value as one printable line."""
     value = node.value
     if node.type == "error":
-        return "" if node.length == 0 else _count(node.length, "byte")
+        return "" if node.length == 0 else counted(node.length, "byte")
     if node.type == "elided":
-        more = _count(value, "more value") if value else "more values"
-        return f"… {more} in {_count(node.length, 'byte')}"
+        more = counted(value, "more value") if value else "more values"
+        return f"… {more} in {counted(node.length, 'byte')}"
     if node.type == "constructor":
         return f"of every element: {value}"
     if node.type == "map":
-        return _count((value or 0) // 2, "entry", "entries")
+        return counted((value or 0) // 2, "entry", "entries")
     if node.type == "list":
-        return _count(value if isinstance(value, int) else 0, "value")
+        return counted(value if isinstance(value, int) else 0, "value")
     if node.type == "array":
-        return _count(value or 0, "element")
+        return counted(value or 0, "element")
     if node.type in ("null", "described"):
         return ""
+    return scalar(value, length)
+
+
+def scalar(value: Any, length: int, *, size: int | None = None) -> str:
+    """Write a value that holds no others as one printable line; nothing for one that does.
+
+    Args:
+        value: the value.
+        length: characters of text or bytes of binary that are shown at most.
+        size: bytes of a binary value of which this is the beginning.
+    """
     if isinstance(value, bytes):
-        return _binary(value, length)
+        return _binary(value, length, len(value) if size is None else size)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Char):
@@ -201,20 +209,24 @@ def shown_value(node: Node, length: int) -> str:
     return ""
 
 
-def _binary(value: bytes, length: int) -> str:
-    size = _count(len(value), "byte")
+def _binary(value: bytes, length: int, size: int) -> str:
+    counted_bytes = counted(size, "byte")
     if not value:
-        return size
+        return counted_bytes
     try:
         text = value[: 4 * length].decode("utf-8")
     except UnicodeDecodeError as error:
         # The cut may be in the middle of a character.
-        if len(value) <= 4 * length or error.start < 4 * length - 3:
-            return (
-                f"{size}: {value[: length // 2].hex(' ')}{' …' if len(value) > length // 2 else ''}"
-            )
+        if size <= 4 * length or error.start < 4 * length - 3:
+            more = " …" if size > length // 2 else ""
+            return f"{counted_bytes}: {value[: length // 2].hex(' ')}{more}"
         text = value[: error.start].decode("utf-8")
-    return f"{size}: {quoted(text, length, more=len(text.encode()) < len(value))}"
+    return f"{counted_bytes}: {quoted(text, length, more=len(text.encode()) < size)}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Count things: ``1 byte``, ``2,000 bytes``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
@@ -232,4 +244,4 @@ def quoted(text: str, length: int, *, more: bool = False) -> str:
         more: the text is only the beginning of a longer one.
     """
     shown = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
-    return f'"{"".join(shown)}"{"…" if more or len(text) > length else ""}'
+    return f'"{"".join(shown)}{"…" if more or len(text) > length else ""}"'

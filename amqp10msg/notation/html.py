@@ -65,7 +65,7 @@ def render_html(
     more = sum(1 for _ in messages)
     alone = len(shown) == 1 and not more
     return pages.render(
-        "messages.html", title=title, messages=shown, more=more, alone=alone, script=True
+        "messages.html", title=title, messages=shown, more=more, alone=alone, script=bool(shown)
     )
 
 

@@ -63,15 +63,16 @@ def _told(loss: Loss) -> str:
 
 
 def shown(value: Any, width: int = _WIDTH) -> str:
-    """Return a value's repr, cut at a width; text that is not valid UTF-8 as its bytes."""
+    """Write a value as a line, cut at a width; text that is not valid UTF-8 as its bytes."""
+    from amqp10msg.notation.value_text import value_text  # noqa: PLC0415  (for people alone)
+
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
             with suppress(UnicodeEncodeError):  # what 0-9-1 never gives
                 value = value.encode("utf-8", "surrogateescape")
-    text = repr(value)
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return value_text(value, width)
 
 
 def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from amqp10msg.basic.tables import FieldTable, ScaledDecimal
 from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate.account import parts_of
+from amqp10msg.translate.account import parts_of, shown
 from amqp10msg.translate.profiles import PROFILES, Circumstances
 from amqp10msg.translate.report import Notes
 from amqp10msg.wire.errors import TranslationError
@@ -179,5 +179,5 @@ def _difference(parts: list[tuple[str, Any]], usual: dict[str, str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value).replace("|", "\\|")
-    return f"`{text if len(text) <= 40 else text[:39] + '…'}`"
+    text = shown(value, 40).replace("|", "\\|")
+    return f"`{text}`"

@@ -263,7 +263,7 @@ def test_where_nothing_is_translated_the_page_says_so(broker: BasicBroker) -> No
 
     assert "3 messages read and returned; none would lose data" in done.output
     text = Path("r.html").read_text()
-    assert "translation: none, one protocol" in Page(text).text
+    assert "profile: none, one protocol" in Page(text).text
     # Not the type of the queue, of which a route knows nothing, nor what else no row has.
     assert ["queue", "read", "lose no data", "lose data"] == re.findall("<th[^>]*>([^<]+)", text)
 

@@ -73,8 +73,8 @@ def test_profiles_side_by_side() -> None:
     found = json.loads(result.stdout)["profiles"]
 
     assert 0 == result.exit_code
-    assert "'app'" == found["rabbitmq-4.3"]["properties.group-id"]
-    assert "'app'" == found["lossless"]["message-annotations['x-opt-basic-app-id']"]
+    assert '"app"' == found["rabbitmq-4.3"]["properties.group-id"]
+    assert '"app"' == found["lossless"]["message-annotations['x-opt-basic-app-id']"]
     shown = run("diff-profiles", "-p", "rabbitmq-3.10", "-p", "rabbitmq-4.3", BASIC.hex())
     assert "properties.group-id" in shown.output
     assert "content-type" not in shown.output

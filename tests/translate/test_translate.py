@@ -497,7 +497,7 @@ def test_the_lossless_tables_lose_and_refuse_nothing() -> None:
 def test_the_tables_say_what_brokers_do() -> None:
     rows = {row.place: row.becomes for row in to_amqp10_rows("rabbitmq-4.3")}
 
-    assert "`properties.group-id` `'a'`" == rows["app-id `a`"]
+    assert '`properties.group-id` `"a"`' == rows["app-id `a`"]
     assert ("-", "refused") == (rows["cluster-id `c`"], rows["header `D`"])
 
 

@@ -208,7 +208,8 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     screen.line(f"{_INDENT}$ {title} {rules}{source} {output}", "cyan")
     start = time.monotonic()
     stats = jobs.run(source, output, job)
-    run = jobs.Run(title, str(source), str(output), time.monotonic() - start, "local")
+    seconds = time.monotonic() - start
+    run = jobs.Run(title, str(source), str(output), seconds, "local", job.profile_used)
     page = output / "_report.html"
     write_whole(page, page_of(run, stats, page))
     screen.show(lambda inner: show_summary(inner, run, stats, page))

@@ -246,7 +246,14 @@ def _run(
     stats = done.stats
     damaged = jobs.DAMAGED in stats.rules
     failed = damaged or not _is_within(stats.errors, stats.rows, max_quarantine)
-    run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
+    run = jobs.Run(
+        f"amqp10msg pipeline {kind}",
+        source,
+        str(output),
+        done.seconds,
+        done.engine,
+        job.profile_used,
+    )
     page: Path | str
     if report is not None or isinstance(output, Path):
         page = report or Path(output, "_report.html")

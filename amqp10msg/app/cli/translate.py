@@ -229,7 +229,9 @@ def _action(action: str, recoverable: bool) -> Text:
 
 
 def _short(value: Any) -> str:
-    return _cut(safe(repr(value)), 60)
+    from amqp10msg.translate.account import shown
+
+    return shown(value, 60)
 
 
 def _cut(text: str, most: int) -> str:
@@ -335,6 +337,8 @@ def _show_differences(
 
 # The place of the reason where a profile refuses a message.
 _REFUSED = "refused"
+# Characters of a value in JSON: all that it has.
+_WHOLE = 1 << 30
 
 
 @attrs.frozen
@@ -475,7 +479,7 @@ def _results(
         request: the exchange, routing key and user.
     """
     from amqp10msg.app.inspector.protocols import is_basic, translate
-    from amqp10msg.translate.account import parts_of
+    from amqp10msg.translate.account import parts_of, shown
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
     if item.fault:
@@ -488,7 +492,7 @@ def _results(
     for name in profiles:
         try:
             made = translate(message, name, user=request.user).message
-            found[name] = {path: safe(repr(value)) for path, value in parts_of(made)}
+            found[name] = {path: shown(value, _WHOLE) for path, value in parts_of(made)}
         except TranslationError as error:
             found[name] = {_REFUSED: safe(str(error))}
     return found, ""

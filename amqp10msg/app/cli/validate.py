@@ -383,7 +383,7 @@ class _Report:
         return pages.render(
             "validation.html",
             title="AMQP messages validated",
-            script=True,
+            script=bool(self._examples),
             profile=PROFILES[self.profile],
             counts=_counts(tally),
             bar=proportions(bar) if sum(count > 0 for _, count in bar) > 1 else "",

@@ -17,7 +17,7 @@ __all__ = ["printable", "render"]
 # After these, unless a space or the end of the text follows. "&" would part an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
-#: Pages that tell what a command did; they end with its line.
+#: Pages that tell what was done; they end with a line about when and by what.
 _REPORTS = {"validation.html", "job.html", "bridge.html", "migration.html", "scoreboard.html"}
 # Embedded in the pages themselves.
 _INLINE = tuple(
@@ -36,7 +36,7 @@ def render(template: str, **values: Any) -> str:
         ImportError: Jinja2 is not installed.
     """
     if template in _REPORTS:
-        values["made"] = line()
+        values.setdefault("made", line())
     page: str = _environment().get_template(template).render(**values)
     return page
 

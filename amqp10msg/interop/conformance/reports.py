@@ -18,6 +18,7 @@ from xml.etree import ElementTree as ET
 import attrs
 
 from amqp10msg.app import pages
+from amqp10msg.app.made import by_command, line
 from amqp10msg.interop.conformance.judging import TYPE_CLAUSES
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
@@ -323,6 +324,8 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
             octets = octets if len(octets) <= 96 else octets[:96] + "…"
             shown = f"`{one.case.id}` `{octets}`: {_cell(one.reason)}"
             lines.append(f"| {one.what} | {one.clause} | {one.count:,} | {shown} |")
+    if by_command():
+        lines += ["", _cell(line())]
     return "\n".join(lines) + "\n"
 
 
@@ -390,6 +393,7 @@ def scoreboard(
     return pages.render(
         "scoreboard.html",
         title=title,
+        made=line() if by_command() else None,  # the same results, the same page
         script=True,
         cases=len(shown),
         clauses=len({case.clause for case in shown}),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from amqp10msg.app import pages
+from amqp10msg.app.made import facts
 from amqp10msg.app.pages.reports import Part, table
 from amqp10msg.net.bridge.dry import Checked, DryRun
 from amqp10msg.notation.html import annotated
@@ -18,7 +19,8 @@ _MAX_OCTETS = 2_048
 
 def as_json(checked: Sequence[Checked]) -> str:
     """Return the findings as JSON; URLs have no credentials."""
-    return json.dumps({"queues": [_json_of(one) for one in checked]}, indent=2) + "\n"
+    found = {"made": facts(), "queues": [_json_of(one) for one in checked]}
+    return json.dumps(found, indent=2) + "\n"
 
 
 def _json_of(one: Checked) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def as_html(
         others=shown.others,
         messages=shown.messages,
         more=0,
-        script=True,
+        script=bool(shown.messages),
     )
 
 

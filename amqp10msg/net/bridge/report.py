@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amqp10msg.app import pages
+from amqp10msg.app.made import facts
 from amqp10msg.app.pages.reports import Part, table
 from amqp10msg.net.bridge.migration import Migration, Moved
 from amqp10msg.net.bridge.routes import RouteSpec
@@ -38,7 +39,7 @@ def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         for name, found in counts.items()
         if name not in known
     ]
-    return json.dumps({"routes": routes}, indent=2) + "\n"
+    return json.dumps({"made": facts(), "routes": routes}, indent=2) + "\n"
 
 
 def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
@@ -64,9 +65,16 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         title="AMQP messages bridged",
         source=", ".join(sorted({str(spec.source) for spec in specs})),
         target=", ".join(sorted({str(spec.target) for spec in specs})),
+        profile=", ".join(sorted({_profile(spec) for spec in specs})),
         counts=head,
         parts=parts,
     )
+
+
+def _profile(spec: RouteSpec) -> str:
+    """Name the translation of a route."""
+    translates = spec.source.protocol != spec.target.protocol
+    return spec.options.profile if translates else "none, one protocol"
 
 
 def _routes(counts: Mapping[str, Statistics]) -> Part:
@@ -125,7 +133,7 @@ def _of_route(name: str, found: Statistics) -> list[Part]:
 def migration_json(migration: Migration) -> str:
     """Return the result of a cut-over as JSON; URLs have no credentials."""
     queues = [_moved(one) for one in migration.moved]
-    found = {"done": not migration.open(), "queues": queues}
+    found = {"made": facts(), "done": not migration.open(), "queues": queues}
     return json.dumps(found, indent=2) + "\n"
 
 
@@ -210,6 +218,7 @@ def migration_html(migration: Migration) -> str:
         title="Cut-over of a RabbitMQ",
         source=", ".join(sorted({_broker(one.spec.source) for one in moved})),
         target=", ".join(sorted({_broker(one.spec.target) for one in moved})),
+        profile=", ".join(sorted({_profile(one.spec) for one in moved})),
         counts=head,
         parts=parts,
     )

@@ -220,7 +220,7 @@
     messages.length = 0;
     pinned = null;
     status.innerHTML = hint;
-    document.querySelectorAll(".message").forEach(take);
+    document.querySelectorAll(".message[id^='message-']").forEach(take);
     follow();
   };
 
