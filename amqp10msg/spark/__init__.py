@@ -24,6 +24,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.jobs import ERRORS, MESSAGES, Job, Run, Stats, page, read_stats
+from amqp10msg.spark.artifacts import add_artifacts, archives
 from amqp10msg.spark.broker_sink import Amqp10Broker
 from amqp10msg.spark.delta import to_delta
 from amqp10msg.spark.functions import (
@@ -53,6 +54,8 @@ __all__ = [
     "Run",
     "SparkError",
     "Stats",
+    "add_artifacts",
+    "archives",
     "decode",
     "decode_values",
     "encode",

@@ -1,6 +1,7 @@
 """``python -m tests.spark.connect_client FOLDER``: every function and the sink, by Spark Connect.
 
-The server is Spark's own, started for this process. Prints what it found as JSON.
+The server is Spark's own, started for this process. Prints what it found as JSON. With the Python
+of workers as another argument, they are processes of their own, and the library is brought to them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,24 @@ PARTS = ("messages", "quarantine")
 WIRE = Message(b"hello", properties=Properties(message_id="m-1")).encode()
 
 
+def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import amqp10msg  # noqa: PLC0415  (that of the worker)
+
+    for batch in batches:
+        said = f"{amqp10msg.COMPILED} {amqp10msg.__file__}"
+        yield pa.RecordBatch.from_pydict({"kernel": [said] * len(batch)})
+
+
 def main() -> None:
-    folder = sys.argv[1]
-    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    folder, *pythons = sys.argv[1:]
+    python = pythons[0] if pythons else sys.executable
+    os.environ.update(PYSPARK_PYTHON=python, SPARK_LOCAL_IP="127.0.0.1")
     builder: Any = SparkSession.builder
-    builder.remote("local[1]").config("spark.sql.warehouse.dir", folder).getOrCreate()
+    master = "local-cluster[1,1,1024]" if pythons else "local[1]"
+    builder.remote(master).config("spark.sql.warehouse.dir", folder).getOrCreate()
     session = spark.session("sc://localhost")
+    if pythons:
+        spark.add_artifacts(session)
     wires = session.createDataFrame(pa.table({"wire": [WIRE, WIRE[:-1]]}))
     seen = Observation()
     decoded = spark.metrics(spark.decode(wires, columns=["message_id"]), seen).collect()
@@ -39,6 +53,7 @@ def main() -> None:
     ]
     found = {
         "session": type(session).__module__,
+        "kernel": session.range(1).mapInArrow(kernel, "kernel string").collect()[0].kernel,
         "zone": session.conf.get("spark.sql.session.timeZone"),
         "decode": [[row.message_id, row.error and row.error.code] for row in decoded],
         "metrics": seen.get,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import amqp10msg
 from amqp10msg import Message
 from amqp10msg.app.cli import main
 
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
 from amqp10msg import spark  # noqa: E402
@@ -109,34 +113,78 @@ def test_executors_of_their_own_do_a_job(environment: dict[str, str], tmp_path: 
     assert {"0", "1"} <= executors  # while it ends, more may start
 
 
-def test_spark_connect_runs_every_function(environment: dict[str, str], tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect is not installed: make setup")
+#: What `connect_client` finds.
+FOUND = {
+    "session": "pyspark.sql.connect.session",
+    "zone": "UTC",
+    "decode": [["m-1", None], [None, "truncated"]],
+    "metrics": {"rows": 2, "errors": 1},
+    "validate": [True, False],
+    "translate": [None, "truncated"],
+    "sql": "body-missing",
+    "encode": [True],
+    "decode_values": ["x"],
+    "written": 1,
+    "counts": [[1, 0], [1, 1]],
+    "ran": [1, 1],
+}
+HERE = f"{amqp10msg.COMPILED} {amqp10msg.__file__}"
 
+
+def connected(environment: dict[str, str], folder: Path, *python: str) -> dict[str, Any]:
+    pytest.importorskip("grpc", reason="Spark Connect is not installed: make setup")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.connect_client", str(tmp_path)],
-        cwd=tmp_path,
+        [sys.executable, "-m", "tests.spark.connect_client", str(folder), *python],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
-
     assert 0 == done.returncode, done.stderr
-    assert {
-        "session": "pyspark.sql.connect.session",
-        "zone": "UTC",
-        "decode": [["m-1", None], [None, "truncated"]],
-        "metrics": {"rows": 2, "errors": 1},
-        "validate": [True, False],
-        "translate": [None, "truncated"],
-        "sql": "body-missing",
-        "encode": [True],
-        "decode_values": ["x"],
-        "written": 1,
-        "counts": [[1, 0], [1, 1]],
-        "ran": [1, 1],
-    } == json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_spark_connect_runs_every_function(environment: dict[str, str], tmp_path: Path) -> None:
+    assert {**FOUND, "kernel": HERE} == connected(environment, tmp_path)
+
+
+def with_arrow_alone(folder: Path) -> str:
+    """Return a Python that has pyarrow, and neither this library nor what else it requires."""
+    (folder / "pyarrow").symlink_to(Path(pa.__file__).parent)
+    python = folder / "python"
+    python.write_text(
+        "#!/bin/bash\n"
+        f"here={shlex.quote(str(ROOT))} arrow={shlex.quote(str(folder))}\n"
+        'path=":$PYTHONPATH:"\n'
+        'export PYTHONPATH="$arrow${path//":$here:"/:}$arrow"\n'
+        f'exec {shlex.quote(str(Path(sys.executable).resolve()))} -s -S "$@"\n'
+    )
+    python.chmod(0o755)
+    tried = [str(python), "-c", "import pyarrow, amqp10msg"]
+    lacks = subprocess.run(tried, cwd=folder, capture_output=True, check=False)
+    assert b"No module named 'amqp10msg'" in lacks.stderr
+    return str(python)
+
+
+def test_spark_connect_brings_the_library_to_workers_that_lack_it(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "arrow"
+    folder.mkdir()
+    work = Path(pyspark.__file__).parent / "work"  # a local cluster has it nowhere else
+    before = set(work.glob("*"))
+
+    found = connected(environment, tmp_path, with_arrow_alone(folder))
+
+    for app in set(work.glob("*")) - before:
+        shutil.rmtree(app, ignore_errors=True)
+    compiled, place = found.pop("kernel").split()
+    assert FOUND == found
+    assert str(amqp10msg.COMPILED) == compiled
+    assert place.startswith(str(work))
 
 
 def test_the_runtime_of_a_wheel_is_enough(

@@ -141,6 +141,15 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _show_archives(context: click.Context, _: click.Parameter, folder: str | None) -> None:
+    if folder is None or context.resilient_parsing:
+        return
+    from amqp10msg.spark import archives
+
+    click.echo(",".join(archives(folder)))
+    context.exit()
+
+
 @click.group(
     epilog="""
 \b
@@ -156,6 +165,16 @@ Examples:
     "--job-file",
     lambda: str(JOB_FILE),
     "Show the path of the file for spark-submit, which takes the same arguments.",
+)
+@click.option(
+    "--archives",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    is_eager=True,
+    expose_value=False,
+    callback=_show_archives,
+    help="Write what executors need of this library, with its kernel, to FOLDER, and show it as "
+    "--archives of spark-submit takes it.",
 )
 def pipeline() -> None:
     """Decode, validate, translate or profile many messages.
