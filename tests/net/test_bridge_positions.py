@@ -16,8 +16,9 @@ pytest.importorskip("pika")
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
-from amqp10msg.net.bridge.records import Positions, StateFile, position_of
+from amqp10msg.net.bridge.records import Positions, Records, StateFile, position_of
 from amqp10msg.net.bridge.terms import SourceDelivery
+from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.wire.primitives import Symbol, ULong
 from tests.basic_broker import BasicBroker, Stored
 
@@ -83,6 +84,24 @@ def test_a_state_file_keeps_routes_apart_and_says_what_is_wrong(tmp_path: Path) 
     assert [4, 5, None] == found
     with pytest.raises(OSError, match="nowhere"):
         StateFile(tmp_path / "nowhere" / "s.db", "a")
+
+
+def test_a_second_file_that_cannot_be_used_leaves_the_first_one_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+    monkeypatch.setattr(StateFile, "close", closed.append)
+    options = RouteOptions(
+        state=tmp_path / "s.db",
+        deduplicate=tmp_path / "nowhere" / "d.db",
+        quarantine=tmp_path / "q",
+    )
+    end = parse_url("amqp://127.0.0.1/q")
+
+    with pytest.raises(OSError, match="nowhere"):
+        Records("a", end, end, options)
+
+    assert 1 == len(closed)
 
 
 def stored(number: int) -> Stored:

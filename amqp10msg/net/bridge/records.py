@@ -529,7 +529,11 @@ class Records:
         self._positions = Positions(options.state, route, active=source.keeps)
         self._ledger: Ledger | None = None
         if options.deduplicate is not None:
-            self._ledger = Ledger(options.deduplicate, route, options.remember)
+            try:
+                self._ledger = Ledger(options.deduplicate, route, options.remember)
+            except OSError:
+                self._positions.close()
+                raise
         self._under_way: dict[str, SourceDelivery] = {}
         self._copies: dict[str, list[SourceDelivery]] = {}
 

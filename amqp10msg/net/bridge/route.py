@@ -265,12 +265,15 @@ class Route:
                 await self._drain()  # what the target takes is settled, or it would come again
             await self._count_rest()
         finally:
-            if self._asking is not None:
-                self._asking.cancel()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self._close()
+            try:
+                if self._asking is not None:
+                    self._asking.cancel()
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await self._close()
+            finally:
+                self._records.close()  # also where the bridge itself is cancelled meanwhile
             counts = self.statistics
             counts.in_flight = counts.waiting = counts.held = 0
             self._count_ends()
@@ -430,7 +433,6 @@ class Route:
         for delivery in rest:
             self._settle(delivery, Settle.RELEASE)
         await asyncio.gather(*closing, return_exceptions=True)
-        self._records.close()
 
     # The ends.
 
