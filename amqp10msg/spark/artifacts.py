@@ -105,7 +105,7 @@ def _installed(name: str) -> Iterator[tuple[PurePosixPath, bytes]]:
 def _of_wheel(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
     """Return by packages of a wheel their files: the path in the package, and in the wheel."""
     if wheel.suffix != ".whl" or not zipfile.is_zipfile(wheel):
-        raise ValueError(f"{wheel} is no wheel")
+        raise ValueError(f"{wheel} is not a wheel")
     distribution, version, *_ = wheel.name.split("-")
     if distribution == _LIBRARY and version != __version__:
         raise ValueError(f"{wheel} is of {_LIBRARY} {version}, and this is {__version__}")

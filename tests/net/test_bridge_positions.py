@@ -90,7 +90,7 @@ def test_a_second_file_that_cannot_be_used_leaves_the_first_one_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = []
-    monkeypatch.setattr(StateFile, "close", closed.append)
+    monkeypatch.setattr(StateFile, "close", lambda state: closed.append(state._route))
     options = RouteOptions(
         state=tmp_path / "s.db",
         deduplicate=tmp_path / "nowhere" / "d.db",
@@ -101,7 +101,7 @@ def test_a_second_file_that_cannot_be_used_leaves_the_first_one_closed(
     with pytest.raises(OSError, match="nowhere"):
         Records("a", end, end, options)
 
-    assert 1 == len(closed)
+    assert ["a"] == closed
 
 
 def stored(number: int) -> Stored:
