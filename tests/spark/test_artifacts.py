@@ -104,5 +104,5 @@ def test_no_wheel(tmp_path: Path) -> None:
     path = tmp_path / "a.whl"
     path.write_bytes(b"no zip")
 
-    with pytest.raises(ValueError, match=r"a\.whl is no wheel"):
+    with pytest.raises(ValueError, match=r"a\.whl is not a wheel"):
         spark.archives(tmp_path / "made", path)
