@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odd_messages import NULL, URNS, Compound, Octets, Sections, symbol
+from odd_messages import NULL, URNS, Compound, Octets, Sections, string, symbol
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 
@@ -13,6 +13,9 @@ __all__ = ["KNOWN_BASICS", "KNOWN_SECTIONS"]
 _NAN = "827ff8000000000000"
 _DECIMAL64 = "8431a0000000000001"
 _ARRAY = "e00a0271" + 2 * "00000005"
+_UUID = "98" + 16 * "5a"
+_UUIDS = "e0120198" + 16 * "5a"
+_NO_NAMES = "e00e01d1000000080000000255055505"
 
 
 def _with_headers(*entries: tuple[str, str, Any], **given: Any) -> BasicMessage:
@@ -77,6 +80,8 @@ KNOWN_BASICS: list[BasicMessage] = [
         _with_headers((name, "S", "a"), ("x-a", "I", 1), (name, "S", "b"))
         for name in ("x-exchange", "x-routing-key")
     ),
+    # Earlier deaths that are no tables.
+    _with_headers(("x-death", "A", FieldArray.of([("I", 5)]))),
     _with_headers(_FORGED, reply_to="\udcff"),
     _with_headers(_FORGED, message_id="urn:uuid:" + 36 * "g"),
 ]
@@ -91,6 +96,13 @@ _MAP = Compound(0xC1, ())
 def _annotated(name: str, value: str) -> Sections:
     pair = symbol(name), Octets(bytes.fromhex(value))
     return (b"\x53\x72", Compound(0xC1, pair)), _DATA
+
+
+def _annotated_twice(name: str, value: str) -> Sections:
+    """The annotation is true; the application property of that name is the value."""
+    annotations, body = _annotated(name, "41")
+    pair = string(name), Octets(bytes.fromhex(value))
+    return annotations, (b"\x53\x74", Compound(0xC1, pair)), body
 
 
 def _field(code: int, index: int, value: str) -> Sections:
@@ -163,6 +175,16 @@ KNOWN_SECTIONS: list[Sections] = [
     *(_annotated("x-a", one) for one in ("e00601727fc00000", "e00a0182" + _NAN[2:])),
     *(_annotated("x-a", f"c1{3 + len(key) // 2:02x}02{key}5401") for key in ("45", "c10100", "40")),
     _field(0x70, 0, "e00601727fc00000"),
+    # Of two headers of one name one is delivered, but both are converted; one is written.
+    *(
+        _annotated_twice("x-a", value)
+        for value in (_NAN, _UUIDS, "c104025401" + "41", "c103024041")
+    ),
+    *(
+        _annotated(name, value)
+        for name in ("x-stream-offset", "x-first-death-queue", "x-last-death-reason")
+        for value in (_UUID, _UUIDS, _NO_NAMES)
+    ),
     (*_field(0x73, 9, _SEVEN), _section(0x73, Compound(0xC0, (Octets(b"\xa1\1m"),)))),
     (_DATA, _field(0x73, 9, _SEVEN)[0]),
 ]

@@ -259,6 +259,8 @@ class PlainValues:
         if not headers:
             return None, b"", True
         name, letter, value = headers[0]
+        if letter == to_basic.UNWRITTEN:
+            raise value
         return name, encode_field(letter, value), True
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import urllib.parse
 import uuid
-from collections.abc import Container
 from operator import itemgetter
 from typing import Any
 
@@ -115,7 +114,7 @@ def to_basic(
             # The queue that it left wrote down what it took it for.
             _check_written(arrived.priority)
             found.header = [arrived.durable, arrived.priority, *[None] * 3]
-            annotations = [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
+            annotations = found.annotations = _without_deaths(annotations, notes)
             # The time to live is gone, but a header that it hid is read again.
             arrived.expiration = expiration(found.header, annotations)
         found.is_header_last = True
@@ -141,13 +140,11 @@ def to_basic(
     extra += [(name, "l", count) for name, count in before.counts]
     if not is_hidden:
         extra += deaths.added_headers(given)
-    of_annotations = annotation_headers(broker, annotations, notes)
-    extra += of_annotations
+    extra += annotation_headers(broker, annotations, notes)
     message_id = _id(fields[MESSAGE_ID], b"x-message-id", notes)
     correlation = _id(fields[CORRELATION_ID], b"x-correlation-id", notes)
     extra += correlation[1] + message_id[1]
-    taken = {name for name, _, _ in of_annotations}
-    extra += property_headers(broker, found.application, notes, taken)
+    extra += property_headers(broker, found.application, notes)
     made.headers = _sorted(extra, notes)
     made.message_id = written("message_id", message_id[0])
     made.correlation_id = written("correlation_id", correlation[0])
@@ -190,6 +187,15 @@ def to_basic(
     if found.delivery_annotations:
         notes.dropped("delivery-annotations", found.delivery_annotations, "they are for one hop")
     return BasicMessage(made, payload, "", "", before.again)
+
+
+def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
+    """Leave out what the broker says itself of the deaths, in the place of the sender's."""
+    for key, value in annotations:
+        if key[1] in DEATH_NAMES:
+            path = f"message-annotations[{text(key[1])!r}]"
+            notes.dropped(path, shown(value), "the broker's own annotation")
+    return [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
 
 
 def _read_again(term: Term) -> Term:
@@ -360,9 +366,9 @@ def annotation_headers(
 
 
 def property_headers(
-    broker: BrokerVersion, pairs: list[Any], notes: Notes, taken: Container[bytes] = ()
+    broker: BrokerVersion, pairs: list[Any], notes: Notes
 ) -> list[tuple[bytes, str, Any]]:
-    """Make headers of application properties, likewise; not of those whose name is taken."""
+    """Make headers of application properties, likewise."""
     out: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
         if key.__class__ is tuple and key[0] == "utf8" and len(key[1]) < 256:
@@ -376,12 +382,7 @@ def property_headers(
         elif not is_kind(key, "utf8") or len(key[1]) > 255:
             notes.dropped(path, shown(value), "no name of a header")
         else:
-            try:
-                out.append((key[1], *field_of(broker, value, path, notes)))
-            except CrashedError:
-                if key[1] not in taken:
-                    raise
-                notes.dropped(path, shown(value), "a name twice")
+            out.append((key[1], *field_of(broker, value, path, notes)))
     return out
 
 
@@ -441,14 +442,23 @@ def _check_user(properties: list[Term] | None, user: str | None) -> None:
 
 
 def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | None:
-    """Sort by name and keep the first of a name, as the broker does before it delivers."""
+    """Sort by name and keep the first of a name, as the broker does before it delivers.
+
+    It has converted all of them before, and writes those that it keeps.
+
+    Raises:
+        CrashedError: one of these cannot be written.
+    """
     if not fields:
         return None
     entries: list[tuple[str, str, Any]] = []
     last: Any = None
     for name, letter, value in sorted(fields, key=_name):
         if name == last:
-            notes.dropped(f"headers[{text(name)!r}]", value, "a name twice")
+            before = None if letter == UNWRITTEN else value
+            notes.dropped(f"headers[{text(name)!r}]", before, "a name twice")
+        elif letter == UNWRITTEN:
+            raise value
         else:
             entries.append((text(name), letter, value))
         last = name
@@ -456,6 +466,10 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
 
 
 # Values of headers.
+
+#: Where the letter of a field stands: the value cannot be written, which matters where a consumer
+#: would get it.
+UNWRITTEN = ""
 
 _LETTERS = {
     "long": "l",
@@ -503,14 +517,17 @@ def usual_field(value: Term) -> tuple[str, Any] | None:
 def field_of(
     broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int = 0
 ) -> tuple[str, Any]:
-    """Return letter and value of a header, or of a field at a level of nesting."""
+    """Return letter and value of a header, or of a field at a level of nesting.
+
+    What can be converted, but not written, has the letter `UNWRITTEN` and an error as its value.
+    """
     if is_kind(value, "map"):
-        return "F", _table(broker, value[1], path, notes, True, level)
+        return _table(broker, value[1], path, notes, True, level)
     if is_kind(value, "list") or is_kind(value, "array"):
         items = [item for item in value[-1] if not (broker.drops_unread and is_kind(item, "as_is"))]
         if len(items) != len(value[-1]):
             notes.add(path, "dropped", len(value[-1]), len(items), "elements left out")
-        return "A", _array(broker, items, path, notes, level)
+        return _array(broker, items, path, notes, level)
     if is_kind(value, "ulong"):
         if value[1] >= 2**63:
             notes.add(path, "wrapped", value[1], value[1] - 2**64, "no unsigned 64-bit number")
@@ -520,37 +537,47 @@ def field_of(
 
 def _table(
     broker: BrokerVersion, pairs: list[Any], path: str, notes: Notes, top: bool, level: int
-) -> FieldTable:
+) -> tuple[str, Any]:
     check_level(level)
     entries = []
+    error: CrashedError | None = None
     for key, value in pairs:
         if top and broker.drops_unread and (is_kind(key, "as_is") or is_kind(value, "as_is")):
             notes.dropped(path, shown(value), "the broker cannot read the value")
             continue
+        if key is None:
+            raise CrashedError("the consumer's connection dies (541): a null as a name", path)
         # An empty list or map is not text, but it has no characters either.
         name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
-        if not isinstance(name, bytes) or len(name) > 255:
-            raise CrashedError("the consumer's connection dies (541): no name of a field", path)
         inner = f"{path}[{shown(key)}]"
         letter, made = field_of(broker, value, inner, notes, level + 1)
-        entries.append((text(name), letter, made))
-    return FieldTable.of(entries)
+        if letter == UNWRITTEN:
+            error = made
+        elif isinstance(name, bytes) and len(name) < 256:
+            entries.append((text(name), letter, made))
+        else:
+            error = CrashedError("the consumer's connection dies (541): no name of a field", path)
+    return ("F", FieldTable.of(entries)) if error is None else (UNWRITTEN, error)
 
 
 def _array(
     broker: BrokerVersion, items: list[Any], path: str, notes: Notes, level: int
-) -> FieldArray:
+) -> tuple[str, Any]:
     check_level(level)
-    return FieldArray.of([_element(broker, item, path, notes, level + 1) for item in items])
+    made = [_element(broker, item, path, notes, level + 1) for item in items]
+    for letter, value in made:
+        if letter == UNWRITTEN:
+            return UNWRITTEN, value
+    return "A", FieldArray.of(made)
 
 
 def _element(
     broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int
 ) -> tuple[str, Any]:
     if is_kind(value, "list"):
-        return "A", _array(broker, value[1], path, notes, level)
+        return _array(broker, value[1], path, notes, level)
     if is_kind(value, "map"):
-        return "F", _table(broker, value[1], path, notes, False, level)
+        return _table(broker, value[1], path, notes, False, level)
     return _scalar(value, path, notes)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
+from amqp10msg.basic.tables import as_array
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
@@ -81,6 +82,7 @@ def to_amqp10(
         _check_stream(table)
     elif circumstances.deaths:
         header[TTL] = None  # so that it does not expire again
+        _check_history(table)
     kept = table
     if broker.stream:  # which stores no arrays and tables
         kept = FieldTable.of([entry for entry in table.entries if entry[1] not in "AF"])
@@ -120,6 +122,18 @@ def to_amqp10(
             saved["footer"] or b"",
         )
     )
+
+
+def _check_history(table: FieldTable) -> None:
+    """Raise for earlier deaths, told by the sender, that the broker cannot read."""
+    for name, letter, value in table.entries:
+        if name == "x-death":
+            if letter == "A" and any(one[0] != "F" for one in as_array(value).entries):
+                raise CrashedError(
+                    "the message is lost when it dies: an earlier death is not a table",
+                    f"headers[{name!r}]",
+                )
+            return
 
 
 def _own_offset(table: FieldTable) -> int | None:
