@@ -19,7 +19,7 @@ from amqp10msg.net import transport
 from amqp10msg.net.transport import SaslServer
 from amqp10msg.wire.primitives import Symbol
 
-__all__ = ["Stream", "StreamBroker", "running"]
+__all__ = ["Stream", "StreamBroker", "StreamPeer", "StreamReader", "running"]
 
 SPEC, VALUES = "rabbitmq:stream-offset-spec", "rabbitmq:stream-filter"
 UNFILTERED = "rabbitmq:stream-match-unfiltered"
@@ -87,12 +87,16 @@ class StreamBroker:
         connections: how many there have been.
     """
 
+    #: What a connection is served by.
+    peer: Callable[[Any], asyncio.Protocol]
+
     def __init__(self, **streams: Stream) -> None:
+        self.peer = StreamPeer
         self.streams = streams
         self.agrees = True
         self.connections = 0
         self.port = 0
-        self.peers: set[_Peer] = set()
+        self.peers: set[StreamPeer] = set()
         self.loop: Any = None
 
     @property
@@ -112,7 +116,7 @@ class StreamBroker:
         done.wait(5)
 
 
-class _Reader:
+class StreamReader:
     def __init__(
         self, stream: Stream, start: int, values: tuple[str, ...], *, unfiltered: bool
     ) -> None:
@@ -134,13 +138,15 @@ class _Reader:
         return None
 
 
-class _Peer(asyncio.Protocol, transport.Handler):
+class StreamPeer(asyncio.Protocol, transport.Handler):
     def __init__(self, broker: StreamBroker) -> None:
         self.broker = broker
-        self.readers: dict[transport.Link, _Reader] = {}
+        self.readers: dict[transport.Link, StreamReader] = {}
         self.sent = 0
         opens = transport.Open(
-            container_id="streams", properties={"product": "RabbitMQ", "version": "4.0.0"}
+            container_id="streams",
+            max_frame_size=1 << 16,
+            properties={"product": "RabbitMQ", "version": "4.0.0"},
         )
         sasl = SaslServer(anonymous=True, users={"me": "secret", "reader": "secret"})
         self._engine = transport.Connection(self, opens, sasl)
@@ -203,7 +209,7 @@ class _Peer(asyncio.Protocol, transport.Handler):
         values = filters.get(Symbol(VALUES))
         wanted = () if values is None else values.value
         wanted = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-        self.readers[link] = _Reader(
+        self.readers[link] = StreamReader(
             stream, stream.start(spec), wanted, unfiltered=Symbol(UNFILTERED) in filters
         )
 
@@ -238,7 +244,7 @@ def running(broker: StreamBroker, port: int = 0) -> Iterator[StreamBroker]:
         loop = broker.loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         stopping.append(lambda: loop.call_soon_threadsafe(stop.set))
-        server = await loop.create_server(lambda: _Peer(broker), "127.0.0.1", port)
+        server = await loop.create_server(lambda: broker.peer(broker), "127.0.0.1", port)
         broker.port = server.sockets[0].getsockname()[1]
         started.set()
         await stop.wait()

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import functools
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import attrs
@@ -37,6 +37,7 @@ from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described, Symbol
 
+_T = TypeVar("_T")
 #: Messages that may be on their way to this end.
 _WINDOW = 4_000
 #: Messages of the last chunk of a stream that are asked for at a time.
@@ -46,9 +47,8 @@ _TIMES = 2
 #: Seconds before another connection is tried.
 _PAUSE = 0.2
 _MOST_PAUSE = 5.0
-#: The annotations with the offset, and with when the broker got a message, as they are encoded.
-_OFFSET = b"\xa3\x0fx-stream-offset"
-_RECEIVED = b"\xa3\x1cx-opt-rabbitmq-received-time"
+#: The annotation with when RabbitMQ got a message.
+RECEIVED = "x-opt-rabbitmq-received-time"
 #: How many bytes a number has, by its format code (Part 1, 1.6).
 _SIZES = {0x80: 8, 0x81: 8, 0x53: 1, 0x55: 1, 0x44: 0, 0x70: 4, 0x71: 4, 0x52: 1, 0x54: 1, 0x43: 0}
 
@@ -143,7 +143,7 @@ class RangeFilters:
 
 
 @attrs.frozen(kw_only=True)
-class _Request:
+class StreamsRequest:
     """What is asked of a broker: a connection; see `SourceRequest`."""
 
     endpoint: Endpoint
@@ -151,7 +151,7 @@ class _Request:
     on_passed: OnPassed = pass_over
 
 
-class _Cursor:
+class Cursor:
     """One reading position in a stream: a link.
 
     Args:
@@ -177,9 +177,9 @@ class _Cursor:
 class Streams(Peer):
     """A connection that streams of RabbitMQ are read by, several at a time."""
 
-    def __init__(self, request: _Request) -> None:
-        self._cursors: dict[Any, _Cursor] = {}
-        self._waiting: set[asyncio.Future[None]] = set()
+    def __init__(self, request: StreamsRequest) -> None:
+        self._cursors: dict[Any, Cursor] = {}
+        self._waiting: set[asyncio.Future[Any]] = set()
         super().__init__(request.endpoint, request.on_lost)
 
     def attach(self, _: transport.Link) -> None:
@@ -196,11 +196,28 @@ class Streams(Peer):
         """Whether all links are attached that were asked for."""
         return self.opened.done() and all(one.attached for one in self._cursors.values())
 
-    def read_from(self, cursor: _Cursor, credit: int, *, drain: bool = False) -> None:
-        """Attach a cursor, and ask for messages."""
-        address = quote(cursor.stream, safe="")
+    def address_of(self, stream: str) -> str:
+        """Return the address that a stream is read from."""
         before_4 = self.product.startswith("RabbitMQ 3.")
-        source = Source(address=f"{'/amq/queue' if before_4 else '/queues'}/{address}")
+        return f"{'/amq/queue' if before_4 else '/queues'}/{quote(stream, safe='')}"
+
+    @staticmethod
+    def from_offset(start: str | int) -> dict[Any, Described]:
+        """Return the filter with which reading begins at an offset, or at ``first`` or ``last``."""
+        return {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
+
+    @staticmethod
+    def offset_of(octets: bytes, expected: int | None = None) -> int:
+        """Return the offset of a message; see `offset_of`."""
+        return offset_of(octets, expected)
+
+    def reads_as_asked(self, agreed: Mapping[Any, Any]) -> bool:
+        """Whether the broker reads from an offset on, by the filters that it agreed to."""
+        return StreamOffset.SYMBOL in agreed
+
+    def read_from(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
+        """Attach a cursor, and ask for messages."""
+        source = Source(address=self.address_of(cursor.stream))
         source.filter = dict(cursor.wanted)
         link = cursor.link = self._session.link(f"range-{uuid.uuid4()}", sends=False)
         self._cursors[link] = cursor
@@ -211,7 +228,7 @@ class Streams(Peer):
         link.attach(source=source, target=Target())
         self.ask(cursor, credit, drain=drain)
 
-    def ask(self, cursor: _Cursor, credit: int, *, drain: bool = False) -> None:
+    def ask(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
         """Ask for more messages; with `drain`, for those that there are."""
         link = cursor.link
         link.credit += credit
@@ -219,7 +236,7 @@ class Streams(Peer):
         self._session.write_flow(link)
         self.touch()
 
-    def leave(self, cursor: _Cursor) -> None:
+    def leave(self, cursor: Cursor) -> None:
         """Detach a cursor."""
         if self._cursors.pop(cursor.link, None) is not None and not self._failed:
             cursor.link.detach()
@@ -236,7 +253,7 @@ class Streams(Peer):
         cursor.attached = True
         agreed = (from_described(source).filter if isinstance(source, Described) else None) or {}
         # What it does not look for otherwise, this end does.
-        if StreamOffset.SYMBOL not in agreed:
+        if not self.reads_as_asked(agreed):
             text = f"{cursor.stream}: {self.product.strip()} does not read it from an offset on: "
             text += "it is not a stream"
             self.fail(LinkError(text, said=True, permanent=True))
@@ -265,7 +282,7 @@ class Streams(Peer):
             if not one.done():
                 one.set_exception(lost)
 
-    async def until(self, done: asyncio.Future[None]) -> None:
+    async def until(self, done: asyncio.Future[Any]) -> None:
         """Wait for an answer.
 
         Raises:
@@ -319,7 +336,7 @@ class Streams(Peer):
             if not done.done():
                 done.set_result(None)
 
-        cursor = _Cursor(stream, _from(start), receive, on_drained)
+        cursor = Cursor(stream, self.from_offset(start), receive, on_drained)
         self.read_from(cursor, credit, drain=True)
         try:
             await self.until(done)
@@ -328,22 +345,22 @@ class Streams(Peer):
         return found
 
 
-def _from(start: str | int) -> dict[Any, Described]:
-    return {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
-
-
-def offset_of(octets: bytes, expected: int | None = None) -> int:
+def offset_of(
+    octets: bytes, expected: int | None = None, annotation: str = "x-stream-offset"
+) -> int:
     """Return the offset of a message that a stream delivered.
 
     Args:
         octets: the message, with the annotations of the broker.
         expected: the offset that it likely has, for which its annotations need not be decoded.
+        annotation: the one that has it.
 
     Raises:
         LinkError: it has none.
     """
-    place = octets.find(_OFFSET) + len(_OFFSET)
-    if place >= len(_OFFSET) and place < len(octets):
+    key = _key(annotation)
+    place = octets.find(key) + len(key)
+    if place >= len(key) and place < len(octets):
         code = octets[place]
         size = _SIZES.get(code, -1)
         found = int.from_bytes(octets[place + 1 : place + 1 + size], "big") if size >= 0 else -1
@@ -353,31 +370,45 @@ def offset_of(octets: bytes, expected: int | None = None) -> int:
     annotated: Any = None
     with contextlib.suppress(AmqpError, AttributeError):
         annotations: Any = scan(octets).section("message_annotations")
-        annotated = annotations.get("x-stream-offset")
+        annotated = annotations.get(annotation)
     if not isinstance(annotated, int) or annotated < 0:
         raise LinkError("a message has no offset: this is not a stream", said=True, permanent=True)
     return int(annotated)
 
 
-def received_time(octets: bytes) -> int | None:
+@functools.cache
+def _key(annotation: str) -> bytes:
+    """Return a symbol of fewer than 256 bytes as it is encoded."""
+    return b"\xa3%c%b" % (len(annotation), annotation.encode("ascii"))
+
+
+def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
     """Return when the broker got a message, in ms since the Unix epoch, where it says so.
 
     RabbitMQ does with ``message_interceptors.incoming.set_header_timestamp.overwrite``.
+
+    Args:
+        octets: the message, with the annotations of the broker.
+        annotation: the one that says it.
     """
-    if octets.find(_RECEIVED) < 0:
+    if octets.find(_key(annotation)) < 0:
         return None
     with contextlib.suppress(AmqpError, AttributeError):
         annotations: Any = scan(octets).section("message_annotations")
-        found = annotations.get("x-opt-rabbitmq-received-time")
+        found = annotations.get(annotation)
         return int(found) if isinstance(found, int) else None
     return None
 
 
-async def _open(endpoint: Endpoint, on_lost: OnLost) -> Streams:
-    async def open_(request: _Request) -> Any:
-        return await connect(lambda: Streams(request), request.endpoint)
+#: Makes the client's end of a connection.
+Makes = Callable[[StreamsRequest], Streams]
 
-    made: Streams = await open_at_first(open_, _Request(endpoint=endpoint, on_lost=on_lost))
+
+async def _open(endpoint: Endpoint, on_lost: OnLost, make: Makes) -> Streams:
+    async def open_(request: StreamsRequest) -> Any:
+        return await connect(lambda: make(request), request.endpoint)
+
+    made: Streams = await open_at_first(open_, StreamsRequest(endpoint=endpoint, on_lost=on_lost))
     return made
 
 
@@ -388,10 +419,12 @@ class StreamProbe:
         endpoint: the broker; an address in it is of no account.
         timeout: seconds until an answer has come; until then a broker that is not there, as one
             that is started again, is asked again.
+        make: makes the end of the connection; for RabbitMQ where it is not given.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
+    def __init__(self, endpoint: Endpoint, timeout: float = 60.0, make: Makes = Streams) -> None:
         self._endpoint = endpoint
+        self._make = make
         self._timeout = timeout
         self._runner = asyncio.Runner()
         self._streams: Streams | None = None
@@ -408,7 +441,19 @@ class StreamProbe:
         Raises:
             LinkError: the broker is not reached, does not answer in time, or has no such stream.
         """
-        return self._runner.run(self._asked(names))
+
+        async def ask(streams: Streams) -> dict[str, Bounds]:
+            return {name: await streams.bounds(name) for name in names}
+
+        return self.ask(ask)
+
+    def ask(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
+        """Return the answer to a question, which is put again where the connection ends.
+
+        Raises:
+            LinkError: the broker is not reached, does not answer in time, or refuses.
+        """
+        return self._runner.run(self._asked(question))
 
     def partitions(self, super_stream: str) -> list[str]:
         """Return the streams of a super stream, whose names end with their numbers from 0 on.
@@ -427,7 +472,7 @@ class StreamProbe:
                 return found
             found.append(name)
 
-    async def _asked(self, names: Sequence[str]) -> dict[str, Bounds]:
+    async def _asked(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
         pause, why = 0.0, "it did not answer"
         try:
             async with asyncio.timeout(self._timeout):
@@ -435,9 +480,8 @@ class StreamProbe:
                     await asyncio.sleep(pause)
                     try:
                         if self._streams is None or not self._streams.alive:
-                            self._streams = await _open(self._endpoint, lambda _: None)
-                        streams = self._streams
-                        return {name: await streams.bounds(name) for name in names}
+                            self._streams = await _open(self._endpoint, lambda _: None, self._make)
+                        return await question(self._streams)
                     except LinkError as error:
                         self._drop()
                         if error.permanent:
@@ -489,6 +533,7 @@ class Reading:
         rows: messages that are handed over together, at most about so many.
         size: bytes of these, likewise.
         window: messages that may be on their way.
+        make: makes the end of the connection.
     """
 
     filters: RangeFilters = RangeFilters()
@@ -496,6 +541,7 @@ class Reading:
     rows: int = 8_192
     size: int = 16 << 20
     window: int = _WINDOW
+    make: Makes = Streams
 
 
 def read_range(
@@ -612,7 +658,7 @@ class _RangeReader:
         def lost(error: LinkError) -> None:
             self._error = error
 
-        streams = self._streams = await _open(self._endpoint, lost)
+        streams = self._streams = await _open(self._endpoint, lost, self._reading.make)
         if self._reading.filters:
             # With filters, that all has come shows only where the broker has all there is: another
             # node may be behind.
@@ -624,8 +670,8 @@ class _RangeReader:
         part, reading, streams = self._part, self._reading, self._streams
         if streams is None:
             return
-        wanted = {**_from(self._next), **reading.filters.described()}
-        self._cursor = _Cursor(part.stream, wanted, self._receive, self._on_drained)
+        wanted = {**streams.from_offset(self._next), **reading.filters.described()}
+        self._cursor = Cursor(part.stream, wanted, self._receive, self._on_drained)
         self._round = 0
         self._owed = min(reading.window, part.stop - self._next)
         # With filters, all that there is up to the credit: how much of it comes shows the end.
@@ -639,20 +685,22 @@ class _RangeReader:
             if not done.done():
                 done.set_result(None)
 
-        cursor = _Cursor(part.stream, _from(part.stop - 1), receive, lambda: None)
+        cursor = Cursor(part.stream, streams.from_offset(part.stop - 1), receive, lambda: None)
         streams.read_from(cursor, 1)
         await streams.until(done)
         streams.leave(cursor)
 
     def _receive(self, octets: bytes) -> None:
+        streams = self._streams
+        if streams is None:
+            return
         self._owed -= 1
         self._moves += 1
         self._round += 1
         try:
-            offset = offset_of(octets, self._next)
+            offset = streams.offset_of(octets, self._next)
         except LinkError as error:
-            if self._streams is not None:
-                self._streams.fail(error)
+            streams.fail(error)
             return
         part, filtered = self._part, bool(self._reading.filters)
         if offset >= self._next and not self._done:
@@ -672,8 +720,8 @@ class _RangeReader:
                 self._gaps.append((part.start, part.start))
         if self._done or self._full or self._gaps:
             self._wake()
-        streams, window = self._streams, self._reading.window
-        if not (filtered or self._done) and 2 * self._owed <= window and streams is not None:
+        window = self._reading.window
+        if not (filtered or self._done) and 2 * self._owed <= window:
             credit = min(window, part.stop - self._next) - self._owed
             if credit > 0:
                 self._owed += credit

@@ -44,8 +44,8 @@ def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[
         Each as ``PATH#NAME``, which has Spark unpack it under the name of its package.
 
     Raises:
-        ValueError: a wheel is none, is of another version of this library, or has a module outside
-            of a package; or this library itself runs from a zip.
+        ValueError: a wheel is not one, is of another version of this library, or has a module
+            outside of a package; or this library itself runs from a zip.
         OSError: something cannot be read or written.
     """
     target = Path(folder).resolve()

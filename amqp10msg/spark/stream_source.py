@@ -1,4 +1,4 @@
-"""The data source ``amqp10-stream``: RabbitMQ's streams as DataFrames, batch and streaming.
+"""The data source ``amqp10-stream``: RabbitMQ's streams and Event Hubs as DataFrames.
 
 session.read.format("amqp10-stream").option("url", "amqp://…").option("stream", "orders").load()
 session.readStream.format("amqp10-stream")…
@@ -9,11 +9,13 @@ offsets again, so that a sink that knows its batches, such as Delta or Parquet, 
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -31,14 +33,18 @@ from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.inputs import number_of, refuse_unknown, shared
 from amqp10msg.jobs.judging import decoded, schema_for_spark
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
 from amqp10msg.net.stream_ranges import (
+    RECEIVED,
     Bounds,
     LostRangeError,
+    Makes,
     RangeFilters,
     Reading,
     StreamProbe,
     StreamRange,
     StreamRows,
+    Streams,
     read_range,
     received_time,
 )
@@ -70,10 +76,14 @@ STREAM_ROWS = pa.schema(
 )
 _MAX_ROWS = "maxRowsPerBatch"
 _OPTIONS = (
-    *("url", "stream", "superStream", "startingOffsets", "endingOffsets", "rowsPerPartition"),
+    *("url", "stream", "superStream", "eventHub", "consumerGroup", "startingTime"),
+    *("startingOffsets", "endingOffsets", "rowsPerPartition"),
     *(_MAX_ROWS, "readTimeout", "failOnDataLoss", "filterValues", "matchUnfiltered", "sqlFilter"),
     *("columns", "maps"),
 )
+_OF_STREAMS = ("filterValues", "matchUnfiltered", "sqlFilter")
+_OF_HUBS = ("consumerGroup", "startingTime")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EARLIEST, _LATEST = "earliest", "latest"
 _ROWS_OF_PARTITION = 100_000
 # Seconds between two looks at the ends of streams: Spark looks a hundred times in one.
@@ -88,6 +98,8 @@ class _Options:
     endpoint: Endpoint
     streams: tuple[str, ...]
     super_stream: str | None
+    hub: Hub | None
+    since: int | None
     starting: Any
     ending: Any
     rows: int
@@ -111,8 +123,16 @@ class _Options:
                 "the option stream names what is read"
             )
         streams, super_stream = _names(options, "stream"), options.get("superStream")
-        if bool(streams) == bool(super_stream):
-            raise ValueError("give one of the options stream (names with commas) and superStream")
+        named = options.get("eventHub")
+        if [bool(streams), bool(super_stream), bool(named)].count(True) != 1:
+            raise ValueError(
+                "give one of the options stream (names with commas), superStream and eventHub"
+            )
+        hub = Hub(named, options.get("consumerGroup", "$Default")) if named else None
+        of_others = _OF_STREAMS if hub else _OF_HUBS
+        if wrong := [one for one in of_others if one in options]:
+            kind = "RabbitMQ's streams" if hub else "event hubs"
+            raise ValueError(f"{wrong[0]} is an option for {kind}")
         filters = RangeFilters(
             _names(options, "filterValues"),
             _flag(options, "matchUnfiltered", default=False),
@@ -124,6 +144,8 @@ class _Options:
             endpoint,
             streams,
             super_stream,
+            hub,
+            _moment(options),
             _positions(options, "startingOffsets", _EARLIEST),
             _positions(options, "endingOffsets", _LATEST),
             number_of(options, "rowsPerPartition", _ROWS_OF_PARTITION, "rows"),
@@ -159,13 +181,34 @@ class _Options:
             raise ValueError(f"{', '.join(both)}: each row has this column without being asked")
         return pa.schema([*STREAM_ROWS, *found])
 
+    @property
+    def _make(self) -> Makes:
+        return Streams if self.hub is None else partial(Partitions, self.hub)
+
     def probe(self) -> StreamProbe:
-        return StreamProbe(self.endpoint, self.timeout)
+        return StreamProbe(self.endpoint, self.timeout, self._make)
 
     def names(self, probe: StreamProbe) -> tuple[str, ...]:
+        if self.hub is not None:
+            return tuple(probe.ask(Partitions.partitions))
         if self.super_stream is None:
             return self.streams
         return tuple(probe.partitions(self.super_stream))
+
+    def start(self, bounds: Mapping[str, Bounds], probe: StreamProbe) -> Offsets:
+        """Return where reading begins.
+
+        Raises:
+            ValueError: a stream is not named, or there is no such stream.
+        """
+        since = self.since
+        if since is None:
+            return self.offsets(self.starting, bounds, "startingOffsets")
+
+        async def found(partitions: Partitions) -> Offsets:
+            return {name: await partitions.at_time(name, since) for name in bounds}
+
+        return probe.ask(found)
 
     def offsets(self, given: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
         """Return where reading begins or ends.
@@ -228,7 +271,7 @@ class _Options:
 
     def batches(self, part: StreamRange) -> Iterator[pa.RecordBatch]:
         """Read a range."""
-        reading = Reading(self.filters, self.timeout)
+        reading = Reading(self.filters, self.timeout, make=self._make)
         schema = self.schema()
         with plainly():
             for found in read_range(self.endpoint, part, reading):
@@ -242,7 +285,8 @@ class _Options:
 
     def _rows(self, stream: str, rows: StreamRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         count = len(rows.offsets)
-        times = [received_time(octets) for octets in rows.octets]
+        annotation = RECEIVED if self.hub is None else ENQUEUED
+        times = [received_time(octets, annotation) for octets in rows.octets]
         base = pa.RecordBatch.from_arrays(
             [
                 pa.array([stream] * count, pa.string()),
@@ -265,6 +309,24 @@ class _Options:
                 ],
                 schema=schema,
             )
+
+
+def _moment(options: Mapping[str, str]) -> int | None:
+    """Read a time of ISO 8601 as ms since the Unix epoch; UTC where it says no zone."""
+    text = options.get("startingTime")
+    if text is None:
+        return None
+    if "startingOffsets" in options:
+        raise ValueError("give one of the options startingOffsets and startingTime")
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(
+            f"startingTime is a time such as 2026-07-01T12:00:00Z, not {text[:60]!r}"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
 
 
 def _named(place: str, bounds: Bounds) -> int:
@@ -316,10 +378,11 @@ def _positions(options: Mapping[str, str], name: str, usual: str) -> Any:
 
 
 class Amqp10Stream(DataSource):
-    """RabbitMQ's streams, read over AMQP 1.0; a row is a message.
+    """RabbitMQ's streams and Azure's event hubs, read over AMQP 1.0; a row is a message.
 
-    The columns are those of `STREAM_ROWS`, and what is to be decoded. Each stream, of a super
-    stream each partition, is divided into ranges of offsets, one to a task. A range is read to its
+    A partition of an event hub is a stream whose offsets are sequence numbers. The columns are
+    those of `STREAM_ROWS`, and what is to be decoded. Each stream, of a super stream or an event
+    hub each partition, is divided into ranges of offsets, one to a task. A range is read to its
     end: what does not come in time is an error, and so is what the retention of the stream removed.
 
     Options:
@@ -328,8 +391,14 @@ class Amqp10Stream(DataSource):
             ``${file:PATH}``, both of the driver; other parameters are those of a bridge's URL.
         stream: its name; several with commas between, or as a list of JSON.
         superStream: in place of that, a super stream, whose partitions are numbered from 0.
+        eventHub: in place of that, the name of an event hub in the namespace that the URL is of;
+            user and password are the name of a shared access policy and its key.
+        consumerGroup: of the event hub; ``$Default`` where it is not given.
+        startingTime: for an event hub, in place of startingOffsets: a time of ISO 8601, from which
+            on events were enqueued.
         startingOffsets: ``earliest`` where it is not given, ``latest``, an offset, or JSON with one
-            of these for each stream. A query that has a checkpoint goes on from there.
+            of these for each stream, such as ``{"orders/Partitions/0": 120}``. A query that has a
+            checkpoint goes on from there.
         endingOffsets: likewise, of a batch; ``latest`` where it is not given.
         rowsPerPartition: offsets of one task; 100,000 where it is not given.
         maxRowsPerBatch: offsets of one batch of a streaming query, from PySpark 4.2 on.
@@ -389,7 +458,7 @@ class _Reader(_Ranges, DataSourceReader):
         options = self._options
         with options.probe() as probe:
             bounds = probe.bounds(options.names(probe))
-        start = options.offsets(options.starting, bounds, "startingOffsets")
+            start = options.start(bounds, probe)
         end = options.offsets(options.ending, bounds, "endingOffsets")
         return options.parts(start, end, bounds)
 
@@ -407,20 +476,23 @@ class _StreamReader(_Ranges, DataSourceStreamReader):
         # What goes to the tasks, which need no connection of this one.
         return {**self.__dict__, "_probe": None}
 
-    def _bounds(self) -> dict[str, Bounds]:
-        time.sleep(max(0.0, min(_BETWEEN, self._looked + _BETWEEN - time.monotonic())))
+    def _asked(self) -> StreamProbe:
         if self._probe is None:
             self._probe = self._options.probe()
+        return self._probe
+
+    def _bounds(self) -> dict[str, Bounds]:
+        time.sleep(max(0.0, min(_BETWEEN, self._looked + _BETWEEN - time.monotonic())))
+        probe = self._asked()
         if self._names is None:
-            self._names = self._options.names(self._probe)
-        found = self._probe.bounds(self._names)
+            self._names = self._options.names(probe)
+        found = probe.bounds(self._names)
         self._looked = time.monotonic()
         return found
 
     @plainly()
     def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's names)
-        options = self._options
-        return options.offsets(options.starting, self._bounds(), "startingOffsets")
+        return self._options.start(self._bounds(), self._asked())
 
     @plainly()
     def latestOffset(self) -> Offsets:  # type: ignore[override]  # noqa: N802  (Spark's names)
