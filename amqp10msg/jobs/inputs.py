@@ -187,6 +187,32 @@ def input_of(
     return Input(list(rows.schema.names), packed(ranges, most), octets, rows)
 
 
+#: Files whose columns are looked at before a job begins, at most.
+_LOOKED_AT = 100
+
+
+def columns_of(source: str, form: str | None) -> list[str] | None:
+    """Return the columns of the input of a job, to refuse one that cannot be done before it begins.
+
+    Args:
+        source: as for `input_of`.
+        form: likewise.
+
+    Returns:
+        None where only Spark, or the job itself, can tell.
+    """
+    try:
+        if form != PARQUET and not (form is None and is_parquet(source)):
+            return MESSAGES.names
+        paths = files_of(source)
+        if not 0 < len(paths) <= _LOOKED_AT:
+            return None
+        rows, _ = parquet.table_of(paths, stores.folder_of(source), _PART_OCTETS)
+    except (OnlySparkError, SchemasError, OSError, ValueError):
+        return None
+    return list(rows.schema.names)
+
+
 @attrs.frozen
 class Filters:
     """Which records of a file become rows; what could not be read always does.

@@ -33,9 +33,8 @@ from amqp10msg.jobs.parquet import PARQUET
 from amqp10msg.jobs.running import Progress, Work, carry_out
 from amqp10msg.jobs.writing import WRITING, Done, compression_of
 from amqp10msg.spark._workers import pure_place, settle, tell
-from amqp10msg.spark.sink import reasoned, seen, write
+from amqp10msg.spark.sink import described, reasoned, seen, write
 
-_DESCRIPTION = "spark.job.description"
 # How often Spark is asked for its progress.
 _POLL_SECONDS = 0.25
 
@@ -106,7 +105,7 @@ def run(
             df = session.read.format("amqp10").options(**chosen).load(source)
         job.check(df.columns)
         how = {"compression": compression}
-        with _described(session, job, source, path), _watched(session, progress):
+        with described(session, job, source, path), _watched(session, progress):
             write(df, path, job, overwrite=overwrite, options=how)
         return _stats_of(session, path)
     job.check(found.names)
@@ -116,7 +115,7 @@ def run(
     if rows is not None:
         rows = attrs.evolve(rows, folder=seen(rows.folder))
     work = Work(output_at(seen(path), given), job, given, rows)
-    told = _described(session, job, source, path)
+    told = described(session, job, source, path)
     with told, _watched(session, progress), reasoned():
         carry_out(work, parts, partial(_do, session, work), overwrite=overwrite)
     return read_stats(path)
@@ -141,20 +140,6 @@ def _stats_of(session: Any, path: str | Path) -> Stats:
 
     (row,) = session.range(1).mapInArrow(read, "counts string").collect()
     return Stats.from_json(json.loads(row["counts"]))
-
-
-@contextmanager
-def _described(session: Any, job: Job, source: str, path: str | Path) -> Iterator[None]:
-    """Have Spark's pages say what its stages are for, where the caller has not said it."""
-    context = session.sparkContext if isinstance(session, SparkSession) else None
-    if context is None or context.getLocalProperty(_DESCRIPTION):
-        yield
-        return
-    context.setJobDescription(f"amqp10msg {job.kind}: {source} -> {path}")
-    try:
-        yield
-    finally:
-        context.setJobDescription(cast("str", None))
 
 
 @contextmanager

@@ -35,6 +35,7 @@ CAN_SINK_STREAMS = _StreamWriter is not object
 SparkError = PySparkException
 # Which query the batches of a stream are of.
 _QUERY = "_query"
+_DESCRIPTION = "spark.job.description"
 # What the writers take; the last one is for Spark itself.
 _OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation")
 
@@ -76,7 +77,8 @@ def write(
     """
     mode = "overwrite" if overwrite else "append"
     writer = df.write.format("amqp10").mode(mode).options(**{**(options or {}), **job.as_options()})
-    with _held(df, path), reasoned():
+    told = described(df.sparkSession, job, "a DataFrame", path)
+    with _held(df, path), told, reasoned():
         writer.save(str(path))
 
 
@@ -94,6 +96,20 @@ def _held(df: DataFrame, path: str | Path) -> Iterator[None]:
         finally:
             # A job that could not begin leaves nothing, and one that was killed what it wrote.
             output.leave()
+
+
+@contextmanager
+def described(session: Any, job: Job, source: str, path: str | Path) -> Iterator[None]:
+    """Have Spark's pages say what its stages are for, where the caller has not said it."""
+    context = session.sparkContext if isinstance(session, SparkSession) else None
+    if context is None or context.getLocalProperty(_DESCRIPTION):
+        yield
+        return
+    context.setJobDescription(f"amqp10msg {job.kind}: {source} -> {path}")
+    try:
+        yield
+    finally:
+        context.setJobDescription(cast("str", None))
 
 
 def seen(path: str | Path) -> str:

@@ -303,6 +303,31 @@ def test_what_only_spark_can_read_goes_to_spark(tmp_path: Path, spark_session: A
     assert "only Spark reads them" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "column, arguments, text",
+    [
+        ("wire", ["translate", "--to", "1.0"], "there is no column 'content_header'"),
+        ("octets", ["decode"], "there is no column 'wire': there are octets"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_spark_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    column: str,
+    arguments: list[str],
+    text: str,
+) -> None:
+    spark = pytest.importorskip("amqp10msg.spark", reason="pyspark is not installed: make setup")
+    monkeypatch.setattr(spark, "session", lambda *_, **__: pytest.fail("Spark was started"))
+    pq.write_table(pa.table({column: [SOUND]}), tmp_path / "in.parquet")
+
+    command, *options = arguments
+    result = run(command, tmp_path / "in.parquet", tmp_path / "out", "--master", "local", *options)
+
+    assert 2 == result.exit_code
+    assert text in result.stderr
+
+
 def without_pyspark(*arguments: object) -> subprocess.CompletedProcess[str]:
     program = (
         "import sys; sys.modules['pyspark'] = None\n"

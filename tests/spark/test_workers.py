@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -139,3 +140,21 @@ def test_pages_of_spark_say_what_a_job_does(
         assert own == context.getLocalProperty(DESCRIPTION)
     finally:
         context.setJobDescription(None)
+
+
+def test_writing_a_data_frame_is_described_too(spark_session: Any, tmp_path: Path) -> None:
+    context = spark_session.sparkContext
+    seen = []
+    df = spark_session.createDataFrame(pa.table({"wire": [Message(b"x").encode()]}))
+    writer = type(df.write)
+
+    def save(self: Any, *given: Any) -> None:
+        seen.append(context.getLocalProperty(DESCRIPTION))
+        do(self, *given)
+
+    do = writer.save
+    with mock.patch.object(writer, "save", save):
+        spark.write(df, tmp_path / "out", spark.Job("decode"))
+
+    assert [f"amqp10msg decode: a DataFrame -> {tmp_path / 'out'}"] == seen
+    assert context.getLocalProperty(DESCRIPTION) is None

@@ -475,6 +475,15 @@ def _spark(
         from amqp10msg import spark  # an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
+    from amqp10msg.jobs.inputs import columns_of
+
+    # Before Spark starts, which takes seconds.
+    names = columns_of(task.source, form)
+    if names is not None:
+        try:
+            task.job.check(names)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
     # Of the pandas that pyspark itself brings; nothing here uses it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
