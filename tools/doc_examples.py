@@ -40,6 +40,7 @@ NOT_RUN = {
     r"amqp10msg conformance run --peer \./mine\.js": "takes Node: test_conformance_drivers.py",
     r"tcpdump\b": "has to be root, and goes on until it is ended",
     r"pip install\b": "would change the environment of this very run",
+    r"pip download\b": "takes an index of packages",
     r"PYSPARK_PYTHON=.* spark-submit": "needs a cluster: tests/spark/test_cluster.py has one",
 }
 

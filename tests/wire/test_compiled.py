@@ -42,12 +42,12 @@ def test_no_source_says_otherwise() -> None:
         ), path
 
 
-@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
 def test_lists_of_free_objects_stand_where_cython_heeds_them() -> None:
     for path in SOURCES:
         assert path.suffix == ".pyx" or "freelist" not in path.read_text(encoding="utf-8"), path
 
 
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
 def test_no_class_takes_the_state_of_a_pickle_that_it_does_not_know() -> None:
     found = [thing for module in modules() for thing in targets(module)]
     assert len(found) > 100
