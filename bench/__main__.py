@@ -29,6 +29,7 @@ from bench import (
     serve,
     startup,
     templates,
+    threads,
     translation,
     uses,
 )
@@ -90,6 +91,7 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         **({"proton": uses.run_proton} if peers.PROTON.load() is not None else {}),
         **_columns(),
         **_pipeline(),
+        "threads": threads.run,
         "startup": startup.run,
         "node": node.run,
         **({"serve": serve.run} if peers.PROTON.load() is not None else {}),

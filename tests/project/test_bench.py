@@ -197,6 +197,7 @@ def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key:
     assert key == figure.key
     first = figure.timings.entries[0].name
     ours_alone = {"large-linear": "1 MiB", "node": "plain, 1,000 queued"}
+    ours_alone["threads"] = "Message.decode, one thread"
     assert first == ours_alone.get(key, ours.NAME)
     assert all(entry.median > 0 for entry in figure.timings.entries)
 
@@ -218,6 +219,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "columns-300": {peers.PROTON},
         "columns-validate": set(),
         "columns-encode": set(),
+        "threads": set(),
         "jobs-translate": set(),
         "jobs-translate-rabbitmq": set(),
         "jobs-validate": set(),
@@ -262,10 +264,12 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         assert [100, 4, 2] == floors.pop("columns") == floors.pop("columns-300")
         assert [400_000] == floors.pop("columns-validate")
         assert [2, 2.5, 2.5] == floors.pop("columns-encode")
+        assert [1.8, 1.8] == floors.pop("threads")[:2]
         assert [3_000_000] == floors.pop("template-columns")
         assert [60_000] * 5 == floors.pop("jobs-translate")
         assert [60_000] * 10 == floors.pop("jobs-translate-rabbitmq")
         assert [400_000] * 2 == floors.pop("jobs-validate")
+    floors.pop("threads", None)  # of an interpreter without the GIL
     assert floors == {
         "decode": [17.5, 7, 2.2],
         "encode": [14],
