@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,19 +25,24 @@ _FIRST_HEADER = _REDELIVERED + 1
 _LOSSES = list(TO_AMQP10_LOSSES.values())
 
 
-# An engine takes some 50 KB, so all of them 1.6 MB.
-@functools.lru_cache(maxsize=32)
-def _engine(to: str, profile: str, user: str | None) -> Any:
+# One thread at a time uses an engine. With the GIL they take turns; without it, each thread has
+# engines of its own. An engine takes some 50 KB.
+_HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+_thread: Callable[[], int] = int if _HAS_GIL else threading.get_ident
+
+
+@functools.lru_cache(maxsize=32 if _HAS_GIL else 256)
+def _engine(to: str, profile: str, user: str | None, _: int) -> Any:
     return kernel(to, profile, circumstances=Circumstances(user=user))
 
 
 def _engine_for(to: str, profile: str, given: Circumstances) -> Any:
     """Return the engine for a message under these circumstances, None where there is none."""
     if profile == "lossless":
-        return _engine(to, profile, None)
+        return _engine(to, profile, None, _thread())
     if given is not USUAL and not given.is_first_delivery:
         return None
-    return _engine(to, profile, given.user)
+    return _engine(to, profile, given.user, _thread())
 
 
 def translated(

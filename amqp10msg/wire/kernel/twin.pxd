@@ -19,7 +19,37 @@ cdef extern from *:
     static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
         return (PyObject **)((char *)made + offset);
     }
+    /* What threads do at once to one object must leave it whole. With the GIL nothing is needed;
+       without it, slots are set and read as CPython's own members are: under the object's lock. */
+    #ifdef Py_GIL_DISABLED
+        #define AMQP_BEGIN(object) Py_BEGIN_CRITICAL_SECTION(object);
+        #define AMQP_END Py_END_CRITICAL_SECTION();
+        #define AMQP_PUT(slot, value) _Py_atomic_store_ptr_release(slot, value)
+    #else
+        #define AMQP_BEGIN(object) {
+        #define AMQP_END }
+        #define AMQP_PUT(slot, value) (*(slot) = (value))
+    #endif
     static CYTHON_INLINE void amqp_set(PyObject *made, Py_ssize_t offset, PyObject *value) {
+        PyObject **slot = amqp_slot(made, offset), *before;
+        Py_INCREF(value);
+        AMQP_BEGIN(made)
+        before = *slot;
+        AMQP_PUT(slot, value);
+        AMQP_END
+        Py_XDECREF(before);
+    }
+    /* What a slot holds, as a reference of one's own; NULL where it is empty. */
+    static CYTHON_INLINE PyObject *amqp_held(PyObject *made, Py_ssize_t offset) {
+        PyObject *held;
+        AMQP_BEGIN(made)
+        held = *amqp_slot(made, offset);
+        Py_XINCREF(held);
+        AMQP_END
+        return held;
+    }
+    /* An empty slot of an object that no other thread knows yet. */
+    static CYTHON_INLINE void amqp_hold(PyObject *made, Py_ssize_t offset, PyObject *value) {
         PyObject **slot = amqp_slot(made, offset), *before = *slot;
         Py_INCREF(value);
         *slot = value;
@@ -29,6 +59,8 @@ cdef extern from *:
     unsigned int amqp_load32(const char *at) noexcept nogil
     PyObject **amqp_slot(object made, Py_ssize_t offset)
     void amqp_set(object made, Py_ssize_t offset, PyObject *value)
+    void amqp_hold(object made, Py_ssize_t offset, PyObject *value)
+    PyObject *amqp_held(object made, Py_ssize_t offset)
     unsigned long long amqp_load64(const char *at) noexcept nogil
 
 
@@ -39,8 +71,8 @@ cdef class Texts:
 
     cdef object symbol(self, const unsigned char *at, Py_ssize_t n)
     cdef object key(self, const unsigned char *at, Py_ssize_t n)
-    cdef object find(self, list slots, const unsigned char *at, Py_ssize_t n)
-    cdef int put(self, list slots, const unsigned char *at, Py_ssize_t n, text) except -1
+    cdef object find(self, PyObject *slots, const unsigned char *at, Py_ssize_t n)
+    cdef int put(self, PyObject *slots, const unsigned char *at, Py_ssize_t n, text) except -1
 
 
 cdef Texts TEXTS
@@ -226,7 +258,7 @@ cdef class Slots:
         """Set an attribute of what `bare` made."""
         if not 0 <= i < self.count:
             raise IndexError("no such attribute")
-        amqp_set(made, self.offsets[i], <PyObject *>value)
+        amqp_hold(made, self.offsets[i], <PyObject *>value)
         return 0
 
 

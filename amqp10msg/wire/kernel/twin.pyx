@@ -69,6 +69,29 @@ cdef extern from *:
             && type->tp_getattro == PyObject_GenericGetAttr
             && type->tp_setattro == PyObject_GenericSetAttr;
     }
+    /* What a thread says of a class, and others read: the number comes last. */
+    #ifdef Py_GIL_DISABLED
+        #define amqp_say(to, number) _Py_atomic_store_uint_release(to, number)
+        #define amqp_said(to) _Py_atomic_load_uint_acquire(to)
+        /* Each thread has a share of the texts, so that no two count references to the same ones
+           (mostly: there are as many shares as this). */
+        #define AMQP_SHARES 16
+        static CYTHON_INLINE Py_ssize_t amqp_share(void) {
+            return (Py_ssize_t)(
+                (unsigned PY_LONG_LONG)PyThread_get_thread_ident() * 0x9E3779B97F4A7C15ULL >> 60);
+        }
+        #define amqp_item PyList_GetItemRef
+    #else
+        #define amqp_say(to, number) (*(to) = (number))
+        #define amqp_said(to) (*(to))
+        #define AMQP_SHARES 1
+        #define amqp_share() 0
+        static CYTHON_INLINE PyObject *amqp_item(PyObject *list, Py_ssize_t i) {
+            PyObject *item = PyList_GET_ITEM(list, i);
+            Py_INCREF(item);
+            return item;
+        }
+    #endif
     /* A number that any change of the class or its bases changes; 0 if it is not known. */
     static CYTHON_INLINE unsigned int amqp_version(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_version_tag;
@@ -93,6 +116,11 @@ cdef extern from *:
     Py_ssize_t amqp_offset(object member, object cls)
     bint amqp_ordinary(object cls)
     unsigned int amqp_version(object cls)
+    void amqp_say(unsigned int *to, unsigned int number)
+    unsigned int amqp_said(unsigned int *to)
+    Py_ssize_t AMQP_SHARES
+    Py_ssize_t amqp_share() noexcept
+    object amqp_item(PyObject *list_, Py_ssize_t i)
     object amqp_bare(object cls)
     object amqp_get(object mapping, object key)
     int amqp_short_ascii(object text) except -1
@@ -109,6 +137,7 @@ cdef extern from "Python.h":
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     const char *PyUnicode_DATA(object text)
     Py_ssize_t PY_SSIZE_T_MAX
+    int PyList_SetItem(PyObject *slots, Py_ssize_t i, PyObject *item) except -1
     object PyUnicode_DecodeUTF8(const char *octets, Py_ssize_t n, const char *errors)
     object PyUnicode_DecodeASCII(const char *octets, Py_ssize_t n, const char *errors)
 
@@ -124,7 +153,10 @@ cdef enum:
 
 
 cdef inline Py_ssize_t slot_of(const unsigned char *at, Py_ssize_t n) noexcept:
-    return (n * 131 + at[0] * 31 + at[n >> 1] * 7 + at[n - 1]) & (SLOTS - 1)
+    return (
+        amqp_share() * SLOTS
+        + ((n * 131 + at[0] * 31 + at[n >> 1] * 7 + at[n - 1]) & (SLOTS - 1))
+    )
 
 
 cdef class Texts:
@@ -132,35 +164,34 @@ cdef class Texts:
 
     As many of each as there are slots: what comes later takes the place of what came before. So a
     peer that invents texts makes this useless for itself and no larger than 2 * 1,024 entries of
-    some 240 bytes, 0.5 MB.
+    some 240 bytes, 0.5 MB; without the GIL, 8 MB.
     """
 
-    def __init__(self):
-        self.symbols = [(b"", None)] * SLOTS
-        self.keys = [(b"", None)] * SLOTS
+    def __cinit__(self):
+        self.symbols = [(b"", None)] * (SLOTS * AMQP_SHARES)
+        self.keys = [(b"", None)] * (SLOTS * AMQP_SHARES)
 
     cdef object symbol(self, const unsigned char *at, Py_ssize_t n):
         """Return the symbol of the bytes there; UnicodeDecodeError where they are not ASCII."""
-        made = self.find(self.symbols, at, n)
+        made = self.find(<PyObject *>self.symbols, at, n)
         if made is None:
             made = _Symbol.__new__(_Symbol, PyUnicode_DecodeASCII(<const char *>at, n, NULL))
-            self.put(self.symbols, at, n, made)
+            self.put(<PyObject *>self.symbols, at, n, made)
         return made
 
     cdef object key(self, const unsigned char *at, Py_ssize_t n):
         """Return the text of the bytes there; UnicodeDecodeError where they are not UTF-8."""
-        made = self.find(self.keys, at, n)
+        made = self.find(<PyObject *>self.keys, at, n)
         if made is None:
             made = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
-            self.put(self.keys, at, n, made)
+            self.put(<PyObject *>self.keys, at, n, made)
         return made
 
-    cdef object find(self, list slots, const unsigned char *at, Py_ssize_t n):
+    cdef object find(self, PyObject *slots, const unsigned char *at, Py_ssize_t n):
         """Return the text of the bytes there, or None."""
-        cdef PyObject *entry
         cdef PyObject *known
         if 0 < n <= LONGEST:
-            entry = PyList_GET_ITEM(slots, slot_of(at, n))
+            entry = amqp_item(slots, slot_of(at, n))
             known = PyTuple_GET_ITEM(<tuple>entry, 0)
             if (
                 PyBytes_GET_SIZE(<bytes>known) == n
@@ -169,11 +200,13 @@ cdef class Texts:
                 return <object>PyTuple_GET_ITEM(<tuple>entry, 1)
         return None
 
-    cdef int put(self, list slots, const unsigned char *at, Py_ssize_t n, text) except -1:
+    cdef int put(self, PyObject *slots, const unsigned char *at, Py_ssize_t n, text) except -1:
         """Remember the text of the bytes there, if it is a short one."""
         if 0 < n <= LONGEST:
             # One object, so that no thread sees bytes with another's text.
-            slots[slot_of(at, n)] = (<bytes>(<const char *>at)[:n], text)
+            entry = (<bytes>(<const char *>at)[:n], text)
+            Py_INCREF(entry)  # the list takes over a reference
+            PyList_SetItem(slots, slot_of(at, n), <PyObject *>entry)
         return 0
 
 
@@ -685,6 +718,13 @@ cdef inline void store32(char *at, unsigned int number) noexcept:
 
 # Attributes.
 
+cdef inline object own(PyObject *held):
+    """Return the object that a reference of one's own is to."""
+    made = <object>held
+    Py_XDECREF(held)
+    return made
+
+
 cdef class Slots:
     """The attributes of a class, read and set in one go.
 
@@ -705,21 +745,30 @@ cdef class Slots:
 
     cdef bint check(self) except -1:
         """Return whether the class is ordinary as it is now, and learn where its slots are."""
+        cdef Py_ssize_t found[MOST_SLOTS]
         cdef Py_ssize_t i
+        cdef unsigned int version
         cls = self.cls
-        self.ordinary = self.count <= MOST_SLOTS and amqp_ordinary(cls)
+        cdef bint ordinary = self.count <= MOST_SLOTS and amqp_ordinary(cls)
         for i in range(self.count):
-            if not self.ordinary:
+            if not ordinary:
                 break
             # The look-up gives the state of the class its number.
-            self.offsets[i] = amqp_offset(getattr(cls, self.names[i], None), cls)
-            self.ordinary = self.offsets[i] >= 0
-        self.version = amqp_version(cls)
-        return self.ordinary and self.version != 0
+            found[i] = amqp_offset(getattr(cls, self.names[i], None), cls)
+            ordinary = found[i] >= 0
+        version = amqp_version(cls)
+        # Another thread may find out the same: it reads what holds for the number that it sees.
+        with cython.critical_section(self):
+            if ordinary:
+                memcpy(self.offsets, found, self.count * sizeof(Py_ssize_t))
+            self.ordinary = ordinary
+            amqp_say(&self.version, version)
+        return ordinary and version != 0
 
     cdef bint direct(self) except -1:
         """Return whether slots may be read and set where they lie."""
-        if self.version != 0 and self.version == amqp_version(self.cls):
+        cdef unsigned int version = amqp_said(&self.version)
+        if version != 0 and version == amqp_version(self.cls):
             return self.ordinary
         return self.check()
 
@@ -731,11 +780,10 @@ cdef class Slots:
         if type(made) is self.cls and self.direct():
             found = PyTuple_New(self.count)
             for i in range(self.count):
-                held = amqp_slot(made, self.offsets[i])[0]
+                held = amqp_held(made, self.offsets[i])
                 if held == NULL:
                     break
-                Py_INCREF(<object>held)
-                PyTuple_SET_ITEM(found, i, <object>held)
+                PyTuple_SET_ITEM(found, i, <object>held)  # which takes the reference over
             else:
                 return found
         if self.get_all is None:
@@ -746,8 +794,8 @@ cdef class Slots:
         """Return the first attribute."""
         cdef PyObject *held = NULL
         if type(made) is self.cls and self.count and self.direct():
-            held = amqp_slot(made, self.offsets[0])[0]
-        return getattr(made, self.names[0]) if held == NULL else <object>held
+            held = amqp_held(made, self.offsets[0])
+        return getattr(made, self.names[0]) if held == NULL else own(held)
 
     cdef int fill(self, made, list values) except -1:
         """Set the attributes in order, without converters; there are as many values."""
@@ -774,7 +822,7 @@ cdef class Slots:
             raise IndexError("no such attributes")
         for i in range(self.count):
             if amqp_slot(made, self.offsets[i])[0] == NULL:
-                amqp_set(made, self.offsets[i], PyTuple_GET_ITEM(defaults, i))
+                amqp_hold(made, self.offsets[i], PyTuple_GET_ITEM(defaults, i))
         return 0
 
     cdef object build(self, list values):
@@ -801,8 +849,8 @@ cdef class Slot:
         """Return the slot's value in an instance, None where it is empty or there is none."""
         cdef PyObject *held = NULL
         if isinstance(made, self.cls):
-            held = amqp_slot(made, self.offset)[0]
-        return None if held == NULL else <object>held
+            held = amqp_held(made, self.offset)
+        return None if held == NULL else own(held)
 
     cdef int put(self, made, value) except -1:
         """Set what an instance holds there."""

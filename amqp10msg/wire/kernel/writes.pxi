@@ -173,10 +173,11 @@ cdef Py_ssize_t write_fields(
     if type(made) is not layout.cls or not layout.direct():
         return i
     while i < count:
-        item = amqp_slot(made, layout.offsets[i])[0]
+        item = amqp_held(made, layout.offsets[i])
         default = PyTuple_GET_ITEM(defaults, i)
         if item == NULL:
             break
+        kept = own(item)  # whatever another thread sets meanwhile
         if item == <PyObject *>None or item == default:
             i += 1
             continue
