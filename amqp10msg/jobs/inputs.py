@@ -203,7 +203,7 @@ def columns_of(source: str, form: str | None) -> list[str] | None:
     """
     try:
         if form != PARQUET and not (form is None and is_parquet(source)):
-            return MESSAGES.names
+            return list(MESSAGES.names)
         paths = files_of(source)
         if not 0 < len(paths) <= _LOOKED_AT:
             return None
