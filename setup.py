@@ -109,6 +109,12 @@ class BuildKernel(build_ext):
 
     def run(self) -> None:
         """Build every extension, then say which ones are missing and how to get them."""
+        if self.extensions and not self.inplace:
+            print(
+                "amqp10msg: compiling the kernel, about two minutes of one core; "
+                "AMQP10MSG_EXT=skip installs the pure Python build in seconds.",
+                file=sys.stderr,
+            )
         super().run()
         if self.left_out:
             # The modules call each other in C, so that one alone is of no use; and the library of

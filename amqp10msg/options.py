@@ -143,7 +143,7 @@ class JobOptions:
 
     Attributes:
         column: as of `amqp10msg.jobs.Job`, like `columns`, `profile` and `to`.
-        columns: may be one text, with commas between.
+        columns: may be one text, separated by commas.
         profile: of the rules, or of the translation.
         to: the protocol to translate to.
         user: as of `amqp10msg.translate.Circumstances`, like the rest; empty for none.
@@ -157,7 +157,7 @@ class JobOptions:
     columns: tuple[str, ...] | None = attrs.field(
         default=None,
         converter=_columns,
-        metadata=option(str, "Columns to decode, with commas between; all by default."),
+        metadata=option(str, "Columns to decode, separated by commas; all by default."),
     )
     # The commands say these two themselves: what they mean, and their defaults, differ.
     profile: str | None = attrs.field(default=None, metadata=option(str, flag=None))

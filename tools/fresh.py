@@ -1,7 +1,7 @@
 """Try README's commands on machines that have nothing: ``make fresh``.
 
     python3 tools/fresh.py [--suite SUITE ...] [--compiler yes|no] [--user root|newcomer] [--short]
-    python3 tools/fresh.py --packages ...
+    python3 tools/fresh.py --packages [--python PATH ...] ...
 
 Each machine is a bare Debian 12, 13 or testing (`.ci/debian`) with python3, python3-venv, make and
 git, with and without a C compiler, and no Java, browser or broker. What is committed is cloned into
@@ -10,8 +10,10 @@ at home only, in an environment of PATH and HOME alone. A table says what came o
 are in ``build/fresh``. The exit status is 1 where a command or a test failed.
 
 With ``--packages`` a source distribution and a wheel are built there instead, and each is installed
-alone into an empty environment, the wheel also once with each extra; what the extra is for must
-then work: the first example of its page.
+alone into an empty environment, the wheel also once with each extra. The table says how long pip
+took, how many megabytes it added, and whether the corpus passes; what the extra is for must then
+work: the first example of its page. ``--python PATH`` does this with an interpreter of the machine
+that it runs on, and with pip's cache, instead.
 
 Standard library only: it runs before anything is installed.
 """
@@ -20,11 +22,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +47,8 @@ CLONE = "amqp10msg"
 #: The last line of pytest, a pass: "== 3 failed, 7274 passed, 12 skipped in 300.12s (0:05:00) ==".
 SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.]+s", re.MULTILINE)
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
+#: What a step of ``--packages`` writes: "Installed in 12.3 s, 45.6 MB; corpus passed".
+INSTALLED = re.compile(r"^Installed in ([\d.]+) s, ([\d.]+) MB; corpus (\w+)$", re.MULTILINE)
 LEFT_OUT = re.compile(r"^Left out: ((?:the )?tests.+)$", re.MULTILINE)
 
 
@@ -64,6 +70,27 @@ EXTRAS = {
     "testing": ("docs/how-to/property-tests.md", "@given"),
     "all": ("docs/tutorial.md", ">>>"),
 }
+#: Extras that are not tried, and why.
+NOT_TRIED = {"spark-jvm": "the wheel that it needs is built with Java and sbt, by the release"}
+#: Installs in an environment what its arguments say, and tells how that went. It runs in the
+#: interpreter of the environment.
+_INSTALL = """
+import os, subprocess, sys, sysconfig, time
+def size():
+    return sum(
+        os.lstat(os.path.join(folder, name)).st_size
+        for folder, _, names in os.walk(sysconfig.get_path("purelib"))
+        for name in names
+    )
+before, start = size(), time.monotonic()
+subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *sys.argv[1:]], check=True)
+seconds, added = time.monotonic() - start, (size() - before) / 1e6
+corpus = "from amqp10msg.interop import corpus; sys.exit(not corpus.run(corpus.load()).ok)"
+status = subprocess.run([sys.executable, "-c", "import sys; " + corpus], cwd="empty").returncode
+said = "failed" if status else "passed"
+print(f"Installed in {seconds:.1f} s, {added:.1f} MB; corpus {said}", flush=True)
+sys.exit(status)
+"""
 _COMMAND = (
     "import runpy, sys; sys.argv[1:] = ['{}', '--help']; "
     "runpy.run_module('amqp10msg', run_name='__main__')"
@@ -114,6 +141,7 @@ class Outcome:
     status: int
     counts: Counter[str] = field(default_factory=Counter)
     left_out: list[str] = field(default_factory=list)
+    installed: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -186,6 +214,29 @@ def started(machine: Machine, keep: bool) -> Iterator[Callable[[str, Path], int]
         shutil.rmtree(folder)
 
 
+@contextmanager
+def here(python: str) -> Iterator[Callable[[str, Path], int]]:
+    """Clone what is committed for an interpreter of this machine; yield as `started` does."""
+    with tempfile.TemporaryDirectory() as home:
+        subprocess.run(["git", "clone", "--quiet", ROOT, Path(home, CLONE)], check=True)
+        cache = os.environ.get("PIP_CACHE_DIR", str(Path("~/.cache/pip").expanduser()))
+        bare = ["env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={home}"]
+        bare += [f"PIP_CACHE_DIR={cache}", "PIP_DISABLE_PIP_VERSION_CHECK=1"]
+
+        def call(script: str, log: Path) -> int:
+            with log.open("w") as output:
+                return subprocess.run(
+                    [*bare, "sh", "-c", script.replace("python3 -m venv", f"{python} -m venv")],
+                    cwd=home,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                ).returncode
+
+        yield call
+
+
 def of_a_clone(short: bool) -> Iterator[tuple[str, str]]:
     """Yield each command that README prints, and the script that runs it."""
     for command in commands((ROOT / "README.md").read_text(encoding="utf-8")):
@@ -216,28 +267,65 @@ def of_packages() -> Iterator[tuple[str, str]]:
         yield (
             name,
             "cd && rm -rf one empty && mkdir empty && python3 -m venv one && "
-            f"one/bin/pip install --quiet {install} && cd empty && " + " && ".join(tries),
+            f"one/bin/python -c {shlex.quote(_INSTALL)} {install} && cd empty && "
+            + " && ".join(tries),
         )
 
 
 def run(
-    machine: Machine, steps: Iterable[tuple[str, str]], keep: bool = False
+    machine: Machine | str, steps: Iterable[tuple[str, str]], keep: bool = False
 ) -> Iterator[Outcome]:
-    """Yield what came of each step on one machine; the later ones find what the first left."""
-    with started(machine, keep) as call:
+    """Yield what came of each step on one machine; the later ones find what the first left.
+
+    Args:
+        machine: a machine, or an interpreter of this one.
+        steps: names, and scripts.
+        keep: do not remove the machine.
+    """
+    if isinstance(machine, Machine):
+        called, slug, place = machine.name, machine.slug, started(machine, keep)
+    else:
+        called = slug = version_of(machine)
+        place = here(machine)
+    with place as call:
         for name, script in steps:
-            log = OUT / f"{machine.slug}-{re.sub(r'[^a-z0-9]+', '-', name).strip('-')}.log"
+            log = OUT / f"{slug}-{re.sub(r'[^a-z0-9]+', '-', name).strip('-')}.log"
             start = time.monotonic()
             status = call(script, log)
             output = log.read_text(errors="replace")
             yield Outcome(
-                machine.name,
+                called,
                 name,
                 time.monotonic() - start,
                 status,
                 counted(output),
                 sorted(set(LEFT_OUT.findall(output))),
+                next(iter(INSTALLED.findall(output)), ()),
             )
+
+
+def version_of(python: str) -> str:
+    """Return an interpreter's name and version."""
+    asked = [
+        python,
+        "-c",
+        "import platform as p; print(p.python_implementation(), p.python_version())",
+    ]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def table_of_packages(outcomes: Sequence[Outcome]) -> str:
+    """Return a table in Markdown of what pip installed: seconds, megabytes, and what passed."""
+    lines = [
+        "| machine | installed | pip, s | MB added | corpus | first example |",
+        "|---|---|--:|--:|---|---|",
+    ]
+    for one in outcomes:
+        seconds, added, corpus = one.installed or ("", "", "")
+        works = "failed" if one.status else "works"
+        cells = (one.machine, f"`{one.command}`", seconds, added, corpus, works)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -299,17 +387,20 @@ def main() -> int:
     )
     parser.add_argument("--short", action="store_true", help="draw few examples")
     parser.add_argument("--packages", action="store_true", help="try what is released instead")
+    parser.add_argument(
+        "--python", action="append", help="with --packages: this interpreter, and no machine"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the machines in build/fresh")
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     outcomes: list[Outcome] = []
-    for machine in machines_of(arguments):
+    for machine in arguments.python or machines_of(arguments):
         steps = of_packages() if arguments.packages else of_a_clone(arguments.short)
         for outcome in run(machine, steps, arguments.keep):
             outcomes.append(outcome)
             print(table([outcome]).splitlines()[1], flush=True)
     print()
-    print(table(outcomes))
+    print(table_of_packages(outcomes) if arguments.packages else table(outcomes))
     return int(any(outcome.failed for outcome in outcomes))
 
 

@@ -55,6 +55,17 @@ WORDS: Final = {
     r"\b[Jj]udge messages\b": "validate messages",
     r"\ball else that does not\b": "other errors",
     r"\bheld to the rules\b": "checked against the rules",
+    r"\bput aside\b": "set aside",
+    r"\bin silence\b": "silently",
+    r"\bobject a line\b": "one object per line",
+    r"\b(?:names|several) with commas between\b": "separated by commas",
+    r"\bwithout a word\b": "silently",
+    r"\bexit status is \d where\b": "if",
+    r"\bwhere none are given\b": "if none are given",
+    r"\bmarked as delivered before\b": "marked as redelivered",
+    r"\b(?:are|is) kept out of sight\b": "in annotations alone",
+    r"\ban byte\b": "a byte",
+    r"\bOf several, the first\b": "if several apply, the first",
 }
 PATTERNS: Final = tuple((re.compile(p, re.IGNORECASE), to) for p, to in WORDS.items())
 SQL: Final = re.compile(r"\b(?:SELECT|INSERT INTO|CREATE TABLE)\b")

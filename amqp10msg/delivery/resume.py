@@ -210,7 +210,7 @@ class Step:
         """
         if self.outcome is None or not outcome.is_outcome:
             raise ValueError(
-                f"takes an outcome in place of another one, not {outcome!r} in place of "
+                f"takes an outcome instead of another one, not {outcome!r} instead of "
                 f"{self.outcome!r}"
             )
         return _restated(self.delivery_tag, outcome)

@@ -8,7 +8,7 @@
 =============== =================================================================================
 ``raw``         the bytes of one message
 ``prefixed``    each message after its size: four bytes in network byte order
-``jsonl``       a JSON object a line with the bytes under raw, hex, base64 or data_base64
+``jsonl``       one JSON object per line with the bytes under raw, hex, base64 or data_base64
 ``cborseq``     a CBOR sequence (RFC 8742) of byte strings, each a message
 ``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1, put
                 together from their frames and segments; TLS must be decrypted first

@@ -28,7 +28,7 @@ def synced(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file that appears, in place of what has its name, once the block ends without error.
+    """Open a file that appears, instead of what has its name, once the block ends without error.
 
     It is written beside its name, brought to disk and renamed. Where the block raises, nothing
     remains of it, and what was there is unchanged. A pipe or a device is written to directly.
@@ -96,7 +96,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def publish(made: Path, target: Path, aside: Path) -> None:
-    """Make a file or folder appear under its name, in place of what has that name.
+    """Make a file or folder appear under its name, instead of what has that name.
 
     Where the system can exchange two names at once (Linux, on most file systems), there is at every
     instant the old or the new one, whole; elsewhere, for the time between two renames, none.

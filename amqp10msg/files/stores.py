@@ -177,7 +177,7 @@ class Place:
             yield file
 
     def write(self, content: bytes) -> None:
-        """Write a file, whole or not at all, in place of what has its name."""
+        """Write a file, whole or not at all, instead of what has its name."""
 
         def put() -> None:
             with self.create() as file:

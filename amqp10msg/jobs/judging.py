@@ -174,7 +174,7 @@ _TAKEN = {
 
 
 def type_for_spark(given: pa.DataType) -> pa.DataType:
-    """Return the Arrow type that Spark takes in place of one that it refuses, without loss."""
+    """Return the Arrow type that Spark takes instead of one that it refuses, without loss."""
     if given in _TAKEN:
         return _TAKEN[given]
     if pa.types.is_timestamp(given):

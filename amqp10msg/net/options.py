@@ -195,7 +195,7 @@ class RouteOptions:
     until_length: bool = attrs.field(
         default=False,
         metadata=option(
-            bool, "End when as many messages are settled as the source has at the start."
+            bool, "End when as many messages are settled as the source had at the start."
         ),
     )
     idle: float | None = attrs.field(
@@ -232,7 +232,7 @@ class RouteOptions:
         default=False,
         metadata=option(
             bool,
-            "Make the source's queue at the target first, with exchanges, bindings and policies; "
+            "Create the source's queue at the target first, with exchanges, bindings and policies; "
             "needs --management and --target-management.",
         ),
     )
@@ -246,7 +246,8 @@ class RouteOptions:
         default=False,
         metadata=option(
             bool,
-            "Nobody else takes from the source: what its broker does not say of others is none.",
+            "Nobody else consumes from the source: if its broker does not say, no other consumer "
+            "holds messages.",
         ),
     )
     connect_timeout: float | None = attrs.field(
@@ -254,7 +255,7 @@ class RouteOptions:
         validator=in_bounds,
         metadata=option(
             float,
-            "Give up an end that is not reached in this time.",
+            "Give up if an end is not reached in this time.",
             "SECONDS",
             low=0.01,
             shown="60 in a bridge that is to end, else none",

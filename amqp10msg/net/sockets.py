@@ -127,7 +127,7 @@ class Socket(asyncio.Protocol):
     # Time.
 
     def call_at(self, when: float | None, call: Callable[..., object], *arguments: Any) -> None:
-        """Set the timer of this connection, in place of the last; None for no call."""
+        """Set the timer of this connection, instead of the last; None for no call."""
         self.cancel_timer()
         if when is not None and not self.is_closing:
             self._timer = self._loop.call_at(when, call, *arguments)

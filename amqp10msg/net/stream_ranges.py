@@ -1,7 +1,7 @@
 """Ranges of RabbitMQ's streams over AMQP 1.0: where a stream begins and ends, and what is between.
 
 What comes is settled by the broker, as a stream keeps what was read. A range is read to its end, or
-an error says how much of it did not come: nothing here stops short in silence.
+an error says how much of it did not come: nothing here silently stops short.
 """
 
 from __future__ import annotations

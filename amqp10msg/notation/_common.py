@@ -84,7 +84,7 @@ def misfit(element: bytes, code: int, *, named: bool = False) -> str:
 def shown_value(octets: bytes, *, named: bool = False) -> str:
     """Show an encoded value briefly, each map as its pairs.
 
-    With `named`, arrays have the name of their type in place of the constructor that this takes.
+    With `named`, arrays have the name of their type instead of the constructor that this takes.
     """
     return f"{_with_pairs(kernel.decode_value(octets, limits=UNLIMITED), named)!r:.80}"
 

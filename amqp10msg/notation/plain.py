@@ -35,7 +35,7 @@ the footer). All else names its type:
 ``{"$rejected": {"error": …}}``      a composite under its name
 ==================================== =============================================================
 
-``data`` is text or ``{"$base64": …}``. In place of ``data``, ``amqp_sequence`` and ``amqp_value``,
+``data`` is text or ``{"$base64": …}``. Instead of ``data``, ``amqp_sequence`` and ``amqp_value``,
 ``body`` is read as `Message` takes one: bytes are data, all else is an amqp-value.
 ``message_format`` is added to the sections where it is not 0.
 

@@ -50,7 +50,7 @@ def path_of(text: str) -> Path:
     ``properties.message-id``); an entry of a section that is a map, by its key after a dot
     (``application-properties.tenant``) or as Python writes it in brackets
     (``message-annotations['x-opt-trace']``). A number in brackets is a key that is a ulong, and
-    ``0x`` begins the bytes of an encoded key. Names may have underscores in place of dashes.
+    ``0x`` begins the bytes of an encoded key. Names may have underscores instead of dashes.
 
     Raises:
         ValueError: there is no such section or field, or the key cannot be one.

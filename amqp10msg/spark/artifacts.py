@@ -37,7 +37,7 @@ def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[
 
     Args:
         folder: where to; made where it is not there.
-        wheels: what comes in place of the packages that are installed here, or besides them: the
+        wheels: what comes instead of the packages that are installed here, or besides them: the
             wheel of this library for another Python or system, and those of other packages.
 
     Returns:

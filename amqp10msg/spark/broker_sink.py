@@ -205,7 +205,7 @@ class _Sink:
 
 
 def send(options: _Options, place: _Place, batches: Iterator[pa.RecordBatch]) -> Delivered:
-    """Send the messages of a partition, and put aside what is refused.
+    """Send the messages of a partition, and set aside what is refused.
 
     Raises:
         LinkError: the broker is not to be used.
@@ -280,7 +280,7 @@ class BrokerWriter(_Sink, DataSourceArrowWriter):
         self._keep(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was put aside: the messages are sent again."""
+        """Remove what was set aside: the messages are sent again."""
         self._drop(messages)
 
 
@@ -292,7 +292,7 @@ class StreamBrokerWriter(_Sink, _StreamWriter):  # type: ignore[misc]  # Any whe
         self._keep(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  (Spark's names)
-        """Remove what was put aside: the messages are sent again."""
+        """Remove what was set aside: the messages are sent again."""
         self._drop(messages)
 
 

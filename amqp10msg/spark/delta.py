@@ -176,7 +176,7 @@ def _schema(kind: Any, rows: pa.Schema) -> Any:
 
 
 def _with_variants(part: Any) -> Any:
-    """Return a part of a schema in JSON with Delta's type in place of the structs of VARIANT."""
+    """Return a part of a schema in JSON with Delta's type instead of the structs of VARIANT."""
     if isinstance(part, list):
         return [_with_variants(one) for one in part]
     if not isinstance(part, dict):

@@ -191,7 +191,7 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
     Options:
         path: the folder, on a file system that all executors share, or a URL of an object store.
         job: ``decode`` where it is not given, ``validate``, ``translate`` or ``profile``.
-        column, columns (names with commas between), profile, to, user, streamOffset, arrivalTime:
+        column, columns (names separated by commas), profile, to, user, streamOffset, arrivalTime:
             see `amqp10msg.spark.Job`.
         compression: of the Parquet files; ``snappy`` where it is not given.
     """

@@ -342,7 +342,7 @@ def _too_far(name: str, there: int, wanted: int) -> str:
 
 
 def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Read names with commas between, or a list of JSON where they have commas."""
+    """Read names separated by commas, or a list of JSON where they have commas."""
     text = options.get(name, "").strip()
     if not text.startswith("["):
         return tuple(part for one in text.split(",") if (part := one.strip()))
@@ -350,7 +350,7 @@ def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
         found = json.loads(text)
         if all(isinstance(one, str) for one in found):
             return tuple(found)
-    raise ValueError(f"{name} is names with commas between, or a list of JSON")
+    raise ValueError(f"{name} is names separated by commas, or a list of JSON")
 
 
 def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -389,12 +389,12 @@ class Amqp10Stream(DataSource):
         url: of the broker, such as ``amqps://host:5671``; several, with spaces between, are nodes
             of a cluster. User and password may be ``${NAME}``, a variable of the environment, or
             ``${file:PATH}``, both of the driver; other parameters are those of a bridge's URL.
-        stream: its name; several with commas between, or as a list of JSON.
-        superStream: in place of that, a super stream, whose partitions are numbered from 0.
-        eventHub: in place of that, the name of an event hub in the namespace that the URL is of;
+        stream: its name; several separated by commas, or as a list of JSON.
+        superStream: instead of that, a super stream, whose partitions are numbered from 0.
+        eventHub: instead of that, the name of an event hub in the namespace that the URL is of;
             user and password are the name of a shared access policy and its key.
         consumerGroup: of the event hub; ``$Default`` where it is not given.
-        startingTime: for an event hub, in place of startingOffsets: a time of ISO 8601, from which
+        startingTime: for an event hub, instead of startingOffsets: a time of ISO 8601, from which
             on events were enqueued.
         startingOffsets: ``earliest`` where it is not given, ``latest``, an offset, or JSON with one
             of these for each stream, such as ``{"orders/Partitions/0": 120}``. A query that has a

@@ -335,7 +335,7 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         >>> test_round_trip()
 
     Args:
-        attributes: a strategy for an attribute of `Message`, in place of the declarations', or
+        attributes: a strategy for an attribute of `Message`, instead of the declarations', or
             None to leave the section out; ``body=None`` draws messages without a body.
 
     Raises:

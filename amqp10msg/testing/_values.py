@@ -54,7 +54,7 @@ def _drawn_from(draw: st.DrawFn, shown: Shown) -> Any:
 
 
 def named(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Give a strategy this short name as its repr, in place of pages of what it draws from."""
+    """Give a strategy this short name as its repr, instead of pages of what it draws from."""
     return _drawn_from(Shown(name, strategy))
 
 

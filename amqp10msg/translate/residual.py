@@ -334,7 +334,7 @@ def _is_original(key: Any, value: Any) -> bool:
     )
 
 
-# Fields of a properties section that are null and said nevertheless, after all that have a value.
+# Fields of a properties section that are null and still written, after all that have a value.
 # RabbitMQ 4 writes all thirteen. The residual keeps the last one of them, so that it is small.
 
 NULL = b"\x40"

@@ -80,7 +80,7 @@ def test_the_others_are_written_where_one_cannot_be_read(
 
     assert 1 == result.exit_code
     assert expected == out.read_bytes()
-    assert "the file of -o has all the others then" in told(command)
+    assert "the file of -o then still has all the others" in told(command)
 
 
 @NAMES

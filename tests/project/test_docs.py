@@ -182,6 +182,24 @@ def test_every_command_and_option_says_what_it_does(tables: ModuleType) -> None:
     assert silent == []
 
 
+def test_a_command_names_no_option_that_it_has_not(tables: ModuleType) -> None:
+    options = {
+        path: {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+        for path, command in tables.tree()
+    }
+    for path, text in tables.commands():
+        # Those of a group name those of its commands, too.
+        own = set().union(*(found for name, found in options.items() if name.startswith(path)))
+        # "as by --declare of bridge", and a flag of another program in an example
+        said = re.sub(r"-\n\s+(?=[a-z])", "-", text)
+        said = re.sub(r"--[\w-]+\s+of\s+(\w+)|(jar|jq|less|xxd) .*", "", said)
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+\b", said)) - {"--help", "--version"}
+
+        assert named <= own, path
+        assert "RANGE" not in text, path
+        assert not re.search(r"^  \w+ .*\.\.\.$", text, re.MULTILINE), f"{path}: cut short"
+
+
 def test_the_tables_have_a_row_for_everything(tables: ModuleType) -> None:
     composites = {entry.name for entry in COMPOSITES.values()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -73,6 +74,36 @@ def test_the_table_has_a_line_a_command_and_a_line_a_cause() -> None:
     assert ["Left out on all 2: c"] == lines[3:]
 
 
+def test_the_table_of_packages_has_what_pip_did() -> None:
+    log = "x\nInstalled in 12.3 s, 45.6 MB; corpus passed\n"
+    (installed,) = fresh.INSTALLED.findall(log)
+    made = [
+        fresh.Outcome("one", "build", 300, 0),
+        fresh.Outcome("one", "wheel[cli]", 20, 0, installed=installed),
+        fresh.Outcome("one", "wheel[all]", 20, 1, installed=("9.0", "1.0", "failed")),
+    ]
+
+    _, _, *lines = fresh.table_of_packages(made).splitlines()
+
+    assert "| one | `build` |  |  |  | works |" == lines[0]
+    assert "| one | `wheel[cli]` | 12.3 | 45.6 | passed | works |" == lines[1]
+    assert lines[2].endswith("| 9.0 | 1.0 | failed | failed |")
+
+
+def test_an_interpreter_of_this_machine_is_tried_in_a_home_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh, "OUT", tmp_path)
+    steps = [("say", 'python3 -m venv --help > help.txt; echo "$HOME"; ls ~ && pwd; exit 3')]
+
+    (found,) = fresh.run(sys.executable, steps)
+
+    said = next(tmp_path.glob("*-say.log")).read_text().split()
+    assert (3, fresh.version_of(sys.executable)) == (found.status, found.machine)
+    assert str(Path.home()) != said[0]
+    assert fresh.CLONE in said
+
+
 def test_every_machine_has_its_turn() -> None:
     given = {"suite": None, "compiler": None, "user": None, "in_turn": False}
     turn = argparse.Namespace(**{**given, "in_turn": True})
@@ -91,7 +122,8 @@ def test_every_extra_is_installed_alone_and_has_an_example() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     tried = {one for extras in [*fresh.EXTRAS, *fresh.PROGRAMS] for one in extras.split(",") if one}
 
-    assert set(project["optional-dependencies"]) == tried
+    assert set(project["optional-dependencies"]) == tried | {*fresh.NOT_TRIED}
+    assert not tried & {*fresh.NOT_TRIED}
     for page, word in fresh.EXTRAS.values():
         text = (ROOT / page).read_text(encoding="utf-8")
         assert any(word in example.text for example in examples.examples_of(text)), page

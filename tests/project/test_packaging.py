@@ -264,6 +264,16 @@ def test_the_readme_lists_every_extra() -> None:
     assert set() == set(PYPROJECT["project"]["optional-dependencies"]) - listed
 
 
+def test_who_reads_how_to_install_knows_that_a_source_is_compiled_and_for_how_long() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    install = readme[readme.index("## Install") : readme.index("From a clone")]
+
+    # pip hides what a build prints, so it is said beforehand, here and on the index's page.
+    assert "README.md" == PYPROJECT["project"]["readme"]
+    for said in ("pip compiles the kernel", "minutes of one core", "`AMQP10MSG_EXT=skip`"):
+        assert said in " ".join(install.split())
+
+
 def test_the_extra_all_holds_every_other_one() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (every,) = extras["all"]

@@ -130,7 +130,10 @@ class App(click.Group):
         except _EXPECTED as error:
             line, status = _line_of(error)
             click.echo(safe(line), err=True)
-        except ModuleNotFoundError as error:
+        except ImportError as error:
+            if "pip install" in str(error):  # it says which extra is missing
+                click.echo(safe(f"amqp10msg: {error}"), err=True)
+                sys.exit(1)
             if (error.name or "").partition(".")[0] != "rich":
                 raise
             from amqp10msg.app.cli import without
@@ -183,9 +186,8 @@ Shell completion, for ~/.bashrc, ~/.zshrc and config.fish:
 def main(context: click.Context) -> None:
     """Inspect, build, validate and convert AMQP 1.0 messages.
 
-    Messages are given as files, directories, hex, base64, or on standard input. Exit status: 0
-    where all is well, 1 where the input is broken or breaks a rule, 2 where the command line is
-    wrong.
+    Messages are given as files, directories, hex, base64, or on standard input. Exit status: 0 if
+    all is well, 1 if the input is broken or breaks a rule, 2 if the command line is wrong.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -33,6 +33,21 @@ accept_quarantine_option = click.option(
 )
 
 
+def check_extra(ends: Iterable[Endpoint]) -> None:
+    """Refuse ends of 0-9-1 where pika is missing, before anything is connected to."""
+    if any(end.protocol == "0-9-1" and end.file is None for end in ends):
+        try:
+            import amqp10msg.net.bridge.basic  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise lacking(error, "bridge") from None
+
+
+def lacking(error: ModuleNotFoundError, extra: str) -> click.ClickException:
+    """Return the error of a command whose extra is not installed."""
+    needed = (error.name or "").partition(".")[0]
+    return click.ClickException(f"this needs {needed}: pip install 'amqp10msg[{extra}]'")
+
+
 def check_reports(reports: Iterable[Path]) -> None:
     """Refuse reports of other formats."""
     for path in reports:

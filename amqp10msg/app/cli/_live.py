@@ -115,7 +115,7 @@ def events_logger(
 
     logger = logging.Logger(name, logging.INFO)  # noqa: LOG001  (no global state)
     if form == "none":
-        logger.addHandler(logging.NullHandler())  # else warnings would be shown nevertheless
+        logger.addHandler(logging.NullHandler())  # else warnings would be shown all the same
     else:
         handler = logging.StreamHandler()
         handler.setFormatter(JsonFormatter() if form == "json" else log_lines(live=live))

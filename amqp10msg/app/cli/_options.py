@@ -111,7 +111,7 @@ json_option = click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Write a JSON object a line: one for each message, then one with the summary.",
+    help="Write one JSON object per line: one for each message, then one with the summary.",
 )
 
 target_option = click.option(
@@ -162,7 +162,7 @@ _max_size_option = click.option(
     type=click.IntRange(min=1),
     show_default="256 MiB",
     metavar="BYTES",
-    help="The largest that one message may be in its input.",
+    help="The largest size that a message may have in the input.",
 )
 
 #: For commands that read files.
@@ -170,15 +170,14 @@ trust_option = click.option(
     "--trust-files",
     "is_trusted",
     is_flag=True,
-    help="Also read files that may become very much larger than they are: gzip, Parquet, records "
-    "without a byte.",
+    help="Also read files that may expand enormously: gzip, Parquet, records without a byte.",
 )
 
 _select_option = click.option(
     "--select",
     type=_SelectionType(),
     metavar="NUMBERS",
-    help="Take only these messages, such as 3,17-20, by their numbers in the whole input.",
+    help="Take only these messages, such as 3,17-20, numbered over the whole input.",
 )
 
 
@@ -225,7 +224,7 @@ def messages_argument(
                 metavar="FORMAT",
                 default=form,
                 show_default=True,
-                help="The format of the input, where it should not be guessed: "
+                help="The format of the input, if it should not be guessed: "
                 f"{', '.join(FORMATS[1:-1])} or {FORMATS[-1]}.",
             )(_select_option(decorated))
         return _sources_argument(decorated)
@@ -250,6 +249,7 @@ def declared_options(
     options: type,
     before: Mapping[str, Iterable[Callable[..., Any]]] = MappingProxyType({}),
     only: Collection[str] = (),
+    helps: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add to a command the options that a class declares by `amqp10msg.options`.
 
@@ -259,6 +259,7 @@ def declared_options(
         options: the class.
         before: other options, which stand before one of that name.
         only: the names of those that the command takes; all where empty.
+        helps: what the command says about some of them, instead of what the class says.
     """
     made: list[Callable[..., Any]] = []
     # With attrs, which the help of all commands together need not import.
@@ -266,7 +267,10 @@ def declared_options(
 
     for field, how in options_of(options):
         if how.flag is not None and (not only or field.name in only):
-            made += (*before.get(field.name, ()), _option(field, how))
+            made += (
+                *before.get(field.name, ()),
+                _option(field, how, helps.get(field.name, how.help)),
+            )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         return functools.reduce(lambda found, add: add(found), reversed(made), command)
@@ -274,13 +278,13 @@ def declared_options(
     return decorate
 
 
-def _option(field: Any, how: Option) -> Callable[..., Any]:
+def _option(field: Any, how: Option, told: str) -> Callable[..., Any]:
     from amqp10msg.options import shown_default
 
     shown = shown_default(field, how)
     given: dict[str, Any] = {
-        "metavar": how.metavar,
-        "help": f"{how.help}  [default: {shown}]" if shown else how.help,
+        "metavar": how.metavar or ("NUMBER" if how.kind in {int, float} else None),
+        "help": f"{told}  [default: {shown}]" if shown else told,
         "default": how.default,
     }
     name = field.name.replace("_", "-")

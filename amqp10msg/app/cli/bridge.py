@@ -11,8 +11,10 @@ import click
 
 from amqp10msg.app.cli._bridging import (
     accept_quarantine_option,
+    check_extra,
     check_reports,
     hide_credentials,
+    lacking,
     reports_option,
     show_dry,
     write_dry,
@@ -50,22 +52,26 @@ Examples:
     *("--from", "source"),
     metavar="URL",
     multiple=True,
-    help="Where messages come from; repeatable: another node of the same, tried where the first "
-    "cannot be reached.",
+    help="Where messages come from; repeat it for other nodes of the same cluster, tried if the "
+    "first cannot be reached.",
 )
 @click.option(
-    "--to", "target", metavar="URL", multiple=True, help="Where they go; repeatable likewise."
+    "--to",
+    "target",
+    metavar="URL",
+    multiple=True,
+    help="Where they go; repeatable in the same way.",
 )
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file of routes, in place of --from and --to.",
+    help="A TOML file of routes, instead of --from and --to.",
 )
 @click.option(
     "--all-queues",
     "pattern",
     metavar="PATTERN",
-    help="A route for each queue of such a name, such as 'orders.*'; --management lists them.",
+    help="A route for each queue whose name matches, such as 'orders.*'; --management lists them.",
 )
 @declared_options(
     RouteOptions,
@@ -124,14 +130,14 @@ def bridge(
     addresses), amqp091s:// and amqps:// are by TLS. USER and PASSWORD may be ${NAME}, a variable of
     the environment, so that no list of processes shows them.
 
-    A message is settled at the source once the target has it. What the target refuses goes to
-    the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
-    rest goes back. SIGHUP has it read the file of --config again. Needs the extra bridge.
+    A message is settled at the source once the target has it. Messages that the target refuses go
+    to the quarantine, byte for byte. SIGINT and SIGTERM end it: it waits for messages in flight,
+    and returns the rest. SIGHUP makes it read the file of --config again. Needs the extra bridge.
 
-    Exit status: 0 where all is well, after --until-empty only if the source's broker counts no
-    message; 1 where an end cannot be used, or the disk; 2 where the command line is wrong; 3 where
-    messages remain at a source; 4 where its broker could not say; 5 where messages are in the
-    quarantine. Of several, the first of 1, 3, 4, 5.
+    Exit status: 0 if all is well, after --until-empty only if the source's broker counts no
+    messages; 1 if an end or the disk cannot be used; 2 if the command line is wrong; 3 if
+    messages remain at a source; 4 if its broker could not say; 5 if messages are in the
+    quarantine. If several apply, the first of 1, 3, 4, 5.
     """
     check_reports(reports)
     if (config is None) == (not source or not target):
@@ -140,7 +146,7 @@ def bridge(
         from amqp10msg.net.bridge.bridge import drop_signals, run_bridge, status_of
         from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'amqp10msg[bridge]'") from None
+        raise lacking(error, "bridge") from None
     wanted = given_of(given)
     wanted |= {"idle": idle} if until_empty else {}
     if selector:
@@ -162,6 +168,7 @@ def bridge(
     if config is not None and (wanted or pattern):
         raise click.UsageError("with --config, the options of routes stand in the file")
     ends = [end for spec in specs for end in _ends(spec)]
+    check_extra(ends)
     try:
         hide_credentials("bridge", ends, [api for spec in specs for api in apis_of(spec)])
     except ValueError as error:

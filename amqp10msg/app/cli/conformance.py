@@ -106,6 +106,7 @@ Examples:
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
+    metavar="NUMBER",
     default=2,
     show_default=True,
     help="How many processes of a peer run at the same time.",
@@ -144,7 +145,7 @@ Examples:
     "before",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="OLD.json",
-    help="Show what has changed since these results; the exit status is 1 where a case is worse.",
+    help="Show what has changed since these results; the exit status is 1 if a case is worse.",
 )
 @color_option
 def run(
@@ -163,13 +164,13 @@ def run(
     """Test peers with the corpus, case by case.
 
     Each peer runs in processes of its own, in an environment of its own that is made when it is
-    first needed. A crash, a hang and too much memory are results like any other. An interrupted run
-    continues where it stopped; a peer that cannot be installed is left out and named.
+    first needed. A crash, a hang or too much memory is a result like any other. An interrupted run
+    continues where it stopped; peers that cannot be installed are named and left out.
 
-    Brokers are asked about whole messages alone, from the beginning each time. The password of a
+    Brokers are only asked about whole messages, from the beginning each time. The password of a
     URL may be ${NAME}, a variable of the environment.
 
-    The exit status is 1 where a case failed, or with --diff where one is worse than before.
+    The exit status is 1 if a case failed, or with --diff if one is worse than before.
     """
     from amqp10msg.files.atomic import write_whole
     from amqp10msg.interop.conformance import (

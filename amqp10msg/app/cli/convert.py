@@ -37,15 +37,15 @@ Examples:
 def convert(inputs: Inputs, target: str, output: Path | None) -> None:
     """Write messages in another notation.
 
-    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also what
-    is read where none are given; FILE:LINE and FILE@OFFSET are one message of a file.
+    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also read
+    if none are given; FILE:LINE and FILE@OFFSET are one message of a file.
 
     \b
     raw       the bytes of one message
     hex       digits; spaces, colons, 0x and dumps of xxd or hexdump are
               understood
     base64    of either alphabet
-    jsonl     an object a line, the message in hex or base64 under
+    jsonl     one object per line, the message in hex or base64 under
               raw, hex, base64 or data_base64
     prefixed  each message after its length, four bytes in network byte order
     cborseq   a CBOR sequence of byte strings (read alone, as the next two)
@@ -56,11 +56,11 @@ def convert(inputs: Inputs, target: str, output: Path | None) -> None:
     plain     JSON as people write it, with types where they matter
     cbor      lossless and compact
 
-    Typed, plain and CBOR keep every value and type, and not which of several encodings of it was
-    used: hex to typed and back gives the smallest encoding. A value by itself is converted
-    likewise.
+    Typed, plain and CBOR keep every value and type, but not which of several encodings was used:
+    hex to typed and back gives the smallest encoding. A value by itself is converted in the same
+    way.
 
-    The output is all of the messages or an error: where one cannot be read or written, the exit
+    The output is all of the messages or an error: if one cannot be read or written, the exit
     status is 1, and with -o no file is written.
     """
     with Sink(output) as sink:
@@ -89,11 +89,11 @@ Examples:
 def encode(inputs: Inputs, target: str, output: Path | None) -> None:
     """Encode messages from JSON.
 
-    SOURCES are JSON itself, files of it, or - for standard input, which is also read where none are
-    given; one document, or one a line. An object is the plain notation, a list the typed
+    SOURCES are JSON itself, files of it, or - for standard input, which is also read if none are
+    given; one document, or one per line. An object is the plain notation, a list the typed
     one, and a text, a number or a constant a value by itself.
 
-    The output is all of the messages or an error: where one cannot be read, the exit status is 1,
+    The output is all of the messages or an error: if one cannot be read, the exit status is 1,
     and with -o no file is written.
     """
     with Sink(output) as sink:

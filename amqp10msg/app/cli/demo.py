@@ -95,8 +95,8 @@ def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
     """Show the library at work on real messages.
 
     They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
-    is decoded, explained, validated by the rules of the specification, and encoded again: the bytes
-    must be unchanged. The exit status is 0 where all of them are, and so are bridged messages.
+    is decoded, explained, validated by the rules of the specification, and encoded again: the
+    bytes must be unchanged. The exit status is 0 if they all are, bridged messages included.
     """
     screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
     cases = demo_messages()

@@ -66,7 +66,7 @@ Examples:
     type=LateChoice(_dialects),
     metavar="DIALECT",
     help="With --language sql: whose reading of values, rabbitmq, oasis or that of a version; "
-    "rabbitmq-4.3 predicts that broker where it departs from the draft.",
+    "rabbitmq-4.3 predicts that broker where it differs from the draft.",
 )
 @click.option(
     "--now",
@@ -75,9 +75,9 @@ Examples:
     help="The time for UTC(), in milliseconds since the Unix epoch; by default that of this run.",
 )
 @click.option(
-    "--require-all", is_flag=True, help="Also exit with status 1 where a message does not pass."
+    "--require-all", is_flag=True, help="Also exit with status 1 if a message does not pass."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Show the count alone.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only the count.")
 @click.option(
     "--out",
     "target",
@@ -85,7 +85,7 @@ Examples:
     metavar="FORMAT",
     default="jsonl",
     show_default=True,
-    help="The format in which --output has the messages, one of those of convert.",
+    help="The format in which --output writes the messages: one of those of convert.",
 )
 @output_option
 @json_option
@@ -109,12 +109,12 @@ def filter_messages(
     EXPR is the filter, by default a JMS message selector; SOURCES are files, directories with
     everything below them, hex, base64, or - for standard input, as with validate.
 
-    Each message is a line: that it passes, or the conditions that do not hold and what they saw;
-    then comes the count. With --output, the messages that pass are also written, exactly as they
-    are but in the format of --to; with -o - they are all of the output, and the rest is on standard
-    error. The exit status is 0 where every message could be read, passing or not, and 1 where one
-    could not; with --require-all it is also 1 where one does not pass. An EXPR with an error gives
-    2, and a caret under the place.
+    Each message is a line that says that it passes, or which conditions do not hold and what they
+    saw; the count comes last. With --output, the messages that pass are also written, unchanged
+    except for the format of --out; with -o - they are the only output, and the rest goes to
+    standard error. The exit status is 0 if every message could be read, whether it passes or not,
+    and 1 if one could not; with --require-all it is also 1 if one does not pass. An EXPR with an
+    error gives 2, and a caret marks the place.
     """
     from amqp10msg.app.cli.convert import written
 
@@ -135,7 +135,7 @@ def filter_messages(
             counts[verdict] += 1
             if output is not None and verdict == "passed":
                 if target == "raw" and counts["passed"] > 1:
-                    raise click.UsageError("--to raw is for one message, and more pass")
+                    raise click.UsageError("--out raw is for one message, and more pass")
                 sink.write(written(item.data, target))
             if as_json:
                 shown = _as_json(item.source, reasons, fault)

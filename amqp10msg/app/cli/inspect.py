@@ -104,16 +104,17 @@ def inspect(
 ) -> int:
     """Show what every byte of a message means.
 
-    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also
-    read where none are given; see validate for what files may hold. Hex may have spaces, colons
-    and 0x in it, or be a dump of xxd or hexdump. FILE:LINE and FILE@OFFSET, as other commands name
-    messages, are one message of a file.
+    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also read
+    if none are given; see validate for what files may hold. Hex may have spaces, colons
+    and 0x in it, or be a dump of xxd or hexdump. FILE:LINE and FILE@OFFSET, the names that other
+    commands print, are one message of a file.
 
     Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
     below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
-    shown as far as it can be read and around what is broken. An outcome, a source or a target by
-    itself is shown and judged likewise. The exit status is 1 where something cannot be read or
-    breaks a MUST; the file of -o has all the others then, unlike with encode and convert.
+    shown as far as it can be read, and around what is broken. An outcome, a source or a target by
+    itself is shown and checked in the same way. The exit status is 1 if something cannot be read
+    or breaks a MUST; unlike with encode and convert, the file of -o then still has all the
+    others.
     """
     from amqp10msg.app.inspector.judging import Judged
 

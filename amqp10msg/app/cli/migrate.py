@@ -11,8 +11,10 @@ import click
 
 from amqp10msg.app.cli._bridging import (
     accept_quarantine_option,
+    check_extra,
     check_reports,
     hide_credentials,
+    lacking,
     reports_option,
     show_dry,
     write_dry,
@@ -55,6 +57,7 @@ Examples:
 @click.option(
     "--max-messages",
     type=click.IntRange(1, 65535),
+    metavar="NUMBER",
     default=100,
     show_default=True,
     help="Read this many messages of each queue.",
@@ -62,9 +65,10 @@ Examples:
 @click.option(
     "--idle",
     type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
     default=2.0,
     show_default=True,
-    help="How many seconds without a message mean that a queue is empty.",
+    help="A queue counts as empty after this many seconds without a message.",
 )
 @reports_option
 def migrate_check(
@@ -80,11 +84,12 @@ def migrate_check(
 
     URL is amqp091://USER:PASSWORD@HOST/VHOST, by TLS amqp091s://; user and password may be ${NAME},
     a variable of the environment. The queues are those of --queue, or all that the management API
-    of --management lists, which also says what becomes of them in RabbitMQ 4: mirrored, transient,
-    lazy, without delivery-limit. A user-id other than USER is named, as it would be refused there.
+    of --management lists; this also says what becomes of them in RabbitMQ 4: mirrored, transient,
+    lazy, without delivery-limit. User-ids other than USER are named, as they would be refused
+    there.
 
-    Nothing is consumed, but RabbitMQ marks the messages as delivered before, and a quorum queue
-    counts the delivery. The exit status is 1 where a queue could not be read.
+    Nothing is consumed, but RabbitMQ marks the messages as redelivered, and a quorum queue counts
+    the delivery. The exit status is 1 if a queue could not be read.
 
     Needs the extra bridge.
     """
@@ -96,12 +101,13 @@ def migrate_check(
         from amqp10msg.net.bridge.bridge import run_check
         from amqp10msg.net.bridge.management import Management, Queue, queues_of
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'amqp10msg[bridge]'") from None
+        raise lacking(error, "bridge") from None
     profile = profile or "rabbitmq-4.3"
     try:
         endpoint = parse_url(url)
         if endpoint.protocol != "0-9-1":
             raise ValueError("the URL begins with amqp091:// or amqp091s://")
+        check_extra([endpoint])
         api = None if management is None else Management(management, endpoint)
         hide_credentials("migrate-check", [endpoint], [] if api is None else [api])
         queues = [Queue(name) for name in names]
@@ -153,6 +159,7 @@ Examples:
 @click.option(
     "--sample",
     type=click.IntRange(1, 30_000),
+    metavar="NUMBER",
     default=100,
     show_default=True,
     help="Compare the contents of this many messages of each queue.",
@@ -163,6 +170,12 @@ Examples:
         *("window", "max_message", "idle", "stall", "management", "target_management"),
         *("deadline", "quarantine", "deduplicate", "state", "attempts", "patience"),
     ),
+    helps={
+        "idle": "Ask the source whether it is empty after this many seconds without a message.",
+        "stall": "Give up a queue after so long without a message, though some remain.",
+        "target_management": "RabbitMQ's management API of the target.",
+        "management": "RabbitMQ's management API of the source.",
+    },
 )
 @click.option(
     "--dry-run", is_flag=True, help="Look at messages, say what would be made, and change nothing."
@@ -187,17 +200,16 @@ def migrate(
     SOURCE and TARGET are amqp091://USER:PASSWORD@HOST/VHOST, by TLS amqp091s://; user and password
     may be ${NAME}, a variable of the environment. --management and --target-management name the
     management API of each. What the target does not have is declared there, as by --declare of
-    bridge. Streams are read, and keep what they have; --state goes on where one was read to.
+    bridge. Streams are read, and keep their messages; --state continues where the last run stopped.
 
-    "done" is said only where both brokers' counts agree, nothing is left at the source or held
-    there, and the messages of the sample are at the target as they were. Nobody may consume at the
-    target meanwhile, or publish to it: it could not be told what came from where. The messages of
-    the sample are marked as delivered before. Needs the extra bridge.
+    It says "done" only if both brokers' counts agree, nothing is left at the source or held
+    there, and the messages of the sample are at the target as they were. Nobody may consume from
+    the target or publish to it meanwhile, or nobody could tell which messages came from where.
+    The messages of the sample are marked as redelivered. Needs the extra bridge.
 
-    Exit status: 0 where it is done; 1 where a queue could not be read or written; 2 where the
-    command line is wrong; 3 where messages are left at the source, or it could not say; 6 where
-    counts or contents do not agree; 5 where messages are set aside. Of several, the first of 1, 3,
-    6, 5.
+    Exit status: 0 if it is done; 1 if a queue could not be read or written; 2 if the command line
+    is wrong; 3 if messages are left at the source, or it could not say; 6 if counts or contents
+    do not agree; 5 if messages were set aside. If several apply, the first of 1, 3, 6, 5.
     """
     check_reports(reports)
     if not given["management"] or not given["target_management"]:
@@ -208,12 +220,13 @@ def migrate(
         from amqp10msg.net.bridge.migration import Migration, status_of
         from amqp10msg.net.bridge.routes import routes_of_queues
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'amqp10msg[bridge]'") from None
+        raise lacking(error, "bridge") from None
     wanted = given_of(given)
     try:
         ends = [parse_url(source), parse_url(target)]
         if any(end.protocol != "0-9-1" or end.file for end in ends):
             raise ValueError("a URL begins with amqp091:// or amqp091s://")
+        check_extra(ends)
         if len({(end.host, end.port, end.virtual_host) for end in ends}) == 1:
             raise ValueError("source and target are the same virtual host of one broker")
         apis = [

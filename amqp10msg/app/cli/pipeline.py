@@ -93,13 +93,14 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 default="auto",
                 show_default=True,
                 help="What runs the job: processes of this machine, or Spark. auto takes Spark "
-                "where --master or --memory is given, under spark-submit, and for input that only "
+                "if --master or --memory is given, under spark-submit, and for input that only "
                 "Spark can read.",
             ),
             click.option(
                 "--workers",
                 type=click.IntRange(1),
-                help="Processes of the engine local; as many as there are cores by default.",
+                metavar="NUMBER",
+                help="Processes of the engine local; by default one for each core.",
             ),
             click.option(
                 "--master",
@@ -113,7 +114,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=LateChoice(_forms),
                 metavar="FORMAT",
                 show_default="auto",
-                help="The format of the input, where it should not be guessed: raw, prefixed, "
+                help="The format of the input, if it should not be guessed: raw, prefixed, "
                 "jsonl, cborseq, pcap or parquet.",
             ),
             declared_options(JobOptions, only=("column",)),
@@ -123,10 +124,10 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="SHARE|COUNT",
                 callback=_checked_bound,
                 help="How many messages may be in quarantine: a share such as 0.5%, or a number. "
-                "With more, the exit status is 1; the output is complete either way. A file that "
-                "is damaged counts for itself: the exit status is 1.",
+                "With more, the exit status is 1; the output is complete either way. With a "
+                "damaged file, the exit status is 1 in any case.",
             ),
-            click.option("--overwrite", is_flag=True, help="Replace OUT where it exists."),
+            click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
             trust_option,
             click.option(
                 "--report",
@@ -188,10 +189,10 @@ def pipeline() -> None:
     with their exact bytes and with code, clause, offset and text of what is wrong. It appears when
     all is done, whole or not at all, with a page about the job in it.
 
-    The work is done by processes on this machine, or by Spark, to the same result. The exit status
-    is 0 where all is well, 1 where more messages are in quarantine than --max-quarantine, where a
-    file is damaged so that what follows is missing, or where the job failed, 2 where the
-    command line is wrong. Needs the extra arrow, and for Spark the extra spark.
+    Processes on this machine do the work, or Spark, with the same result. The exit status is 0 if
+    all is well; 1 if more messages are in quarantine than --max-quarantine, if a file is damaged
+    so that what follows is missing, or if the job failed; 2 if the command line is wrong. Needs
+    the extra arrow, and for Spark the extra spark.
     """
 
 
@@ -204,7 +205,7 @@ def decode(**given: Any) -> int:
     return _run("decode", **given)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Validate messages by a set of rules.")
 @click.option("--profile", default="oasis", show_default=True, help="The rules to check against.")
 @_shared
 def validate(**given: Any) -> int:
@@ -227,7 +228,7 @@ def translate(target: str, **given: Any) -> int:
     return _run("translate", to=target, **given)
 
 
-@pipeline.command()
+@pipeline.command(short_help="Count properties and their types.")
 @_shared
 def profile(**given: Any) -> int:
     """Count the properties of the messages and their types, and find those of several types."""

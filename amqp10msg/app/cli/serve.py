@@ -83,8 +83,9 @@ def serve(
 ) -> None:
     """Serve distribution nodes over AMQP 1.0.
 
-    A node is created for every address that a client asks for. The first line on standard output is
-    where the server listens; SIGINT and SIGTERM stop it. It is meant for tests and small jobs.
+    A node is created for every address that a client asks for. The first line on standard output
+    says where the server listens; SIGINT and SIGTERM stop it. It is meant for tests and small
+    jobs.
     """
     # Here, so that the other commands need not load sockets.
     from amqp10msg.net.serve import Server, tls_context

@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from amqp10msg.app.cli._bridging import lacking
 from amqp10msg.app.cli._output import complain, plural
 
 
@@ -32,20 +33,23 @@ Examples:
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
+    metavar="NUMBER",
     default=10_000,
     show_default=True,
-    help="The most messages that a file holds.",
+    help="How many messages a file holds at most.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.01),
+    metavar="NUMBER",
     default=1.0,
     show_default=True,
-    help="The longest that a message waits before it is on disk and acknowledged.",
+    help="How many seconds a message may wait until it is on disk and acknowledged.",
 )
 @click.option(
     "--idle",
     type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
     help="End after this many seconds without a message; by default run until stopped.",
 )
 def spool(
@@ -77,6 +81,6 @@ def spool(
             batches = Batches(rows, seconds=seconds, idle=idle)
             total = consume(url, address, landing, batches, protocol=protocol, warn=complain)
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"{error}: pip install 'amqp10msg[net,arrow]'") from None
+        raise lacking(error, "net,arrow") from None
     click.echo(f"{plural(total, 'message')} in {folder}")
     return 0

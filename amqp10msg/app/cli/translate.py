@@ -91,7 +91,7 @@ Examples:
 @click.option("--each", is_flag=True, help="Show each of many messages, not the total alone.")
 @_circumstances_options
 @click.option(
-    "--json", "as_json", is_flag=True, help="Write a JSON object a line, losses included."
+    "--json", "as_json", is_flag=True, help="Write one JSON object per line, including the losses."
 )
 @output_option
 @messages_argument("-f", "--format", basic=True)
@@ -114,11 +114,12 @@ def translate(
     SOURCES are files, directories, hex, base64, or - for standard input, as for validate. A message
     of 0-9-1 is the payload of its content header frame followed by the body.
 
-    A table shows the losses: of one message each, of many how often each occurs, and a line for
-    each message that is refused. With -o, the translated messages go into that file, a JSON object
-    a line with the bytes in hex under raw; with --json, such objects with the losses are all that
-    is written. The exit status is 1 where something was lost for good, or a message was refused or
-    cannot be read; the file of -o has all the others then, unlike with encode and convert.
+    A table shows the losses: each of them for one message, how often each occurs for many, and a
+    line for each message that is refused. With -o, the translated messages go into that file, one
+    JSON object per line with the bytes in hex under raw; with --json, such objects with the
+    losses are the only output. The exit status is 1 if something was lost for good, or if a
+    message was refused or cannot be read; unlike with encode and convert, the file of -o then
+    still has all the others.
     """
     request = _Request(target, profile or "lossless", strict, exchange, routing_key, user)
     colored = use_color(color)
@@ -259,7 +260,7 @@ Examples:
 )
 @click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
 @_circumstances_options
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 @messages_argument("-f", "--format", basic=True)
 @color_option
 def diff_profiles(
@@ -275,10 +276,9 @@ def diff_profiles(
     """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
 
     SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
-    translated to the other one. Profiles that make the same of it are one letter; a row is a place
-    in the result and what the profiles of these letters put there, its beginning where it is long:
-    --json has all. The exit status is 1 where a
-    message cannot be read.
+    translated to the other one. Profiles with the same result share a letter; a row is a place in
+    the result and what the profiles of these letters put there, cut if it is long: --json has all
+    of it. The exit status is 1 if a message cannot be read.
     """
     from amqp10msg.translate import PROFILES
 

@@ -75,15 +75,15 @@ def validate(
     """Validate messages by the rules of the specification.
 
     SOURCES are files, directories with everything below them, hex, base64, or - for standard
-    input, which is also read where none are given. Files hold the bytes of one message, hex or
-    base64, a JSON object a line with a message under the key raw, hex, base64 or data_base64, one
-    of the notations of convert, or many messages: after their lengths, in a CBOR sequence, in a
-    capture of a network (pcap), or in Parquet, such as the quarantine of a pipeline. Each of them
-    but Parquet may be compressed with gzip. FILE:LINE and FILE@OFFSET are one message of a file.
-    Files of many messages are read one by one, however large they are.
+    input, which is also read if none are given. Files hold the bytes of one message, hex or
+    base64, one JSON object per line with a message under the key raw, hex, base64 or data_base64,
+    one of the notations of convert, or many messages: after their lengths, in a CBOR sequence, in a
+    capture of a network (pcap), or in Parquet, such as the quarantine of a pipeline. All except
+    Parquet may be compressed with gzip. FILE:LINE and FILE@OFFSET are one message of a file.
+    Files of many messages are read message by message, however large they are.
 
-    Each violation is a line with its place, the rule and its clause; then come the counts. The exit
-    status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
+    Each violation is a line with its place, the rule and its clause; the counts come last. The
+    exit status is 1 if a MUST or MUST NOT is broken or a message cannot be read.
     """
     from amqp10msg.files.atomic import write_whole
 

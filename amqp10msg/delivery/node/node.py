@@ -301,7 +301,7 @@ class DistributionNode:
         clock: returns milliseconds since the Unix epoch; `Properties.absolute_expiry_time` is
             compared with it.
         store: keeps durable messages. Its messages for this name are loaded; those that cannot be
-            read are put aside, see `quarantined`.
+            read are set aside, see `quarantined`.
         priorities: the number of distinct priorities, 1 to 256 (Part 3, 3.2.1).
         capacity: bounds on what it holds.
         memory: a bound on what this node and others hold together.

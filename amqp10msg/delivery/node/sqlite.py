@@ -196,7 +196,7 @@ class SqliteStore:
         return [name for (name,) in self._rows("SELECT DISTINCT node FROM message ORDER BY node")]
 
     def put(self, node: str, stored: Stored) -> None:
-        """Keep a message, in place of the one with the same sequence, from the next commit on."""
+        """Keep a message, instead of the one with the same sequence, from the next commit on."""
         self._pending[node, stored.sequence] = stored
 
     def remove(self, node: str, sequence: int) -> None:

@@ -39,7 +39,7 @@ def agreement(expected: Any, found: Any) -> Agreement:
     An implementation that does not keep a type has the type's family in its place:
     ``["integer", 5]``, ``["number", 0.5]``, ``["octets", "78"]`` (hex of bytes or text),
     ``["sequence", […]]``, ``["decimal", "1.50"]``; where all numbers are doubles to it, each is
-    ``["numeric", 5]``, also one with a fraction. An array may have the type in place of its
+    ``["numeric", 5]``, also one with a fraction. An array may have the type instead of its
     constructor.
 
     Args:

@@ -430,7 +430,7 @@ def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
 def _left_out(message: Message, said: Message) -> Iterator[Loss]:
     """Yield what has no place in a proton.Message."""
     if message.message_format:
-        yield Loss("message-format", f"proton sends 0 in place of {message.message_format:#x}")
+        yield Loss("message-format", f"proton sends 0 instead of {message.message_format:#x}")
     if message.footer is not None:
         yield Loss("footer", "proton has no footer: it is left out")
     for name, section in message.sections():

@@ -49,7 +49,7 @@ def send(
     if isinstance(message, Message):
         if message.message_format:
             raise EncodeError(
-                f"proton sends 0 in place of {message.message_format:#x}; if the receiver knows "
+                f"proton sends 0 instead of {message.message_format:#x}; if the receiver knows "
                 "the message-format otherwise, send message.encode()",
                 "message-format",
             )

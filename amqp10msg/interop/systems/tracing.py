@@ -131,7 +131,7 @@ def with_fields(
     *,
     binary: bool = False,
 ) -> Message:
-    """Return a copy of a message with these fields in place of those that the section has.
+    """Return a copy of a message with these fields instead of those that the section has.
 
     Args:
         message: the message.

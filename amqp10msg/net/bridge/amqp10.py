@@ -118,7 +118,7 @@ class Peer(Wire, transport.Handler):
         try:
             super().process()
         except OSError as error:
-            self.fail(LinkError(f"a message that is too large cannot be put aside: {error}"))
+            self.fail(LinkError(f"a message that is too large cannot be set aside: {error}"))
             return
         self.read()
         if self._engine.over:

@@ -595,7 +595,7 @@ class Route:
     def _matches(self, delivery: SourceDelivery) -> bool:
         try:
             passes = self.options.match is None or self.options.match(message_of(delivery))
-        except Exception as error:  # noqa: BLE001  (of a hook: its message is put aside, not lost)
+        except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
             self._refused(delivery, Outcome("untranslatable", "", f"filter: {error}", final=True))
             return False
         if not passes:

@@ -215,7 +215,7 @@ def sender_of(
     def prepare(delivery: SourceDelivery) -> Outgoing | Exception | None:
         try:
             return one(delivery)
-        except Exception as error:  # noqa: BLE001  (of a hook: its message is put aside, not lost)
+        except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
             return error
 
     def prepare_all(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | Exception | None]:

@@ -44,7 +44,7 @@ class Endpoint:
         queue: of 0-9-1: the queue to consume, or to publish to by the default exchange.
         exchange: of 0-9-1; None for that of each message.
         routing_key: of 0-9-1; None for that of each message.
-        file: the path of a file of messages, in place of a broker.
+        file: the path of a file of messages, instead of a broker.
         route: of such a file, the name of the route that alone is meant; None for all.
         entries: of such a file as a target: the messages are those of a quarantine's queue, each
             with a line of the file in it.

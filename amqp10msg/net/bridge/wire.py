@@ -112,7 +112,7 @@ class Wire(Socket):
         try:
             self.receive(data)
         except OSError as error:
-            self.fail(LinkError(f"a message that is too large cannot be put aside: {error}"))
+            self.fail(LinkError(f"a message that is too large cannot be set aside: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: the peer is gone."""
@@ -121,7 +121,7 @@ class Wire(Socket):
             self.closed.set_result(None)
 
     def _hint(self) -> str:
-        """Say what a peer may mean that ends a connection without a word."""
+        """Say what a peer may mean that silently ends a connection."""
         if self.is_open:
             return ""
         if self._spoken:

@@ -212,7 +212,7 @@ class Server(ServerOptions):
 
         Raises:
             StoreError: the file could not be written at the end: what was accepted or removed since
-                the last commit is not in it. The server has stopped nevertheless.
+                the last commit is not in it. The server has stopped all the same.
         """
         thread, loop, stopping = self._thread, self._loop, self._stopping
         if thread is None:
