@@ -154,7 +154,7 @@ def _losses(stats: Stats) -> Part:
         recoverable, reason = stats.reasons.get((path, action), (True, ""))
         shown = action if recoverable else ("drift", f"{action}, for good")
         rows.append((path or "message", shown, f"{count:,}", reason))
-    note = "What the translated messages lack, or hold in another form."
+    note = "What the translated messages lack, or have in another form."
     columns = {"path": "", "action": "", "messages": "n", "why": ""}
     return table("Lost in translation", columns, rows, note)
 
@@ -173,7 +173,7 @@ def _hours(stats: Stats) -> Part:
         for index, (count, moment) in enumerate(zip(counts, moments, strict=True))
     ]
     if len(bars) == 1:
-        note = f"Each message is of the hour that begins at {moments[0]}, UTC."
+        note = f"All messages are from the hour that begins at {moments[0]}, UTC."
         return Part("Messages over time", note)
     unit = "an hour" if step == 1 else f"in {step:,} hours"
     note = f"Messages {unit}, by UTC."

@@ -61,7 +61,7 @@ def test_one_bar_is_a_sentence() -> None:
     several = shown(Stats(rows=4, sizes=Counter({7: 2, 9: 2}), hours=Counter({3: 2, 5: 2})), 46.0)
 
     assert "Each message has 64 to 127 bytes." in one.text
-    assert "Each message is of the hour that begins at 1970-01-01 03:00, UTC." in one.text
+    assert "All messages are from the hour that begins at 1970-01-01 03:00, UTC." in one.text
     assert ("rect" in several.tags, "rect" in one.tags) == (True, False)
     assert "table" not in one.tags
     assert "0.046 seconds" in " ".join(one.text.split())

@@ -121,7 +121,7 @@ def _of_route(name: str, found: Statistics) -> list[Part]:
         if count
     ]
     if fates:
-        columns = {"reason": "", "what became of it": "", "messages": "n", "which is": ""}
+        columns = {"reason": "", "result": "", "messages": "n", "meaning": ""}
         parts.append(table(f"Not taken: {name}", columns, fates, most=None))
     if found.losses:
         rows = [(path, action, f"{n:,}") for (path, action), n in found.losses.most_common()]
@@ -195,9 +195,9 @@ def migration_html(migration: Migration) -> str:
     numbers = ("received", "taken", "set aside", "left", "arrived", "compared")
     columns = {"queue": "", **dict.fromkeys(numbers, "n"), "state": ""}
     note = (
-        "Left is what the source and its consumers have, as its broker counted; arrived, what the "
-        "target has more than before, as its broker counted; compared, how many messages of the "
-        "sample are there as they were."
+        "Left: what the source and its consumers still have, as its broker counted. Arrived: how "
+        "many more messages the target has than before, as its broker counted. Compared: how many "
+        "messages of the sample are there unchanged."
     )
     parts = [table("Queues", columns, rows, note, most=None)]
     if left:
@@ -211,7 +211,7 @@ def migration_html(migration: Migration) -> str:
     for one in moved:
         parts += _of_route(one.spec.name, one.counts)
     columns = dict.fromkeys(("name", "role", "date", "signature"), "")
-    note = "Who signs has read what is not accounted for." if left else ""
+    note = "Whoever signs has read what is not accounted for." if left else ""
     parts.append(table("Signed", columns, [("…", "…", "…", "…")] * 2, note))
     return pages.render(
         "bridge.html",
