@@ -19,7 +19,7 @@ from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, attaching, connection
 from amqp10msg.net.serve.attaching import PassingFilter, Publishing
-from amqp10msg.net.serve.broker import Guesses, TurnOverError
+from amqp10msg.net.serve.broker import LONGEST_TURN, Guesses, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
 
@@ -233,6 +233,16 @@ def test_guesses_wait_their_turn() -> None:
     assert [2.0, 4.0, 6.0] == [guesses.wait("a", 2.0) for _ in range(3)]
     assert 0.0 == guesses.wait("b", 2.0)
     assert 0.0 == guesses.wait("a", 100.0)
+
+
+def test_who_is_not_let_wait_takes_no_turn() -> None:
+    """Or a flood of guesses locks its host out for hours after it has ended."""
+    guesses = Guesses()
+    for _ in range(8):
+        guesses.refused("a", 2.0)
+    assert 15 == sum(guesses.wait("a", 2.0) <= LONGEST_TURN for _ in range(10_000))
+
+    assert 2.0 == guesses.wait("a", 32.0)
 
 
 def test_passwords_are_checked_in_turns() -> None:

@@ -38,6 +38,8 @@ _SCAN = 0.005
 #: without one all is forgotten.
 _FIRST_WAIT, _LONGEST_WAIT, _FORGOTTEN = 0.05, 2.0, 60.0
 _MOST_HOSTS = 10_000
+#: The longest wait, in seconds, for a turn of `Guesses`; a connection with a longer one is closed.
+LONGEST_TURN = 30.0
 #: What starts the timer of each policy: the end of the scope, or of one that contains it.
 _SCOPES = {
     TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),
@@ -521,7 +523,10 @@ class Guesses:
             del self._hosts[next(iter(self._hosts))]
 
     def wait(self, host: str, now: float) -> float:
-        """Take the next turn of a host; return in how many seconds it comes."""
+        """Take the next turn of a host; return in how many seconds it comes.
+
+        It is not taken where it comes after `LONGEST_TURN`: others would wait for nobody.
+        """
         times, last, until = self._hosts.get(host, (0, now, now))
         if not times:
             return 0.0
@@ -529,5 +534,6 @@ class Guesses:
             del self._hosts[host]
             return 0.0
         turn = max(now, until) + min(_FIRST_WAIT * 2.0 ** min(times - 1, 10), _LONGEST_WAIT)
-        self._hosts[host] = (times, last, turn)
+        if turn - now <= LONGEST_TURN:
+            self._hosts[host] = (times, last, turn)
         return turn - now

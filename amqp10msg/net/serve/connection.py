@@ -43,7 +43,7 @@ from amqp10msg.net.serve.attaching import (
     Publishing,
     Sending,
 )
-from amqp10msg.net.serve.broker import Broker
+from amqp10msg.net.serve.broker import LONGEST_TURN, Broker
 from amqp10msg.net.serve.nodes import UnroutableError
 from amqp10msg.net.serve.transactions import Retired, Transactions
 from amqp10msg.net.sockets import Socket
@@ -58,8 +58,6 @@ _MAX_WAITING = 1 << 20
 _LINGER = 5.0
 #: Seconds that a peer has to open the connection, and to say who it is.
 _OPENING = 10.0
-#: Seconds that one may wait for its turn to give a password; beyond, the socket is closed.
-_LONGEST_TURN = 30.0
 
 
 @attrs.define(eq=False)
@@ -485,7 +483,7 @@ class Connection(Socket, transport.Handler):
             return False
         self._took_turn = True
         wait = self.broker.guesses.wait(self._host, self._loop.time())
-        if wait > _LONGEST_TURN:
+        if wait > LONGEST_TURN:
             self.log("refused", logging.WARNING, why="too many wrong passwords from this host")
             self._stream.abort()
             return True
