@@ -18,7 +18,7 @@ import attrs
 from pika import spec
 
 from amqp10msg.basic import FieldTable, decode_content_header, encode_content_header
-from amqp10msg.net.bridge.basic import (
+from amqp10msg.net.bridge.basic_frames import (
     ACK,
     HEADER,
     NACK,
@@ -48,8 +48,9 @@ def short(text: str) -> bytes:
     return bytes((len(octets),)) + octets
 
 
-def frame(kind: int, payload: bytes) -> bytes:
-    return kind.to_bytes(1, "big") + b"\0\1" + len(payload).to_bytes(4, "big") + payload + b"\xce"
+def frame(kind: int, payload: bytes, channel: int = 1) -> bytes:
+    head = kind.to_bytes(1, "big") + channel.to_bytes(2, "big") + len(payload).to_bytes(4, "big")
+    return head + payload + b"\xce"
 
 
 class BasicBroker:
@@ -59,11 +60,14 @@ class BasicBroker:
         queues: what is ready, by name.
         streams: queues that keep what they deliver, by name.
         refuses: says of a message what to do with it: ``nack``, ``close`` (the channel, 406),
-            ``cut`` (the connection), ``silent``, or nothing.
+            ``fail`` (the connection, 501), ``cut`` (the connection), ``silent``, or nothing.
         silent: whether it delivers nothing, though it answers.
         chokes: whether it fails (541) instead of delivering a message.
         dead: what was rejected without requeue.
         connections: those that are open.
+        channels: theirs.
+        opened: how many connections were made.
+        deaf: names of queues to which nothing is confirmed, until `hear`.
     """
 
     def __init__(self, *names: str) -> None:
@@ -73,8 +77,12 @@ class BasicBroker:
         self.chokes: Callable[[Stored], bool] = lambda _: False
         self.silent = False
         self.dead: list[Stored] = []
-        self.connections: set[_Peer] = set()
+        self.connections: set[_Connection] = set()
+        self.channels: set[_Peer] = set()
+        self.deaf: set[str] = set()
+        self._unheard: list[tuple[_Peer, int]] = []
         self.frame_max = 4096
+        self.channel_max = 100
         self.tls: ssl.SSLContext | None = None
         self.mechanisms: list[str] = []
         self.refusal = "ACCESS_REFUSED"
@@ -89,7 +97,7 @@ class BasicBroker:
     async def listen(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: _Peer(self), "127.0.0.1", self.port, ssl=self.tls
+            lambda: _Connection(self), "127.0.0.1", self.port, ssl=self.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -104,16 +112,29 @@ class BasicBroker:
 
     def cut(self) -> None:
         """Cut all connections."""
-        for peer in list(self.connections):
-            peer.stream.abort()
-            peer.back()
+        for connection in list(self.connections):
+            connection.stream.abort()
+            connection.back()
+
+    def confirm(self, peer: _Peer, name: str) -> None:
+        if name in self.deaf:
+            self._unheard.append((peer, peer.published))
+        else:
+            peer.write(spec.Basic.Ack(peer.published, False))
+
+    def hear(self) -> None:
+        """Confirm what was not, and from now on all."""
+        self.deaf.clear()
+        for peer, tag in self._unheard:
+            peer.write(spec.Basic.Ack(tag, False))
+        self._unheard.clear()
 
     def url(self, query: str, user: str = "guest:guest") -> str:
         scheme = "amqp091" if self.tls is None else "amqp091s"
         return f"{scheme}://{user}@127.0.0.1:{self.port}/?{query}"
 
     def serve(self) -> None:
-        for peer in list(self.connections):
+        for peer in list(self.channels):
             peer.deliver()
 
 
@@ -133,22 +154,13 @@ def running(broker: BasicBroker) -> Iterator[BasicBroker]:
         loop.close()
 
 
-class _Peer(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     def __init__(self, broker: BasicBroker) -> None:
         self.broker = broker
         self.reader = FrameReader(131_072)
         self.stream: Any = None
-        self.started = False
-        self.queue = ""
-        self.stream_name = ""
-        self.at = 0
-        self.prefetch = 1
-        self.tag = 0
-        self.published = 0
-        self.confirms = False
-        self.unacked: dict[int, Stored] = {}
-        self.content: Content | None = None
-        self.dead = self.cancelled = False
+        self.started = self.dead = False
+        self.channels: dict[int, _Peer] = {}
 
     def connection_made(self, transport: Any) -> None:
         self.stream = transport
@@ -159,13 +171,15 @@ class _Peer(asyncio.Protocol):
         self.back()
 
     def back(self) -> None:
-        """Make ready again what was not acknowledged."""
-        if self in self.broker.connections:
-            self.broker.connections.discard(self)
-            again = [attrs.evolve(one, redelivered=True) for one in self.unacked.values()]
-            if again and self.queue:
-                self.broker.queues[self.queue].extendleft(reversed(again))
-            self.broker.serve()
+        """Make ready again what was not acknowledged on any channel."""
+        self.broker.connections.discard(self)
+        for peer in list(self.channels.values()):
+            peer.back()
+
+    def end(self, code: int, text: str) -> None:
+        """Close, and take no notice of what comes."""
+        self.dead = True
+        self.stream.write(method(0, spec.Connection.Close(code, text, 0, 0)))
 
     def data_received(self, data: bytes) -> None:
         if not self.started:
@@ -177,27 +191,20 @@ class _Peer(asyncio.Protocol):
         for kind, channel, payload in self.reader.feed(data):
             if kind == 8 or self.dead or self not in self.broker.connections:
                 continue
-            if kind != 1:
-                assert self.content is not None
-                if self.content.add(kind, payload, 1 << 30):
-                    content, self.content = self.content, None
-                    self.publish(content)
+            if not channel:
+                self.answer(decode_method(payload))
                 continue
-            index = int.from_bytes(payload[:4], "big")
-            if index == PUBLISH:
-                self.content = Content(index, payload[4:])
-                if payload[-1:] != b"\1":
-                    raise AssertionError("every message is mandatory")
-            elif index in {ACK, NACK, REJECT}:
-                self.settle(index, payload[4:])
-            else:
-                self.answer(channel, decode_method(payload))
+            index = int.from_bytes(payload[:4], "big") if kind == 1 else 0
+            if index == spec.Channel.Open.INDEX:
+                assert channel not in self.channels, f"channel {channel} is open already"
+                self.channels[channel] = _Peer(self.broker, self, channel)
+            self.channels[channel].take(kind, index, payload)
 
-    def answer(self, channel: int, found: Any) -> None:
+    def answer(self, found: Any) -> None:
         broker = self.broker
         made: Any = None
         if isinstance(found, spec.Connection.StartOk):
-            made = spec.Connection.Tune(10, broker.frame_max, 60)
+            made = spec.Connection.Tune(broker.channel_max, broker.frame_max, 60)
             broker.mechanisms.append(found.mechanism)
             known = "\0" + broker.credentials.replace(":", "\0")
             said = found.response
@@ -206,7 +213,70 @@ class _Peer(asyncio.Protocol):
                 made = spec.Connection.Close(403, broker.refusal, 0, 0)
         elif isinstance(found, spec.Connection.Open):
             made = spec.Connection.OpenOk()
-        elif isinstance(found, spec.Channel.Open):
+        elif isinstance(found, spec.Connection.Close):
+            self.stream.write(method(0, spec.Connection.CloseOk()))
+            self.stream.close()
+            self.back()
+        if made is not None:
+            self.stream.write(method(0, made))
+
+
+class _Peer:
+    """A channel."""
+
+    def __init__(self, broker: BasicBroker, connection: _Connection, number: int) -> None:
+        self.broker = broker
+        self.connection = connection
+        self.number = number
+        self.stream = connection.stream
+        self.queue = ""
+        self.stream_name = ""
+        self.at = 0
+        self.prefetch = 1
+        self.tag = 0
+        self.published = 0
+        self.confirms = False
+        self.unacked: dict[int, Stored] = {}
+        self.content: Content | None = None
+        self.dead = self.cancelled = False
+        broker.channels.add(self)
+
+    def write(self, what: Any) -> None:
+        self.stream.write(method(self.number, what))
+
+    def back(self) -> None:
+        """Make ready again what was not acknowledged: the channel is closed."""
+        if self in self.broker.channels:
+            self.broker.channels.discard(self)
+            del self.connection.channels[self.number]
+            again = [attrs.evolve(one, redelivered=True) for one in self.unacked.values()]
+            if again and self.queue:
+                self.broker.queues[self.queue].extendleft(reversed(again))
+            self.broker.serve()
+
+    def take(self, kind: int, index: int, payload: bytes) -> None:
+        if index == spec.Channel.CloseOk.INDEX:
+            self.back()
+        elif self.dead:
+            return
+        elif kind != 1:
+            assert self.content is not None
+            if self.content.add(kind, payload, 1 << 30):
+                content, self.content = self.content, None
+                self.publish(content)
+        elif index == PUBLISH:
+            self.content = Content(index, payload[4:])
+            if payload[-1:] != b"\1":
+                raise AssertionError("every message is mandatory")
+        elif index in {ACK, NACK, REJECT}:
+            self.settle(index, payload[4:])
+        else:
+            self.answer(decode_method(payload))
+
+    def answer(self, found: Any) -> None:
+        broker = self.broker
+        made: Any = None
+        if isinstance(found, spec.Channel.Open):
             made = spec.Channel.OpenOk()
         elif isinstance(found, spec.Basic.Qos):
             self.prefetch = found.prefetch_count
@@ -222,7 +292,7 @@ class _Peer(asyncio.Protocol):
                 places = {"first": 0, "last": last, "next": last + 1}
                 self.at = places.get(offset, offset)
                 made = spec.Basic.ConsumeOk(found.consumer_tag)
-                self.stream.write(method(channel, made))  # and then its last chunk, in one
+                self.write(made)  # and then its last chunk, in one
                 self.deliver()
                 return
             if found.queue in broker.streams:
@@ -231,7 +301,7 @@ class _Peer(asyncio.Protocol):
                 made = spec.Channel.Close(404, f"NOT_FOUND - no queue '{found.queue}'", 0, 0)
             elif isinstance(found, spec.Queue.Declare):
                 consumers = sum(
-                    peer.queue == found.queue and not peer.cancelled for peer in broker.connections
+                    peer.queue == found.queue and not peer.cancelled for peer in broker.channels
                 )
                 made = spec.Queue.DeclareOk(found.queue, len(broker.queues[found.queue]), consumers)
             else:
@@ -241,22 +311,22 @@ class _Peer(asyncio.Protocol):
         elif isinstance(found, spec.Basic.Cancel):
             self.prefetch = 0
             self.cancelled = True
-        elif isinstance(found, spec.Connection.Close):
-            made = spec.Connection.CloseOk()
+        elif isinstance(found, spec.Channel.Close):
+            made = spec.Channel.CloseOk()
         if made is not None:
-            self.stream.write(method(channel, made))
-            if isinstance(made, spec.Connection.CloseOk):
-                self.stream.close()
+            self.write(made)
+            if isinstance(made, spec.Channel.CloseOk):
                 self.back()
 
     def send(self, arguments: bytes, header: bytes, body: bytes) -> None:
         most = self.broker.frame_max - 8
-        pieces = [frame(1, arguments), frame(HEADER, header)]
-        pieces += [frame(3, body[at : at + most]) for at in range(0, len(body), most)]
+        at = self.number
+        pieces = [frame(1, arguments, at), frame(HEADER, header, at)]
+        pieces += [frame(3, body[n : n + most], at) for n in range(0, len(body), most)]
         self.stream.write(b"".join(pieces))
 
     def deliver(self) -> None:
-        if self.broker.silent:
+        if self.broker.silent or self.connection.dead:
             return
         stream = self.broker.streams.get(self.stream_name, [])
         while len(self.unacked) < self.prefetch and self.at < len(stream):
@@ -271,7 +341,7 @@ class _Peer(asyncio.Protocol):
             if self.dead or self.broker.chokes(queue[0]):
                 if not self.dead:
                     self.dead = True
-                    self.stream.write(method(0, spec.Connection.Close(541, "INTERNAL", 0, 0)))
+                    self.connection.end(541, "INTERNAL")
                 break
             self.deliver_one(queue.popleft(), self.queue)
 
@@ -305,15 +375,17 @@ class _Peer(asyncio.Protocol):
         self.published += 1
         refused = broker.refuses(stored)
         if refused == "cut":
-            self.dead = True
+            self.connection.dead = True
             self.stream.abort()
         elif refused == "close":
             self.dead = True
-            self.stream.write(method(1, spec.Channel.Close(406, "PRECONDITION_FAILED", 60, 40)))
+            self.write(spec.Channel.Close(406, "PRECONDITION_FAILED", 60, 40))
+        elif refused == "fail":
+            self.connection.end(501, "FRAME_ERROR")
         elif refused == "silent":
             self.dead = True
         elif refused == "nack":
-            self.stream.write(method(1, spec.Basic.Nack(self.published, False, False)))
+            self.write(spec.Basic.Nack(self.published, False, False))
         else:
             if name in broker.streams:
                 broker.streams[name].append(stored)
@@ -322,5 +394,5 @@ class _Peer(asyncio.Protocol):
             else:
                 code = b"\0\x3c\0\x32" + (312).to_bytes(2, "big") + short("NO_ROUTE")
                 self.send(code + short("") + short(name), content.header, content.body)
-            self.stream.write(method(1, spec.Basic.Ack(self.published, False)))
+            broker.confirm(self, name)
             broker.serve()

@@ -105,9 +105,15 @@ class Place:
 
 
 class Proxy:
-    """Passes bytes on between whoever connects and a broker, until `cut`."""
+    """Passes bytes on between whoever connects and a broker, until `cut`.
+
+    Attributes:
+        port: where it listens.
+        accepted: how many connections there were.
+    """
 
     def __init__(self, place: Place) -> None:
+        self.accepted = 0
         self._place = place
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
@@ -130,6 +136,7 @@ class Proxy:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
+                self.accepted += 1
                 try:
                     far = socket.create_connection((self._place.host, self._place.port), 5)
                 except OSError:

@@ -13,9 +13,11 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Source, Target
 from amqp10msg.message import Message
 from amqp10msg.net import transport
+from amqp10msg.net.bridge.amqp10 import Amqp10Connection
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.stream_ranges import Bounds, Cursor, Streams, StreamsRequest, offset_of
 from amqp10msg.sections import AmqpValue, Properties
@@ -52,21 +54,22 @@ class Hub:
 
 
 class Partitions(Streams):
-    """A connection that the partitions of an event hub are read by, several at a time.
+    """Partitions of an event hub that are read by one session, several at a time.
 
     Args:
         hub: which event hub.
         request: what is asked for.
+        connection: where.
     """
 
-    def __init__(self, hub: Hub, request: StreamsRequest) -> None:
+    def __init__(self, hub: Hub, request: StreamsRequest, connection: Amqp10Connection) -> None:
         self._hub = hub
         self._here = f"answers-{uuid.uuid4()}"
         self._asks: transport.Link | None = None
         self._hears: transport.Link | None = None
         self._can_ask: asyncio.Future[None] | None = None
         self._answers: dict[str, asyncio.Future[Message]] = {}
-        super().__init__(request)
+        super().__init__(request, connection)
 
     # What a partition is read by.
 
@@ -138,7 +141,7 @@ class Partitions(Streams):
         end = max(_number(said, "last_enqueued_sequence_number") + 1, 0)
         if said.get("is_partition_empty") or not isinstance(last, int) or last < moment:
             return end
-        done: asyncio.Future[int] = self._loop.create_future()
+        done: asyncio.Future[int] = self._connection.loop.create_future()
 
         def receive(octets: bytes) -> None:
             if not done.done():
@@ -150,7 +153,7 @@ class Partitions(Streams):
         try:
             await self.until(done)
         finally:
-            self.leave(cursor)
+            self.detach(cursor)
         return done.result()
 
     async def _partition(self, stream: str) -> dict[str, Any]:
@@ -175,9 +178,9 @@ class Partitions(Streams):
                 **about,
             },
         )
-        answer = self._answers[number] = self._loop.create_future()
+        answer = self._answers[number] = self._connection.loop.create_future()
         link.send(number[:32].encode("ascii"), request.encode(), settled=True)
-        self.touch()
+        self._connection.touch()
         try:
             await self.until(answer)
         finally:
@@ -187,16 +190,16 @@ class Partitions(Streams):
     async def _ready(self) -> transport.Link:
         """Return the link that asks, once it may send, with another one that hears the answers."""
         if self._asks is None:
-            self._can_ask = self._loop.create_future()
+            self._can_ask = self._connection.loop.create_future()
             hears = self._hears = self._session.link(f"hears-{uuid.uuid4()}", sends=False)
             hears.attach(source=Source(address=_MANAGEMENT), target=Target(address=self._here))
             hears.grant(_ANSWERS)
             asks = self._asks = self._session.link(f"asks-{uuid.uuid4()}", sends=True)
             asks.attach(source=Source(address=self._here), target=Target(address=_MANAGEMENT))
-            self.touch()
+            self._connection.touch()
         while self._asks.credit <= 0 or self._hears is None or self._hears.remote is None:
             if self._can_ask is None or self._can_ask.done():
-                self._can_ask = self._loop.create_future()
+                self._can_ask = self._connection.loop.create_future()
             await self.until(self._can_ask)
         return self._asks
 
@@ -221,11 +224,11 @@ class Partitions(Streams):
         if waits and link in {self._asks, self._hears} and self._can_ask is not None:
             self._can_ask.set_result(None)
 
-    def on_detach(self, link: transport.Link, error: Any, **closed: bool) -> None:
+    def on_detach(self, link: transport.Link, error: Error | None) -> None:
         """End: the service detached a link."""
-        super().on_detach(link, error, **closed)
+        super().on_detach(link, error)
         if link in {self._asks, self._hears}:
-            self._ended("link", error)
+            self._end("link", error)
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         """Hand over an event, or an answer."""

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import attrs
 
-from amqp10msg.composite import from_described
+from amqp10msg.composite import Error, from_described
 from amqp10msg.delivery import Source, Target
 from amqp10msg.delivery.filters import (
     Filter,
@@ -28,10 +28,11 @@ from amqp10msg.delivery.filters import (
 )
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.amqp10 import Peer, connect
+from amqp10msg.net.bridge.amqp10 import Amqp10Connection, connected, error_of
 from amqp10msg.net.bridge.links import open_at_first
 from amqp10msg.net.bridge.terms import LinkError, OnLost, OnPassed, pass_over
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Tie
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
@@ -174,27 +175,34 @@ class Cursor:
         self.attached = False
 
 
-class Streams(Peer):
-    """A connection that streams of RabbitMQ are read by, several at a time."""
+class Streams:
+    """Streams of RabbitMQ that are read by one session, several at a time.
 
-    def __init__(self, request: StreamsRequest) -> None:
+    Attributes:
+        endpoint: where they are.
+        product: what the peer says that it is.
+        tie: to the connection.
+    """
+
+    def __init__(self, request: StreamsRequest, connection: Amqp10Connection) -> None:
+        self.endpoint = request.endpoint
+        self.product = connection.product
         self._cursors: dict[Any, Cursor] = {}
         self._waiting: set[asyncio.Future[Any]] = set()
-        super().__init__(request.endpoint, request.on_lost)
+        self._connection = connection
+        self._session = connection.session_of(self)
+        self._ended = False  # the transport ends the session itself
+        self.tie = Tie(connection, self, request.on_lost)
 
-    def attach(self, _: transport.Link) -> None:
-        """Attach nothing yet: streams have links of their own."""
-
-    def on_open(self) -> None:
-        """Be ready."""
-        super().on_open()
-        if not self.opened.done():
-            self.opened.set_result(None)
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+        return self.tie.alive
 
     @property
     def in_use(self) -> bool:
         """Whether all links are attached that were asked for."""
-        return self.opened.done() and all(one.attached for one in self._cursors.values())
+        return all(one.attached for one in self._cursors.values())
 
     def address_of(self, stream: str) -> str:
         """Return the address that a stream is read from."""
@@ -234,13 +242,13 @@ class Streams(Peer):
         link.credit += credit
         link.drain = drain
         self._session.write_flow(link)
-        self.touch()
+        self._connection.touch()
 
-    def leave(self, cursor: Cursor) -> None:
+    def detach(self, cursor: Cursor) -> None:
         """Detach a cursor."""
-        if self._cursors.pop(cursor.link, None) is not None and not self._failed:
+        if self._cursors.pop(cursor.link, None) is not None and self.alive:
             cursor.link.detach()
-            self.touch()
+            self._connection.touch()
 
     def on_attach(self, link: transport.Link) -> None:
         """See that the broker reads the stream as it was asked to."""
@@ -258,10 +266,24 @@ class Streams(Peer):
             text += "it is not a stream"
             self.fail(LinkError(text, said=True, permanent=True))
 
-    def on_detach(self, link: transport.Link, error: Any, **_: bool) -> None:
+    def on_detach(self, link: transport.Link, error: Error | None) -> None:
         """End: the broker detached a link."""
         if link in self._cursors:
-            self._ended("link", error)
+            self._end("link", error)
+
+    def on_end(self, error: Error | None) -> None:
+        """End: the broker ended the session, or broke a rule of it."""
+        self._ended = True
+        self._end("session", error)
+
+    def _end(self, what: str, error: Error | None) -> None:
+        self.fail(error_of(what, error, new=not self.in_use, product=self.product))
+
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
+        """Take note of what the broker settles, which is nothing here."""
+
+    def on_room(self) -> None:
+        """Take note that the broker reads again."""
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         """Hand over a message."""
@@ -275,12 +297,37 @@ class Streams(Peer):
         if cursor is not None and link.drain and link.credit <= 0:
             cursor.on_drained()
 
+    # The end.
+
+    def fail(self, lost: LinkError) -> None:
+        """End it, and say why."""
+        self.tie.fail(lost)
+
     def failing(self, lost: LinkError) -> None:
         """Notify those who wait for an answer."""
-        super().failing(lost)
         for one in self._waiting:
             if not one.done():
                 one.set_exception(lost)
+
+    def leave(self) -> None:
+        """End the session, and wait for nothing."""
+        if not (self._session.ended or self._ended):
+            self._session.end()
+        self._connection.touch()
+
+    async def goodbye(self) -> None:
+        """End the session, whose answer nobody needs."""
+        self.leave()
+
+    def abort(self) -> None:
+        """Leave the connection at once; nothing is called any more."""
+        self.tie.abort()
+
+    async def close(self, wait: float) -> None:
+        """Close it; give up after this many seconds."""
+        await self.tie.close(wait)
+
+    # Questions.
 
     async def until(self, done: asyncio.Future[Any]) -> None:
         """Wait for an answer.
@@ -288,7 +335,7 @@ class Streams(Peer):
         Raises:
             LinkError: the connection ended before.
         """
-        if self._failed:
+        if not self.alive:
             raise LinkError("the connection ended")
         self._waiting.add(done)
         try:
@@ -325,7 +372,7 @@ class Streams(Peer):
 
     async def _round(self, stream: str, start: str | int, credit: int) -> list[int]:
         """Return the offsets of the messages that come from a place on, about `credit` at most."""
-        done: asyncio.Future[None] = self._loop.create_future()
+        done: asyncio.Future[None] = self._connection.loop.create_future()
         found: list[int] = []
 
         def receive(octets: bytes) -> None:
@@ -341,7 +388,7 @@ class Streams(Peer):
         try:
             await self.until(done)
         finally:
-            self.leave(cursor)
+            self.detach(cursor)
         return found
 
 
@@ -400,13 +447,13 @@ def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
     return None
 
 
-#: Makes the client's end of a connection.
-Makes = Callable[[StreamsRequest], Streams]
+#: Makes what reads streams, on a connection.
+Makes = Callable[[StreamsRequest, Amqp10Connection], Streams]
 
 
 async def _open(endpoint: Endpoint, on_lost: OnLost, make: Makes) -> Streams:
     async def open_(request: StreamsRequest) -> Any:
-        return await connect(lambda: make(request), request.endpoint)
+        return make(request, await connected(request.endpoint))
 
     made: Streams = await open_at_first(open_, StreamsRequest(endpoint=endpoint, on_lost=on_lost))
     return made
@@ -688,7 +735,7 @@ class _RangeReader:
         cursor = Cursor(part.stream, streams.from_offset(part.stop - 1), receive, lambda: None)
         streams.read_from(cursor, 1)
         await streams.until(done)
-        streams.leave(cursor)
+        streams.detach(cursor)
 
     def _receive(self, octets: bytes) -> None:
         streams = self._streams
@@ -733,7 +780,7 @@ class _RangeReader:
         if not self._reading.filters or self._done or streams is None:
             return
         self._moves += 1
-        streams.leave(self._cursor)
+        streams.detach(self._cursor)
         if self._round:
             # By another link: what of this one is still on its way would be taken for an answer.
             self._begin()

@@ -21,10 +21,15 @@ Queues = dict[str, deque[bytes]]
 
 
 class OddBroker:
-    """Queues by their addresses; each connection is one `_Peer`."""
+    """Queues by their addresses; each connection is one `_Peer`.
+
+    Attributes:
+        scant: addresses that take five messages, and grant no more credit.
+    """
 
     def __init__(self) -> None:
         self.queues: Queues = defaultdict(deque)
+        self.scant: set[str] = set()
         self.peers: set[_Peer] = set()
 
     def deliver(self, address: str) -> None:
@@ -132,7 +137,7 @@ class _Peer(asyncio.Protocol, transport.Handler):
         if link.sends:
             self.receivers[address_of(link.remote.source)] = link
         else:
-            link.grant(100)
+            link.grant(5 if address_of(link.remote.target) in self.broker.scant else 100)
 
     def on_flow(self, link: transport.Link) -> None:
         for address, one in self.receivers.items():
@@ -146,7 +151,8 @@ class _Peer(asyncio.Protocol, transport.Handler):
         octets, link = delivery.payload, delivery.link
         assert octets is not None
         assert link.remote is not None
-        link.grant(1)
+        if address_of(link.remote.target) not in self.broker.scant:
+            link.grant(1)
         error = Error("amqp:internal-error", "odd: secret")
         match what := subject_of(octets):
             case "reject":

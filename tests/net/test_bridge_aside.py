@@ -157,7 +157,7 @@ def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_f
                 (route,) = bridge.routes
                 while not seen:
                     await asyncio.sleep(0.01)
-                for peer in list(broker.connections):
+                for peer in list(broker.channels):
                     peer.stream.abort()
                 while route.statistics.quarantined.total() < 3:
                     await asyncio.sleep(0.01)

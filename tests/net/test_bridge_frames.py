@@ -15,7 +15,7 @@ pytest.importorskip("pika")
 from pika import spec
 
 from amqp10msg.basic import BasicProperties, encode_content_header
-from amqp10msg.net.bridge.basic import (
+from amqp10msg.net.bridge.basic_frames import (
     DELIVER,
     Content,
     FrameError,

@@ -19,7 +19,7 @@ from pika import spec
 
 from amqp10msg.basic import BasicProperties, encode_content_header
 from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, RouteSpec, parse_url, route
-from amqp10msg.net.bridge.basic import method
+from amqp10msg.net.bridge.basic_frames import method
 from amqp10msg.net.bridge.links import open_source, open_target
 from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
 from tests.basic_broker import BasicBroker, Stored
@@ -118,6 +118,42 @@ def test_the_command_stays_small_and_ends_at_once(tmp_path: Path) -> None:
 
     assert 0 < most < BOUND
     assert took < END
+
+
+def test_a_broker_that_ignores_the_prefetch_count_is_left() -> None:
+    """What it delivers is not acknowledged, and would fill the memory."""
+    came: list[Any] = []
+
+    async def run() -> LinkError:
+        loop = asyncio.get_running_loop()
+        lost: asyncio.Future[LinkError] = loop.create_future()
+        peers: list[BasicHostile] = []
+
+        def hostile() -> BasicHostile:
+            peers.append(BasicHostile(BASIC_FLOODS["too many"]()))
+            return peers[-1]
+
+        listener = await loop.create_server(hostile, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        request = SourceRequest(
+            endpoint=parse_url(f"amqp091://127.0.0.1:{port}/?queue=q"),
+            receive=came.append,
+            on_lost=lost.set_result,
+            window=5,
+            max_message=1_000,
+            overflow=lambda: Oversized(Path("x"), 1_000),
+        )
+        async with asyncio.timeout(15):
+            await open_source(request)
+            error = await lost
+        listener.close()
+        leave(peers)
+        return error
+
+    error = asyncio.run(run())
+
+    assert "1021 messages without an acknowledgement, where the prefetch-count is 5" in str(error)
+    assert 1_020 == len(came)
 
 
 @pytest.mark.parametrize("answers", [False, True])

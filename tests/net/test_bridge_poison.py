@@ -171,7 +171,7 @@ def test_a_source_that_fails_now_and_then_gives_all(bad: set[int], window: int) 
                 Bridge(*urls, options(window=window, idle=None)) as bridge,
             ):
                 running = asyncio.ensure_future(bridge.run())
-                while broker.queues["from"] or any(one.unacked for one in broker.connections):
+                while broker.queues["from"] or any(one.unacked for one in broker.channels):
                     await asyncio.sleep(0.005)
                 while len(set(bodies(broker.queues["to"]))) < 80:
                     await asyncio.sleep(0.005)
@@ -194,7 +194,7 @@ def test_a_source_that_is_cut_is_not_blamed() -> None:
 
             async def cut() -> None:
                 for _ in range(8):
-                    while not any(peer.queue for peer in broker.connections):
+                    while not any(peer.queue for peer in broker.channels):
                         await asyncio.sleep(0.001)
                     broker.cut()
                 broker.queues["from"].extend(numbered(5))

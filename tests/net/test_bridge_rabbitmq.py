@@ -29,10 +29,13 @@ from amqp10msg.basic import (
 
 pika = pytest.importorskip("pika")
 
+from bridge_faults import Place, Proxy  # noqa: E402
+
 from amqp10msg.net.bridge import (  # noqa: E402
     Bridge,
     LinkError,
     RouteOptions,
+    RouteSpec,
     parse_url,
     read_quarantine,
 )
@@ -354,3 +357,49 @@ def test_a_stream_of_rabbitmq_is_read_to_its_end(
         counts = asyncio.run(bridged(url, BASIC + queues.names[2], None, **given))
         assert count == counts.accepted
         assert (0 if "idle" in given else None) == counts.remaining
+
+
+@pytest.mark.parametrize("source", ["0-9-1", "1.0"])
+@pytest.mark.parametrize("target", ["0-9-1", "1.0"])
+def test_thirty_queues_have_one_connection_a_side(queues: Queues, source: str, target: str) -> None:
+    """Cut once, they are made once more, and nothing is lost."""
+    place = Place.at(BROKER or "", "4")
+    ends = [[f"{name}-{number}" for number in range(30)] for name in queues.names[:2]]
+    for name in (*ends[0], *ends[1]):
+        queues.channel.queue_declare(name, durable=True)
+    try:
+        for name in ends[0]:
+            for number in range(50):
+                properties = pika.BasicProperties(message_id=f"m-{number}")
+                queues.channel.basic_publish("", name, b"x", properties)
+        with Proxy(place) as old, Proxy(place) as new:
+
+            async def run() -> None:
+                specs = [
+                    RouteSpec(
+                        place.url(one, source, old.port),
+                        place.url(two, target, new.port),
+                        RouteOptions(window=10),
+                    )
+                    for one, two in zip(*ends, strict=True)
+                ]
+                async with asyncio.timeout(60), Bridge(specs) as bridge:
+                    while sum(one.accepted for one in bridge.statistics.values()) < 300:
+                        await asyncio.sleep(0.01)
+                    assert (1, 1) == (old.accepted, new.accepted)
+                    old.cut()
+                    new.cut()
+                    while any(queues.count(name) for name in ends[0]):
+                        await asyncio.sleep(0.1)
+
+            asyncio.run(run())
+            assert (2, 2) == (old.accepted, new.accepted)
+        for pair in zip(*ends, strict=True):  # the last ones may be on their way, and went back
+            seen = set()
+            for name in pair:
+                while (found := queues.channel.basic_get(name, auto_ack=True))[0] is not None:
+                    seen.add(found[1].message_id)
+            assert {f"m-{number}" for number in range(50)} == seen
+    finally:
+        for name in (*ends[0], *ends[1]):
+            queues.channel.queue_delete(name)

@@ -10,7 +10,7 @@ import pytest
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net.bridge import LinkError, parse_url
-from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target
+from amqp10msg.net.bridge.amqp10 import Amqp10Connection, Amqp10Source, Amqp10Target
 from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.transport import Attach
@@ -28,15 +28,22 @@ def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
                 window=1,
                 max_message=1_000,
                 overflow=lambda: Oversized(Path("x"), 1_000),
-            )
+            ),
+            rabbitmq_3(end),
         )
-        source.product = "RabbitMQ 3.10.8"
-        source.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
+        source.attachment.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
         return lost[0]
 
     error = asyncio.run(run())
     assert error.permanent
     assert "address_version=1" in str(error)
+
+
+def rabbitmq_3(end: Endpoint) -> Amqp10Connection:
+    """Return a connection that was not made, whose peer would be that."""
+    connection = Amqp10Connection(end)
+    connection.product = "RabbitMQ 3.10.8"
+    return connection
 
 
 def request_of(end: Endpoint, lost: list[LinkError]) -> TargetRequest:
@@ -52,18 +59,18 @@ def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
     async def run() -> tuple[bool, bool, list[LinkError]]:
         lost: list[LinkError] = []
         end = parse_url("amqp://h/?queue=q&address_version=1")
-        target = Amqp10Target(request_of(end, lost))
-        target.product = "RabbitMQ 3.10.8"
+        target = Amqp10Target(request_of(end, lost), rabbitmq_3(end))
+        attachment = target.attachment
         target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
-        target.on_attach(target.link)
-        waits = not target.opened.done()
+        attachment.on_attach(target.link)
+        waits = not attachment.opened.done()
         assert target.asked is not None
         if there:
             target.asked.remote = Attach(name="a", handle=1, role=False, source=Source(address="q"))
-            target.on_attach(target.asked)
+            attachment.on_attach(target.asked)
         else:
-            target.on_end(target.link.session, Error("amqp:not-found", "no queue"))
-        return waits, target.opened.done() and not target.opened.exception(), lost
+            attachment.on_end(Error("amqp:not-found", "no queue"))
+        return waits, attachment.opened.done() and not attachment.opened.exception(), lost
 
     waits, opened, lost = asyncio.run(run())
 
@@ -75,10 +82,10 @@ def test_rabbitmq_3_finds_no_target_whose_name_is_not_ascii() -> None:
     async def run() -> list[LinkError]:
         lost: list[LinkError] = []
         end = parse_url("amqp://h//amq/queue/gr%C3%B6%C3%9Fe")
-        target = Amqp10Target(request_of(end, lost))
-        target.product = "RabbitMQ 3.10.8"
+        target = Amqp10Target(request_of(end, lost), rabbitmq_3(end))
+        attachment = target.attachment
         target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
-        target.on_attach(target.link)
+        attachment.on_attach(target.link)
         return lost
 
     (error,) = asyncio.run(run())

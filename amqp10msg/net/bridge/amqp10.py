@@ -1,6 +1,6 @@
 """The ends of a bridge that speak AMQP 1.0, by our own transport: payloads go through untouched.
 
-A connection has one session and one link.
+A link has a session of its own; the sessions of one connection go on where one of them ends.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from amqp10msg import __version__
 from amqp10msg.composite import Error
@@ -30,12 +30,16 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Wire, dial
+from amqp10msg.net.bridge.wire import Lines, Tie, User, Wire, dial
 from amqp10msg.net.transport import SenderSettleMode
 
 _MAX_FRAME = 1 << 16
 #: Bytes for a peer that does not read, from which on it is not read either.
 _CHOKED = 1 << 20
+#: Sessions of a connection, less one.
+_CHANNEL_MAX = 255
+#: Seconds between looks for the answer to the end of a session.
+_LOOK = 0.005
 #: Frames that are processed in a turn of the loop.
 _FRAMES = 200
 #: Conditions that no other attempt makes good.
@@ -52,18 +56,18 @@ _AMBIGUOUS = {
 _FAILED = "amqp:internal-error"
 
 
-class Peer(Wire, transport.Handler):
-    """A client's connection with one session and one link, from SASL to what ends it.
+class Amqp10Connection(Wire, transport.Handler):
+    """A client's connection, from SASL to what ends it; each link has a session of its own.
 
     Attributes:
-        opened: done once the link is attached.
-        link: the link.
+        opened: done once the peer has opened.
     """
 
-    def __init__(self, endpoint: Endpoint, on_lost: OnLost) -> None:
-        super().__init__(endpoint, on_lost)
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint)
         self._held = False
         self._left = 0  # frames of this turn
+        self._stirred: dict[SessionUser, None] = {}  # those that may have room since
         self.opened: asyncio.Future[None] = self._loop.create_future()
         hostname = endpoint.server_name or endpoint.host
         if endpoint.virtual_host is not None:
@@ -78,23 +82,42 @@ class Peer(Wire, transport.Handler):
             container_id=f"amqp10msg-bridge-{uuid.uuid4()}",
             hostname=hostname,
             max_frame_size=_MAX_FRAME,
-            channel_max=0,
+            channel_max=_CHANNEL_MAX,
             # Peers may wait for twice as long as they say (Part 2, 2.4.5), and so does this one.
             idle_time_out=max(endpoint.heartbeat * 500, 1_000),
             properties={"product": "amqp10msg bridge", "version": __version__},
         )
         self._engine = transport.Connection(self, opens, sasl)
         self._engine.open()
-        self._session = self._engine.begin()
-        self.link = self._session.link(f"bridge-{uuid.uuid4()}", sends=self.sends)
-        self.attach(self.link)
 
-    #: Whether the link sends.
-    sends = False
+    async def handshake(self) -> None:
+        """Wait until the peer has opened.
 
-    def attach(self, link: transport.Link) -> None:
-        """Attach this end of the link."""
-        raise NotImplementedError
+        Raises:
+            LinkError: it refused.
+        """
+        await self.opened
+
+    def session_of(self, user: SessionUser) -> transport.Session:
+        """Begin a session.
+
+        Args:
+            user: is called with what comes.
+
+        Raises:
+            LinkError: there are as many as the peer takes: it has not answered the end of some.
+        """
+        try:
+            session = self._engine.begin()
+        except ValueError as error:
+            raise LinkError(str(error)) from None
+        session.context = user
+        return session
+
+    def is_ended(self, session: transport.Session) -> bool:
+        """Whether the peer has answered the end of a session."""
+        number = session.remote_channel
+        return number is None or self._engine.sessions.get(number) is not session
 
     # Bytes.
 
@@ -115,12 +138,11 @@ class Peer(Wire, transport.Handler):
         if self._failed:
             return
         self._left = _FRAMES
-        try:
-            super().process()
-        except OSError as error:
-            self.fail(LinkError(f"a message that is too large cannot be set aside: {error}"))
-            return
-        self.read()
+        super().process()
+        stirred, self._stirred = self._stirred, {}
+        for user in stirred:
+            if user.tie.alive:
+                user.on_room()
         if self._engine.over:
             self.fail(LinkError("the peer closed the connection"))
         self.touch()
@@ -133,6 +155,11 @@ class Peer(Wire, transport.Handler):
         """Take the bytes that are to be sent now."""
         return self._engine.take()
 
+    def flush(self) -> None:
+        """Send what is pending, if the peer reads."""
+        super().flush()
+        self.end_turn()
+
     def turn_is_over(self) -> bool:
         """Whether others have their turn before the next frame."""
         self._left -= 1
@@ -142,9 +169,6 @@ class Peer(Wire, transport.Handler):
         """Whether to read: not where it is to wait, or asks for answers that it does not read."""
         choked = self.paused and self._engine.pending > _CHOKED
         return not (self._held or self._behind or choked)
-
-    def read(self) -> None:
-        """Called when all that came is processed."""
 
     def hold(self, held: bool) -> None:
         """Stop reading from the connection, or read on."""
@@ -174,58 +198,61 @@ class Peer(Wire, transport.Handler):
         self.fail(LinkError(str(error), permanent=error.refused))
 
     def on_open(self) -> None:
-        """Learn what the peer is."""
+        """Learn what the peer is, and how many sessions it takes."""
         remote = self._engine.remote
-        properties = (remote.properties if remote is not None else None) or {}
-        said = {str(name): value for name, value in properties.items()}
-        self.product = f"{said.get('product', '')} {said.get('version', '')}"
-
-    def on_attach(self, link: transport.Link) -> None:
-        """See that the link is what was asked for."""
-        if link is not self.link or link.remote is None:
-            link.refuse(Error("amqp:not-allowed", "this end offers no links"))
+        if remote is None:
             return
-        end: Any = link.remote.target if link.sends else link.remote.source
-        if end is None:
-            return  # refused: a detach follows (Part 2, 2.6.3)
-        if self.attached(link.remote) and not self.opened.done():
+        said = {str(name): value for name, value in (remote.properties or {}).items()}
+        self.product = f"{said.get('product', '')} {said.get('version', '')}"
+        self.most = min(remote.channel_max, _CHANNEL_MAX) + 1
+        if not self.opened.done():
             self.opened.set_result(None)
-
-    def attached(self, remote: transport.Attach) -> bool:
-        """Called when the peer attached; return whether the link may be used now."""
-        raise NotImplementedError
-
-    @property
-    def in_use(self) -> bool:
-        """Whether the peer has agreed to the link: a refusal after that is of another cause."""
-        return self.opened.done()
-
-    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
-        """End: the peer detached the link, or closed it."""
-        if link is self.link:
-            self._ended("link", error)
-
-    def on_end(self, _: transport.Session, error: Error | None) -> None:
-        """End: the peer closed the session."""
-        self._ended("session", error)
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
         """End: the peer closed the connection, or broke a rule."""
-        self._ended("connection", error, "the peer broke a rule: " if fault else "")
+        prefix = "the peer broke a rule: " if fault else ""
+        users: list[Any] = [tie.user for tie in self.ties]
+        # What the only one asked for may be what it refuses.
+        new = not self.opened.done() or (len(users) == 1 and not users[0].in_use)
+        self.fail(error_of("connection", error, prefix, new=new))
 
-    def _ended(self, what: str, error: Error | None, prefix: str = "") -> None:
-        if error is None:
-            self.fail(LinkError(f"the peer closed the {what}", scope=what))
-            return
-        name = str(error.condition)
-        # What ends a session or connection may be the fault of a message; what refuses a link is
-        # not.
-        permanent = name in _PERMANENT and not self.in_use
-        reason = f"{prefix}{name}: {error.description}"
-        if name == "amqp:invalid-field" and self.product.startswith("RabbitMQ 3."):
-            reason += "; RabbitMQ 3 has other addresses: give address_version=1"
-        said, failed = name not in _AMBIGUOUS, name == _FAILED
-        self.fail(LinkError(reason, said=said, permanent=permanent, failed=failed, scope=what))
+    def on_begin(self, session: transport.Session) -> None:
+        """Refuse sessions that nobody asked for."""
+        if session.context is None:
+            text = "the peer broke a rule: it began a session, where only this end does"
+            self.fail(LinkError(text, said=True))
+
+    def on_end(self, session: transport.Session, error: Error | None) -> None:
+        """End: the peer closed a session, or broke a rule of it."""
+        if session.context is not None:
+            session.context.on_end(error)
+
+    def on_attach(self, link: transport.Link) -> None:
+        """Pass it on to whoever has the session."""
+        link.session.context.on_attach(link)
+
+    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
+        """Pass it on to whoever has the session."""
+        link.session.context.on_detach(link, error)
+
+    def on_flow(self, link: transport.Link) -> None:
+        """Pass it on to whoever has the session."""
+        self._stirred[link.session.context] = None
+        link.session.context.on_flow(link)
+
+    def on_writable(self, session: transport.Session) -> None:
+        """Take note that a session can send again."""
+        self._stirred[session.context] = None
+
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+        """Pass it on to whoever has the session."""
+        delivery.link.session.context.on_transfer(delivery)
+
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
+        """Pass it on to whoever has the session."""
+        user = delivery.link.session.context
+        self._stirred[user] = None
+        user.on_disposition(delivery)
 
     # The end.
 
@@ -233,9 +260,7 @@ class Peer(Wire, transport.Handler):
         """Send the reason, where the peer broke a rule."""
         if self._engine.authenticated and not (self.paused or self.is_closing):
             self._stream.write(self._engine.take())
-        if not self.opened.done():
-            self.opened.set_exception(lost)
-            self.opened.exception()  # whoever waits for it sees it; nobody has to
+        _refuse(self.opened, lost)
 
     async def close_gracefully(self) -> None:
         """Send what is pending, and close."""
@@ -244,25 +269,199 @@ class Peer(Wire, transport.Handler):
         await asyncio.shield(self.closed)
 
 
-async def connect(make: Callable[[], Any], at: Endpoint) -> Any:
-    """Connect, and wait until the link is attached.
+class SessionUser(User, Protocol):
+    """What a connection calls of whoever has one of its sessions.
+
+    Attributes:
+        tie: to the connection.
+    """
+
+    tie: Tie
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the peer has agreed to what was asked: a refusal is of another cause then."""
+
+    def on_end(self, error: Error | None) -> None:
+        """Called when the session ends, which is answered already or will be."""
+
+    def on_attach(self, link: transport.Link) -> None:
+        """Called when the peer attached a link."""
+
+    def on_detach(self, link: transport.Link, error: Error | None) -> None:
+        """Called when the peer detached a link, or closed it."""
+
+    def on_flow(self, link: transport.Link) -> None:
+        """Called when the peer told the state of its end."""
+
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+        """Called with a delivery that is complete, or was aborted."""
+
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
+        """Called when the peer told the state of a delivery."""
+
+
+class LinkUser(Protocol):
+    """What an attachment calls of a source or target."""
+
+    def attached(self, remote: transport.Attach) -> bool:
+        """Called when the peer attached; return whether the link may be used now."""
+
+    def on_other_attach(self, link: transport.Link) -> None:
+        """Called when the peer attached another link of the session."""
+
+    def on_flow(self) -> None:
+        """Called when the peer told the state of its end."""
+
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+        """Called with a delivery that is complete, or was aborted."""
+
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
+        """Called when the peer told the state of a delivery."""
+
+    def failing(self, lost: LinkError) -> None:
+        """Called when it is lost: tell those who wait for an answer."""
+
+    def on_room(self) -> None:
+        """Called where there may be room again."""
+
+
+class Attachment:
+    """A session with one link, and what ends it.
 
     Args:
-        make: returns a new `Peer`.
-        at: where it is.
+        connection: where.
+        user: is called with what comes.
+        on_lost: is told of the end.
+        sends: whether the link sends.
 
-    Raises:
-        LinkError: it did not succeed.
+    Attributes:
+        link: the link.
+        session: its session.
+        opened: done once the link is attached.
+        tie: to the connection.
     """
-    made = make()
 
-    async def ready() -> None:
-        await made.opened
+    def __init__(
+        self, connection: Amqp10Connection, user: LinkUser, on_lost: OnLost, *, sends: bool
+    ) -> None:
+        self.connection = connection
+        self.user = user
+        self.opened: asyncio.Future[None] = connection.loop.create_future()
+        self.session = connection.session_of(self)
+        self.link = self.session.link(f"bridge-{uuid.uuid4()}", sends=sends)
+        self.tie = Tie(connection, self, on_lost)
+        self._ended = False  # the transport ends the session itself
 
-    await dial(made, at, ready)
-    return made
+    def touch(self) -> None:
+        """Send what is pending at the end of this turn of the loop."""
+        self.connection.touch()
+
+    def on_attach(self, link: transport.Link) -> None:
+        """See that the link is what was asked for."""
+        if link is not self.link or link.remote is None:
+            self.user.on_other_attach(link)
+            return
+        end: Any = link.remote.target if link.sends else link.remote.source
+        if end is None:
+            return  # refused: a detach follows (Part 2, 2.6.3)
+        if self.user.attached(link.remote):
+            self.open()
+
+    def open(self) -> None:
+        """Take note that the link may be used."""
+        if not self.opened.done():
+            self.opened.set_result(None)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the peer has agreed to the link."""
+        return self.opened.done()
+
+    def on_flow(self, link: transport.Link) -> None:
+        """Pass it on, where it is of the link."""
+        if link is self.link:
+            self.user.on_flow()
+
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+        """Pass it on, where it is of the link."""
+        if delivery.link is self.link:
+            self.user.on_transfer(delivery)
+
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
+        """Pass it on."""
+        self.user.on_disposition(delivery)
+
+    def on_detach(self, link: transport.Link, error: Error | None) -> None:
+        """End: the peer detached the link, or closed it."""
+        if link is self.link:
+            self._end("link", error)
+
+    def on_end(self, error: Error | None) -> None:
+        """End: the peer ended the session, or broke a rule of it."""
+        self._ended = True
+        self._end("session", error)
+
+    def _end(self, what: str, error: Error | None) -> None:
+        product = self.connection.product
+        self.tie.fail(error_of(what, error, new=not self.in_use, product=product))
+
+    # The end: what its tie calls.
+
+    def failing(self, lost: LinkError) -> None:
+        """Notify whoever waits."""
+        _refuse(self.opened, lost)
+        self.user.failing(lost)
+
+    def leave(self) -> None:
+        """End the session, and wait for nothing."""
+        if not (self.session.ended or self._ended):
+            self.session.end()
+        self.touch()
+
+    async def goodbye(self) -> None:
+        """Send what is pending, and end the session."""
+        self.leave()
+        while not self.connection.is_ended(self.session):
+            await asyncio.sleep(_LOOK)
+
+    def on_room(self) -> None:
+        """Pass it on."""
+        if self.opened.done():
+            self.user.on_room()
 
 
+def error_of(
+    what: str, error: Error | None, prefix: str = "", *, new: bool, product: str = ""
+) -> LinkError:
+    """Return why a connection, a session or a link ended.
+
+    Args:
+        what: which of them.
+        error: what the peer said.
+        prefix: of the text.
+        new: whether it was not open yet.
+        product: the peer.
+    """
+    if error is None:
+        return LinkError(f"the peer closed the {what}", scope=what)
+    name = str(error.condition)
+    # What ends a session or connection may be the fault of a message; what refuses a link is not.
+    permanent = name in _PERMANENT and new
+    reason = f"{prefix}{name}: {error.description}"
+    if name == "amqp:invalid-field" and product.startswith("RabbitMQ 3."):
+        reason += "; RabbitMQ 3 has other addresses: give address_version=1"
+    said, failed = name not in _AMBIGUOUS, name == _FAILED
+    return LinkError(reason, said=said, permanent=permanent, failed=failed, scope=what)
+
+
+def _refuse(awaited: asyncio.Future[None] | None, lost: LinkError) -> None:
+    if awaited is not None and not awaited.done():
+        awaited.set_exception(lost)
+        awaited.exception()  # whoever waits for it sees it; nobody has to
+
+
+_NO_LINKS = Error("amqp:not-allowed", "this end offers no links")
 _STATES = {
     Settle.ACCEPT: Accepted(),
     Settle.RELEASE: Released(),
@@ -279,10 +478,35 @@ _EXCESS = 4
 _QUEUE_BEFORE_4 = "/amq/queue/"
 
 
-class Amqp10Source(Peer):
-    """A receiver of an address; deliveries come by `receive`."""
+class _Guarded:
+    """Takes the bytes of a large message, and tells of errors instead of raising them."""
 
-    def __init__(self, request: SourceRequest) -> None:
+    def __init__(self, large: Oversized, fault: Callable[[OSError], None]) -> None:
+        self._large = large
+        self._fault = fault
+
+    def __len__(self) -> int:
+        return len(self._large)
+
+    def extend(self, octets: bytes | bytearray) -> None:
+        try:
+            self._large.extend(octets)
+        except OSError as error:
+            self._fault(error)
+
+
+class Amqp10Source:
+    """A receiver of an address; deliveries come by `receive`.
+
+    Attributes:
+        endpoint: where it is.
+        product: what the peer says that it is.
+        attachment: what it has of a connection.
+    """
+
+    def __init__(self, request: SourceRequest, connection: Amqp10Connection) -> None:
+        self.endpoint = request.endpoint
+        self.product = connection.product
         self._receive = request.receive
         self._window = request.window
         self._max_message = request.max_message
@@ -291,10 +515,12 @@ class Amqp10Source(Peer):
         self._owed = 0
         self._stopped = False
         self._answer: asyncio.Future[None] | None = None
-        super().__init__(request.endpoint, request.on_lost)
+        self._connection = connection
+        self.attachment = Attachment(connection, self, request.on_lost, sends=False)
+        self.link = self.attachment.link
+        self._attach(self.link)
 
-    def attach(self, link: transport.Link) -> None:
-        """Attach as a receiver."""
+    def _attach(self, link: transport.Link) -> None:
         source = Source(address=self.endpoint.address)
         offset = self.endpoint.offset
         if offset is not None:
@@ -307,20 +533,35 @@ class Amqp10Source(Peer):
         link.max_message_size = self._max_message
         link.overflow = self._large
         link.excess = _EXCESS * self._window
+        self.attachment.touch()
 
-    def _large(self) -> Oversized:
-        self._incomplete = self._overflow()
-        return self._incomplete
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+        return self.attachment.tie.alive
+
+    def _large(self) -> transport.Sink:
+        try:
+            self._incomplete = self._overflow()
+        except OSError as error:
+            self.cannot_keep(error)
+            return bytearray()  # of one frame: the session has ended
+        return _Guarded(self._incomplete, self.cannot_keep)
+
+    def cannot_keep(self, error: OSError) -> None:
+        """End this link, and not the connection: what takes large messages does not."""
+        text = f"a message that is too large cannot be set aside: {error}"
+        self.attachment.tie.fail(LinkError(text))
 
     def attached(self, remote: transport.Attach) -> bool:
         """Grant credit, unless the peer would settle before we do."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
             text = "this source sends settled: what is lost on the way would be lost for good"
-            self.fail(LinkError(text, said=True, permanent=True))
+            self.attachment.tie.fail(LinkError(text, said=True, permanent=True))
             return False
         if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
             text = "RabbitMQ 3.10 gives out nothing of a stream over 1.0: read it over amqp091"
-            self.fail(LinkError(text, said=True, permanent=True))
+            self.attachment.tie.fail(LinkError(text, said=True, permanent=True))
             return False
         self.link.grant(self._window)  # 0 for one that only asks
         return True
@@ -332,6 +573,8 @@ class Amqp10Source(Peer):
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         """Hand over a delivery."""
+        if not self.alive:
+            return
         octets = delivery.payload
         if octets is None:  # aborted
             self._discard()
@@ -348,9 +591,31 @@ class Amqp10Source(Peer):
             self._incomplete.discard()
             self._incomplete = None
 
+    def on_other_attach(self, link: transport.Link) -> None:
+        """Refuse a link that nobody asked for."""
+        link.refuse(_NO_LINKS)
+
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
+        """Take note of what a sender settles, which is nothing here."""
+
+    def on_room(self) -> None:
+        """Take note that the peer reads again."""
+
+    def hold(self, held: bool) -> bool:
+        """Stop reading from the connection, or read on; return whether no other link has it."""
+        if held and not self.attachment.tie.claim():
+            return False
+        self._connection.hold(held)
+        return True
+
+    async def close(self, wait: float) -> None:
+        """Send what is pending, and close; give up after this many seconds."""
+        await self.attachment.tie.close(wait)
+        self._discard()
+
     def abort(self) -> None:
-        """Drop the connection at once; nothing is called any more."""
-        super().abort()
+        """Leave the connection at once; nothing is called any more."""
+        self.attachment.tie.abort()
         self._discard()
 
     def settle(self, delivery: SourceDelivery, how: Settle) -> None:
@@ -358,13 +623,12 @@ class Amqp10Source(Peer):
         if delivery.link is not self:
             return
         delivery.link = None
-        if self._failed:
+        if not self.alive:
             return
         tag, delivery.tag = delivery.tag, None
         tag.update(_STATES[how])
         self._owe()
-        if not self._flushing:
-            self.touch()
+        self.attachment.touch()
 
     def _owe(self) -> None:
         """Grant credit again, for many deliveries at a time."""
@@ -376,9 +640,9 @@ class Amqp10Source(Peer):
     async def depth(self) -> int | None:
         """Ask how many messages wait for credit; the answer to the last time is returned."""
         # RabbitMQ 3 takes every flow for new credit.
-        if not self._failed and not self.product.startswith("RabbitMQ 3."):
+        if self.alive and not self.product.startswith("RabbitMQ 3."):
             self.link.ask()
-            self.touch()
+            self.attachment.touch()
         return self.link.available
 
     async def count(self) -> Depth:
@@ -401,55 +665,58 @@ class Amqp10Source(Peer):
             return Depth(why="it does not say how many messages it has")
         self._owed = 0
         await self._asked(self.link.exhaust)
-        self.link.grant(self._window - len(self._session.incoming))
-        self.touch()
+        self.link.grant(self._window - len(self.attachment.session.incoming))
+        self.attachment.touch()
         return Depth(ready=0)
 
     async def _asked(self, ask: Callable[[], None]) -> None:
         """Ask the peer, and wait for its flow."""
-        if self._failed:
+        if not self.alive:
             raise LinkError("the connection ended")
-        self._answer = self._loop.create_future()
+        self._answer = self._connection.loop.create_future()
         ask()
-        self.touch()
+        self.attachment.touch()
         await self._answer
 
-    def on_flow(self, link: transport.Link) -> None:
+    def on_flow(self) -> None:
         """Take the answer to what was asked; one that is to use the credit up has done so."""
-        answer = self._answer
-        if link is not self.link or answer is None or answer.done():
+        link, answer = self.link, self._answer
+        if answer is None or answer.done():
             return
         if not link.drain or link.credit <= 0:
             answer.set_result(None)
 
     def failing(self, lost: LinkError) -> None:
         """Notify those who wait for an answer."""
-        super().failing(lost)
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(lost)
-            self._answer.exception()  # whoever waits for it sees it; nobody has to
+        self._discard()
+        _refuse(self._answer, lost)
 
     def stop(self) -> None:
         """Ask for no more deliveries."""
-        if not self._failed:
+        if self.alive:
             self._stopped = True
             self.link.revoke()
-            self.touch()
+            self.attachment.touch()
 
 
-class Amqp10Target(Peer):
+class Amqp10Target:
     """A sender to an address; outcomes come by `on_outcome`.
 
     RabbitMQ 3 says accepted over 1.0 for what no queue takes. So it is asked for the queue first,
     as a receiver would.
 
     Attributes:
+        endpoint: where it is.
+        product: what the peer says that it is.
+        attachment: what it has of a connection.
         asked: the link that asks, while there is no answer.
     """
 
-    sends = True
-
-    def __init__(self, request: TargetRequest, *, asks: bool = True) -> None:
+    def __init__(
+        self, request: TargetRequest, connection: Amqp10Connection, *, asks: bool = True
+    ) -> None:
+        self.endpoint = request.endpoint
+        self.product = connection.product
         self._outcome = request.on_outcome
         self._asks = asks
         self.asked: transport.Link | None = None
@@ -458,12 +725,20 @@ class Amqp10Target(Peer):
         self._sent = 0
         self._unsettled = 0
         self._longest = 0
-        super().__init__(request.endpoint, request.on_lost)
+        self._connection = connection
+        self.attachment = Attachment(connection, self, request.on_lost, sends=True)
+        self.link = self.attachment.link
+        self._attach(self.link)
 
-    def attach(self, link: transport.Link) -> None:
-        """Attach as a sender."""
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+        return self.attachment.tie.alive
+
+    def _attach(self, link: transport.Link) -> None:
         link.snd_settle_mode = SenderSettleMode.UNSETTLED
         link.attach(source=Source(), target=Target(address=self.endpoint.address))
+        self.attachment.touch()
 
     def attached(self, remote: transport.Attach) -> bool:
         """Note how long a message may be; see that RabbitMQ 3 has the queue, or none would say."""
@@ -473,49 +748,61 @@ class Amqp10Target(Peer):
             return True
         if not address.isascii():
             text = "RabbitMQ 3 finds nothing over 1.0 whose name is not ASCII: send over amqp091"
-            self.fail(LinkError(text, said=True, permanent=True))
+            self.attachment.tie.fail(LinkError(text, said=True, permanent=True))
             return False
         if not self._asks or not address.startswith(_QUEUE_BEFORE_4):
             return True
-        self.asked = self._session.link(f"{self.link.name}-asks", sends=False)
+        self.asked = self.attachment.session.link(f"{self.link.name}-asks", sends=False)
         self.asked.attach(source=Source(address=address), target=Target())
         return False
 
-    def on_attach(self, link: transport.Link) -> None:
+    def on_other_attach(self, link: transport.Link) -> None:
         """Begin to send, where it was asked for the queue: it is there."""
         if link is not self.asked:
-            super().on_attach(link)
+            link.refuse(_NO_LINKS)
         elif link.remote is not None and link.remote.source is not None:
             self.asked = None
             link.detach()
-            self.opened.set_result(None)
+            self.attachment.open()
 
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        if self.paused or self._failed or self._session.blocked:
+        attachment = self.attachment
+        if self._connection.paused or not self.alive or attachment.session.blocked:
             return 0
-        return min(self.link.credit, self._window - self._unsettled)
+        return (
+            min(self.link.credit, self._window - self._unsettled) if attachment.tie.has_turn else 0
+        )
 
     @property
     def waits(self) -> bool:
         """Whether the peer takes nothing for now: 1.0 says so by its credit alone."""
         return False
 
-    def ready(self) -> None:
-        """Go on sending."""
+    def on_room(self) -> None:
+        """Go on sending: there may be credit, or what was sent is settled."""
         self._on_room()
 
-    def read(self) -> None:
-        """Go on sending: there may be credit, or what was sent is settled."""
-        if self.opened.done():
-            self._on_room()
-
-    def on_flow(self, link: transport.Link) -> None:
+    def on_flow(self) -> None:
         """Use up credit that the peer wants back."""
-        if link.drain:
+        if self.link.drain:
             self._on_room()
-            link.drained()
+            self.link.drained()
+
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+        """Take note of what a receiver sends, which is nothing."""
+
+    def failing(self, lost: LinkError) -> None:
+        """Take note of the end; nobody waits here."""
+
+    async def close(self, wait: float) -> None:
+        """Send what is pending, and close; give up after this many seconds."""
+        await self.attachment.tie.close(wait)
+
+    def abort(self) -> None:
+        """Leave the connection at once; nothing is called any more."""
+        self.attachment.tie.abort()
 
     def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
         """Send a message; what is too long for the peer has its outcome at once."""
@@ -528,8 +815,8 @@ class Amqp10Target(Peer):
         sent = self.link.send(self._sent.to_bytes(8, "big"), octets)
         sent.context = delivery
         self._unsettled += 1
-        if not self._flushing:
-            self.touch()
+        self.attachment.tie.charge(len(octets))
+        self.attachment.touch()
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Report an outcome."""
@@ -564,14 +851,36 @@ def _again(octets: bytes) -> bool:
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 
+_Made = TypeVar("_Made", Amqp10Source, Amqp10Target)
+
+
+async def connected(at: Endpoint) -> Amqp10Connection:
+    """Return a connection that the peer has opened, too.
+
+    Raises:
+        LinkError: it did not succeed.
+    """
+    made = Amqp10Connection(at)
+    await dial(made, at, made.handshake)
+    return made
+
+
+async def _attached(
+    request: SourceRequest | TargetRequest, make: Callable[[Amqp10Connection], _Made]
+) -> _Made:
+    lines = Lines() if request.lines is None else request.lines
+    made = await lines.join(request.endpoint, connected, make, alone=request.alone)
+    await made.attachment.tie.within(made.attachment.opened)
+    return made
+
+
 async def open_source(request: SourceRequest) -> Amqp10Source:
     """Attach to a source.
 
     Raises:
         LinkError: it did not succeed.
     """
-    source: Amqp10Source = await connect(lambda: Amqp10Source(request), request.endpoint)
-    return source
+    return await _attached(request, lambda at: Amqp10Source(request, at))
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
@@ -582,15 +891,14 @@ async def open_target(request: TargetRequest) -> Amqp10Target:
     """
     made: list[Amqp10Target] = []
 
-    def make() -> Amqp10Target:
+    def make(at: Amqp10Connection) -> Amqp10Target:
         asks = not made  # a queue that gives nothing out, as a stream there, has its sender still
-        made.append(Amqp10Target(request, asks=asks))
+        made.append(Amqp10Target(request, at, asks=asks))
         return made[-1]
 
     try:
-        target: Amqp10Target = await connect(make, request.endpoint)
+        return await _attached(request, make)
     except LinkError as error:
-        if made[0].asked is None or "amqp:not-found" in str(error):
+        if not made or made[0].asked is None or "amqp:not-found" in str(error):
             raise
-        target = await connect(make, request.endpoint)
-    return target
+        return await _attached(request, make)

@@ -20,6 +20,7 @@ from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Sides
 from amqp10msg.net.options import RouteOptions
 
 #: How many routes that are no more are told apart.
@@ -77,6 +78,7 @@ class Bridge:
             specs = list(source)
         self._specs = _by_name(specs)
         self._logger = logger or logging.getLogger("amqp10msg.bridge")
+        self._sides = Sides()
         self._routes: dict[str, Route] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What earlier routes of a name counted, which names are to run now, and what comes next.
@@ -116,7 +118,8 @@ class Bridge:
                     await self._running
 
     def _route(self, spec: RouteSpec) -> Route:
-        return Route(spec.name, spec.source, spec.target, spec.options, self._logger)
+        ends = spec.source, spec.target
+        return Route(spec.name, *ends, spec.options, self._logger, self._sides)
 
     def _start(self, route: Route) -> None:
         self._routes[route.name] = route

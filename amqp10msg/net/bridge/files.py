@@ -365,10 +365,11 @@ class FileSource:
         """Hand over no more."""
         self._stopped = True
 
-    def hold(self, held: bool) -> None:
+    def hold(self, held: bool) -> bool:
         """Stop reading, or read on."""
         self._held = held
         self._schedule()
+        return True
 
     async def close(self, wait: float) -> None:  # noqa: ARG002  (of the protocol)
         """Close the file."""

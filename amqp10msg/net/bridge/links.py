@@ -30,6 +30,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Lines
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Data, Header, Properties
 
@@ -169,10 +170,13 @@ class KeptLink(Generic[_Link]):
         early: whether a link that was lost as soon as it was open counts as lost, too.
 
     Attributes:
+        name: of the end.
         link: what is open now; None where nothing is.
         progress: the last connection brought something about, so the next one is opened at once.
         opened: set once a connection succeeded.
         failures: times that connecting did not succeed.
+        alone: whether the next link has a connection of its own.
+        since: when what is open was opened, in seconds of the loop's clock.
     """
 
     def __init__(
@@ -192,7 +196,9 @@ class KeptLink(Generic[_Link]):
         self.progress = True
         self.opened = asyncio.Event()
         self.failures = 0
-        self._name = name
+        self.alone = False
+        self.since = 0.0
+        self.name = name
         self._options = options
         self._log = log
         self._open_link = open_
@@ -215,6 +221,7 @@ class KeptLink(Generic[_Link]):
                     self._on_lost(self._error)
                 continue
             self.link = link
+            self.since = asyncio.get_running_loop().time()
             self._on_open()
             await self._lost.wait()
 
@@ -230,13 +237,13 @@ class KeptLink(Generic[_Link]):
     def report(self, error: LinkError, **fields: Any) -> None:
         """Log that it was lost."""
         at = str(self.endpoint)
-        self._log(f"{self._name}-lost", logging.WARNING, at=at, why=str(error), **fields)
+        self._log(f"{self.name}-lost", logging.WARNING, at=at, why=str(error), **fields)
 
     def passed(self, place: Endpoint, error: LinkError) -> None:
         """Log that a place of it could not be used, though a later one can."""
         self.failures += 1
         why = {"at": str(place), "why": str(error)}
-        self._log(f"{self._name}-place-unreachable", logging.WARNING, **why)
+        self._log(f"{self.name}-place-unreachable", logging.WARNING, **why)
 
     def give_up(self, *, failed: bool = False) -> None:
         """Drop the link, which has not answered for too long."""
@@ -277,7 +284,7 @@ class KeptLink(Generic[_Link]):
     def _wait_on(self, at: str) -> None:
         """Log that the peer does not answer, but may still."""
         why = f"no answer for {_SILENT:g} s"
-        self._log(f"{self._name}-silent", logging.WARNING, at=at, why=why)
+        self._log(f"{self.name}-silent", logging.WARNING, at=at, why=why)
 
     async def _open_at_last(self) -> _Link:
         tries, at = 0, str(self.endpoint)
@@ -290,14 +297,15 @@ class KeptLink(Generic[_Link]):
                 link = await self._open_link()
             except LinkError as error:
                 self.failures += 1
+                self.alone = self.alone or error.shared
                 if error.permanent and not self.opened.is_set():
                     raise LinkError(f"{at}: {error}", permanent=True) from None
                 level, self._why = logging.WARNING, str(error)
-                self._log(f"{self._name}-unreachable", level, at=at, why=self._why, tries=tries)
+                self._log(f"{self.name}-unreachable", level, at=at, why=self._why, tries=tries)
                 continue
             finally:
                 waiting.cancel()
-            self._log(f"{self._name}-open", at=str(link.endpoint), product=link.product.strip())
+            self._log(f"{self.name}-open", at=str(link.endpoint), product=link.product.strip())
             self.progress = False
             self.opened.set()
             self._lost.clear()
@@ -384,6 +392,7 @@ class QuarantineQueue:
         log: takes events.
         kept: is told what the queue has taken.
         left: is told what is for the file.
+        lines: the connections of which one is used.
 
     Attributes:
         kept: the queue, over all its connections.
@@ -398,9 +407,10 @@ class QuarantineQueue:
         *,
         kept: OnDecided,
         left: OnDecided,
+        lines: Lines,
     ) -> None:
         self._options = options
-        self._names = names
+        self.names = names
         self._log = log
         self._on_kept, self._left = kept, left
         self._reasons: dict[SourceDelivery, Outcome] = {}
@@ -415,6 +425,8 @@ class QuarantineQueue:
                     on_lost=self.kept.lose,
                     window=_WINDOW,
                     on_passed=self.kept.passed,
+                    lines=lines,
+                    alone=self.kept.alone,
                 )
             )
 
@@ -486,8 +498,8 @@ class QuarantineQueue:
 
     def _outgoing(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
         at = self.kept.endpoint
-        body = files.line_of(delivery, outcome, self._names).encode()
-        said: Any = {"route": self._names["route"], "reason": outcome.kind}
+        body = files.line_of(delivery, outcome, self.names).encode()
+        said: Any = {"route": self.names["route"], "reason": outcome.kind}
         if at.protocol == "1.0":
             message = Message(
                 Data(body),

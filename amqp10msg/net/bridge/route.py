@@ -29,6 +29,7 @@ from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
+    Link,
     LinkError,
     Outcome,
     Outgoing,
@@ -41,6 +42,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Sides
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.wire.errors import AmqpError
 
@@ -56,6 +58,8 @@ _TICK = 0.25
 _QUIET = 3.0
 #: Seconds for closing a connection, also where the peer does not listen.
 _GOODBYE, _HASTY = 2.0, 0.5
+#: Seconds after which an end shares a connection again, after the end of one that others had, too.
+_APART = 10.0
 _STANDS_BY = "another bridge runs it"
 
 
@@ -68,6 +72,7 @@ class Route:
         target: where to.
         options: how.
         logger: takes events, with `fields`.
+        sides: the connections of which it uses one at each end; None for its own.
 
     Attributes:
         statistics: what it counted.
@@ -80,6 +85,7 @@ class Route:
         target: Endpoint,
         options: RouteOptions,
         logger: logging.Logger,
+        sides: Sides | None = None,
     ) -> None:
         self.name = name
         self.source = source
@@ -87,6 +93,7 @@ class Route:
         self.options = options
         self.statistics = Statistics()
         self._logger = logger
+        self._sides = sides or Sides()
         overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
         self._overflow = functools.partial(Oversized, overflow, options.max_large)
         self._records: Records
@@ -110,8 +117,11 @@ class Route:
         )
         self._queue: QuarantineQueue | None = None
         self._holding = False
-        self._relaxing = False
-        self._closing: asyncio.Future[None] | None = None
+        self._reopening = ""  # why the source is to be opened again, when nothing is unsettled
+        self._spilling = False  # what the source delivers until then goes back
+        self._joining = False  # nothing is sent, so that the target can be opened again
+        self._closing: set[asyncio.Future[None]] = set()
+        self._too_large = False  # what comes, for a connection of which others read, too
         self._gone = False  # the target's queue
         # The deliveries.
         self._pending = Pending()
@@ -248,6 +258,7 @@ class Route:
                 self.log,
                 kept=self._kept,
                 left=self._left,
+                lines=self._sides.targets,
             )
             keeping.append(self._queue.keep())
         tasks = [asyncio.ensure_future(one) for one in keeping]
@@ -307,8 +318,9 @@ class Route:
         if self._queue is not None:
             self._queue.tick(now)
         self._pump()
-        if self._relaxing and not self._unsettled:
-            self._relax()
+        if self._reopening and not self._unsettled:
+            self._reopen_source()
+        self._rejoin(now)
         # A stall of this process is not one of the source.
         passed = min(now - self._ticked, _TICK)
         self._ticked = now
@@ -428,8 +440,7 @@ class Route:
         if self._queue is not None:
             rest += self._queue.deliveries
             closing.append(self._queue.close(_GOODBYE))
-        if self._closing is not None:
-            closing.append(self._closing)
+        closing += self._closing
         for delivery in rest:
             self._settle(delivery, Settle.RELEASE)
         await asyncio.gather(*closing, return_exceptions=True)
@@ -445,6 +456,8 @@ class Route:
                 on_lost=self._to.lose,
                 window=self.options.window,
                 on_passed=self._to.passed,
+                lines=self._sides.targets,
+                alone=self._to.alone,
             )
         )
 
@@ -465,6 +478,8 @@ class Route:
                 max_message=self.options.max_message,
                 overflow=self._overflow,
                 on_passed=self._from.passed,
+                lines=self._sides.sources,
+                alone=self._from.alone,
             )
         )
 
@@ -490,22 +505,74 @@ class Route:
         self._from.report(error)
         self._forget_source()
         self._ending.lose()
+        if error.shared and (error.said or error.failed):
+            self._separate(self._from)
+            return
         stuck = self._caution.end(error, self._window)
         if stuck is not None:
             self._fail(stuck)
 
-    def _relax(self) -> None:
-        """Open the source again, with many messages at a time instead of one."""
-        self._relaxing = False
+    def _reopen_source(self) -> None:
+        """Open the source again, as nothing of it is unsettled."""
+        why = self._reopening
         link = self._from.release()
         if link is not None:
-            self.log("source-relaxed", at=str(self.source))
+            self.log("source-reopened", at=str(self.source), why=why)
             self._caution.relax()
             self._forget_source()
-            self._closing = asyncio.ensure_future(link.close(5.0))
+            self._close_later(link)
+
+    def _close_later(self, link: Link) -> None:
+        closing = asyncio.ensure_future(link.close(5.0))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    # Connections that others have, too.
+
+    def _separate(self, end: KeptLink[Any]) -> None:
+        """Give an end a connection of its own: the cause may be a message of this route."""
+        if not end.alone:
+            end.alone = True
+            self.log(f"{end.name}-apart", logging.WARNING, at=str(end.endpoint))
+
+    def _rejoin(self, now: float) -> None:
+        """Share connections again, some time after one ended that others had, too."""
+        for end in (self._from, self._to):
+            if not end.alone or end.link is None or now - end.since < _APART:
+                continue
+            if end is self._from:
+                if not (self._too_large or self._reopening or self._caution.careful):
+                    end.alone = False
+                    self._reopen_soon("its connection did well")
+            elif not self._pending.isolating:
+                self._joining = True
+                if not self._pending.in_flight:
+                    self._joining = False
+                    end.alone = False
+                    end.progress = True
+                    link = end.release()
+                    if link is not None:
+                        self._close_later(link)
+
+    def _reopen_soon(self, why: str) -> None:
+        """Ask for nothing more, and open the source again when all is settled that came."""
+        source = self._from.link
+        if source is not None and not self._reopening:
+            self._reopening = why
+            source.stop()
+
+    def _hold(self, source: SourceLink) -> None:
+        """Read no more for now; where others have the connection, go on with one of its own."""
+        self._holding = True
+        if not source.hold(True):
+            # What was on its way still comes, and would have no bound here.
+            self._spilling = True
+            self._from.alone = self._too_large = True
+            self._reopen_soon("its messages need a connection of their own")
 
     def _forget_source(self) -> None:
-        self._holding = self._relaxing = False
+        self._holding = self._spilling = False
+        self._reopening = ""
         in_flight = self._pending.lose_source()
         for delivery in self._queue.deliveries if self._queue is not None else []:
             delivery.link = None
@@ -522,11 +589,17 @@ class Route:
         the first time is not blamed on a message.
         """
         self.statistics.target_lost += 1
+        self._joining = False
         flying, orphans = self._pending.lose_target()
         self._to.report(error, suspects=len(flying))
         for delivery in orphans:
             self._forget(delivery)  # the source is to deliver it again
-        if len(flying) == 1:
+        blamed = error.said or error.failed
+        if error.shared:
+            # A message is blamed only for the end of a connection that no other route had.
+            if flying and (blamed or len(flying) == 1):
+                self._separate(self._to)
+        elif len(flying) == 1:
             (alone,) = flying
             alone.deaths += _DEATHS if error.said else 1
             if alone.deaths >= _DEATHS:
@@ -534,12 +607,17 @@ class Route:
                 flying = []
                 self._pending.throttle()
                 self._to.progress = True
-        self._pending.suspect(flying, isolated=error.said or error.failed)
+        self._pending.suspect(flying, isolated=blamed)
 
     # Deliveries.
 
     def _receive(self, delivery: SourceDelivery) -> None:
         counts, options = self.statistics, self.options
+        if self._spilling:
+            if delivery.large is not None:
+                delivery.large.discard()
+            self._settle(delivery, Settle.RELEASE)
+            return
         counts.received += 1
         delivery.came = self._loop.time()
         counts.redelivered += delivery.redelivered
@@ -560,8 +638,7 @@ class Route:
             return
         self._bytes += delivery.size
         if self._bytes > options.max_bytes and not self._holding and source is not None:
-            self._holding = True
-            source.hold(True)
+            self._hold(source)
         if options.deduplicate is not None and not self._is_new(delivery):
             return
         if options.match is not None and not self._matches(delivery):
@@ -624,6 +701,8 @@ class Route:
         self._due = False
         target = self._to.link
         if target is None or self._pumping or self._fault is not None or self._stop.is_set():
+            return
+        if self._joining:
             return
         self._pumping = True
         try:
@@ -772,8 +851,7 @@ class Route:
                 and not self._stop.is_set()
                 and self._caution.is_over(self._window)
             ):
-                self._relaxing = True
-                source.stop()
+                self._reopen_soon("no message ended its connection")
 
     def _settle(self, delivery: SourceDelivery, how: Settle) -> None:
         if delivery.link is not None:
@@ -785,7 +863,8 @@ class Route:
             return
         self._bytes -= delivery.size
         source = self._from.link
-        if self._holding and self._bytes * 2 < self.options.max_bytes and source is not None:
+        room = self._bytes * 2 < self.options.max_bytes
+        if self._holding and room and not self._spilling and source is not None:
             self._holding = False
             source.hold(False)
         for copy in self._records.forget(delivery):

@@ -13,12 +13,15 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from amqp10msg.files.atomic import sync_folder
 from amqp10msg.net.bridge.urls import Endpoint
+
+if TYPE_CHECKING:
+    from amqp10msg.net.bridge.wire import Lines
 
 
 class Oversized:
@@ -239,6 +242,7 @@ class LinkError(ConnectionError):
         failed: the peer says that it failed itself, whatever it was doing.
         scope: what the peer ended: ``connection``, ``session`` or ``link``; empty where it is not
             known.
+        shared: other links ended with it, and its cause may be one of theirs.
     """
 
     def __init__(
@@ -249,24 +253,34 @@ class LinkError(ConnectionError):
         permanent: bool = False,
         failed: bool = False,
         scope: str = "",
+        shared: bool = False,
     ) -> None:
         super().__init__(reason)
         self.said = said
         self.permanent = permanent
         self.failed = failed
         self.scope = scope
+        self.shared = shared
 
     def without(self, secret: str | None) -> LinkError:
         """Return it without a password, which a peer may have repeated."""
         text = str(self)
         if not secret or secret not in text:
             return self
+        return self._as(text.replace(secret, "…"), shared=self.shared)
+
+    def of_several(self) -> LinkError:
+        """Return it as that of a connection that several links had."""
+        return self._as(str(self), shared=True)
+
+    def _as(self, text: str, *, shared: bool) -> LinkError:
         return LinkError(
-            text.replace(secret, "…"),
+            text,
             said=self.said,
             permanent=self.permanent,
             failed=self.failed,
             scope=self.scope,
+            shared=shared,
         )
 
 
@@ -317,8 +331,12 @@ class SourceLink(Link, Protocol):
     def stop(self) -> None:
         """Ask for no more deliveries; those under way may still come."""
 
-    def hold(self, held: bool) -> None:
-        """Stop reading from the connection, or read on: too many bytes are here."""
+    def hold(self, held: bool) -> bool:
+        """Stop reading from the connection, or read on: too many bytes are here.
+
+        Returns:
+            Whether that was done. It is not where other links have the connection, too.
+        """
 
 
 class TargetLink(Link, Protocol):
@@ -361,6 +379,8 @@ class SourceRequest:
         max_message: bytes of a message that is kept in memory.
         overflow: makes what takes the bytes of a larger one.
         on_passed: is told of a place that could not be used, where a later one can.
+        lines: the connections of which one may be used; None to make one.
+        alone: whether the connection is to be its own.
     """
 
     endpoint: Endpoint
@@ -370,6 +390,8 @@ class SourceRequest:
     max_message: int
     overflow: Overflow
     on_passed: OnPassed = pass_over
+    lines: Lines | None = None
+    alone: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -383,6 +405,8 @@ class TargetRequest:
         on_lost: is told of the end.
         window: messages without an outcome, at most.
         on_passed: is told of a place that could not be used, where a later one can.
+        lines: the connections of which one may be used; None to make one.
+        alone: whether the connection is to be its own.
     """
 
     endpoint: Endpoint
@@ -391,3 +415,5 @@ class TargetRequest:
     on_lost: OnLost
     window: int
     on_passed: OnPassed = pass_over
+    lines: Lines | None = None
+    alone: bool = False

@@ -1,4 +1,8 @@
-"""A client's connection, and connecting: what both protocols share."""
+"""A client's connection, which links share, and connecting: what both protocols have in common.
+
+A `Wire` is the connection, a `Tie` what one link has of it: a channel of 0-9-1, a session of 1.0.
+`Lines` are the connections of one side of a bridge, where links find the one of their place.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+import attrs
 
 from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
@@ -18,6 +24,9 @@ from amqp10msg.net.sockets import Socket
 
 # Of several addresses of a name, each has its own error.
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
+#: Bytes that a link sends in its turn, where others share its connection.
+_TURN = 1 << 18
+_T = TypeVar("_T")
 
 
 async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
@@ -49,7 +58,7 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
         raise
     except TimeoutError:
         made.abort()
-        raise LinkError(f"no answer within {at.timeout:g} s") from None
+        raise LinkError(_no_answer(at)) from None
     except LinkError:
         made.abort()
         raise
@@ -82,26 +91,171 @@ def _words_of(error: OSError) -> str:
     return "; ".join(sorted(words)) + (": nothing listens on that port" if refused else "")
 
 
+def _no_answer(at: Endpoint) -> str:
+    return f"no answer within {at.timeout:g} s"
+
+
+class User(Protocol):
+    """What a tie calls of the link that has it."""
+
+    def failing(self, lost: LinkError) -> None:
+        """Called when it is lost: tell those who wait for an answer."""
+
+    def leave(self) -> None:
+        """Tell the peer that this link ends, and wait for nothing."""
+
+    async def goodbye(self) -> None:
+        """Tell the peer so, after what is pending; return when it has answered."""
+
+    def on_room(self) -> None:
+        """Called where there may be room again."""
+
+
+class Tie:
+    """What one link has of a connection, until it is lost, which is said once, or leaves.
+
+    Args:
+        wire: the connection.
+        user: the link, or what stands for it.
+        on_lost: is told of the end.
+
+    Attributes:
+        alive: whether it is not lost yet, and has not left.
+        user: as given.
+    """
+
+    def __init__(self, wire: Wire, user: User, on_lost: OnLost) -> None:
+        self.alive = wire.alive
+        self.user = user
+        self._wire = wire
+        self._on_lost = on_lost
+        self._closing = False
+        self._turn = 0  # bytes that were sent in it
+        wire.ties[self] = None
+
+    # Losing it, and leaving.
+
+    def fail(self, lost: LinkError) -> None:
+        """End this link alone: the peer ended it, or is not to go on with it."""
+        if self.alive:
+            self.user.leave()
+            self.lose(lost)
+            self._wire.untie(self)
+
+    def lose(self, lost: LinkError) -> None:
+        """Take note that it ended."""
+        if self.alive:
+            self.alive = False
+            self.user.failing(lost)
+            if not self._closing:
+                self._on_lost(lost)
+
+    def abort(self) -> None:
+        """Leave at once; nothing is called any more."""
+        if self.alive:
+            self.alive = False
+            self.user.leave()
+            self._wire.untie(self)
+
+    async def close(self, wait: float) -> None:
+        """Leave when what is pending is sent, and close what nobody needs; give up after a time.
+
+        Args:
+            wait: seconds.
+        """
+        self._closing = True
+        if not self.alive:
+            return
+        wire = self._wire
+        with contextlib.suppress(LinkError, TimeoutError):
+            async with asyncio.timeout(wait):
+                if len(wire.ties) > 1:
+                    await self.user.goodbye()
+                if list(wire.ties) == [self]:
+                    await wire.goodbye()
+        self.abort()
+
+    async def within(self, attached: Awaitable[Any]) -> None:
+        """Wait until the peer has agreed to a new link, which is dropped where it does not.
+
+        Raises:
+            LinkError: it did not.
+        """
+        try:
+            async with asyncio.timeout(self._wire.endpoint.timeout):
+                if not self.alive:
+                    raise LinkError("the connection was cut")
+                await attached
+        except TimeoutError:
+            self.abort()
+            raise LinkError(_no_answer(self._wire.endpoint)) from None
+        except BaseException:
+            self.abort()
+            raise
+
+    # Turns.
+
+    @property
+    def is_sole(self) -> bool:
+        """Whether no other link has the connection."""
+        return len(self._wire.ties) == 1
+
+    def claim(self) -> bool:
+        """Have the connection to itself from now on; return whether no other link has it."""
+        if self.is_sole:
+            self._wire.exclusive = True
+        return self.is_sole
+
+    def charge(self, octets: int) -> None:
+        """Take note that so many bytes are sent."""
+        self._turn += octets
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it may send more, before the others had their turn."""
+        return self._turn < _TURN or self.is_sole
+
+    def next_turn(self) -> bool:
+        """Begin another turn; return whether the last one was used up."""
+        used, self._turn = self._turn >= _TURN, 0
+        return used
+
+    def on_room(self) -> None:
+        """Tell the link that there may be room again."""
+        self.user.on_room()
+
+
 class Wire(Socket):
-    """A client's connection, from when it is made until it ends, which is said once.
+    """A client's connection, from when it is made until it ends, which each of its links learns.
 
     Attributes:
         endpoint: where it is.
         product: what the peer says that it is.
         closed: done once the socket is closed.
         is_open: whether the peer has agreed to all that was asked.
+        ties: those of the links, in the order of their turns.
+        most: how many links it may have.
+        exclusive: whether no other link is to join those that it has.
     """
 
-    def __init__(self, endpoint: Endpoint, on_lost: OnLost) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         super().__init__()
         self.endpoint = endpoint
         self.product = ""
-        self._on_lost: OnLost | None = on_lost
         self.closed: asyncio.Future[None] = self._loop.create_future()
+        self.is_open = False
+        self.ties: dict[Tie, None] = {}
+        self.most = 1
+        self.exclusive = False
         self._closing = False
         self._failed = False
         self._spoken = False
-        self.is_open = False
+        self._turning = False
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that it runs in."""
+        return self._loop
 
     # Called by asyncio.
 
@@ -109,10 +263,7 @@ class Wire(Socket):
         """Process bytes of the peer."""
         self._heard = self._loop.time()
         self._spoken = True
-        try:
-            self.receive(data)
-        except OSError as error:
-            self.fail(LinkError(f"a message that is too large cannot be set aside: {error}"))
+        self.receive(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: the peer is gone."""
@@ -131,16 +282,13 @@ class Wire(Socket):
     def on_resumed(self) -> None:
         """Resume sending."""
         self.flush()
-        self.ready()
+        self.go_round()
 
     # What a protocol does.
 
     def receive(self, data: bytes) -> None:
         """Process bytes of the peer."""
         raise NotImplementedError
-
-    def ready(self) -> None:
-        """Called where there may be room again."""
 
     def failing(self, lost: LinkError) -> None:
         """Called before the connection is dropped: tell those who wait for an answer."""
@@ -149,39 +297,160 @@ class Wire(Socket):
         """Send what is pending, and close; return when the peer has closed."""
         raise NotImplementedError
 
-    # The end.
+    # Turns.
 
-    def fail(self, lost: LinkError) -> None:
-        """End the connection, and say so once."""
-        if self._failed:
-            return
-        self.failing(lost)
-        tell, self._on_lost = self._on_lost, None
-        self.abort()
-        if tell is not None and not self._closing:
-            tell(lost)
+    def end_turn(self) -> None:
+        """Begin a turn of each link, after what was sent in the last one is on its way."""
+        if len(self.ties) > 1:
+            used = [tie for tie in self.ties if tie.next_turn()]
+            if used and not self.paused and not self._turning:
+                self._turning = True
+                self._loop.call_soon(self.go_round)
+
+    def go_round(self) -> None:
+        """Tell all links that there is room, each time another one first."""
+        self._turning = False
+        ties = list(self.ties)
+        if len(ties) > 1:
+            del self.ties[ties[0]]
+            self.ties[ties[0]] = None
+        for tie in ties:
+            if tie.alive:
+                tie.on_room()
+
+    # The end.
 
     @property
     def alive(self) -> bool:
         """Whether it is not lost yet."""
         return not self._failed
 
+    @property
+    def joinable(self) -> bool:
+        """Whether another link may use it."""
+        shut = self._failed or self._closing or self.exclusive
+        return not shut and len(self.ties) < self.most
+
+    def fail(self, lost: LinkError) -> None:
+        """End the connection, and say so once to each link."""
+        if self._failed:
+            return
+        ties = list(self.ties)
+        if len(ties) > 1:
+            lost = lost.of_several()
+        self.failing(lost)
+        self.abort()
+        for tie in ties:
+            tie.lose(lost)
+
     def abort(self) -> None:
         """Drop the connection at once; nothing is called any more."""
         self._failed = True
-        self._on_lost = None
+        self.ties.clear()
         self.cancel_timer()
         self.drop()
 
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
+    def untie(self, tie: Tie) -> None:
+        """Go on without a link; drop the connection where it was the last one."""
+        if self.ties.pop(tie, self) is None and not self.ties:
+            self.abort()
+
+    async def goodbye(self) -> None:
+        """Send what is pending, and close; return when both have closed."""
         self._closing = True
-        if self._failed:
-            return
-        with contextlib.suppress(LinkError, TimeoutError):
-            async with asyncio.timeout(wait):
-                await self.close_gracefully()
-                if self._stream is not None:
-                    self.drop()  # both have closed
-                    await asyncio.shield(self.closed)
-        self.abort()
+        await self.close_gracefully()
+        if self._stream is not None:
+            self.drop()  # both have closed
+            await asyncio.shield(self.closed)
+
+
+@attrs.define
+class _Dialing:
+    """A connection that is being made, and how many wait for it."""
+
+    task: asyncio.Task[Wire]
+    waiting: int = 0
+
+
+class Lines:
+    """The connections of one side of a bridge: links to one place find the same one."""
+
+    def __init__(self) -> None:
+        self._wires: dict[Endpoint, list[Wire]] = {}
+        self._dialing: dict[Endpoint, _Dialing] = {}
+
+    async def join(
+        self,
+        place: Endpoint,
+        call: Callable[[Endpoint], Awaitable[Any]],
+        make: Callable[[Any], _T],
+        *,
+        alone: bool = False,
+    ) -> _T:
+        """Return a link on the connection to a place, which is made where there is none.
+
+        Args:
+            place: where; its queue or address does not matter.
+            call: makes a connection.
+            make: returns the link of a connection, which it ties to it.
+            alone: on a connection of its own.
+
+        Raises:
+            LinkError: there is none, and making it did not succeed; all who wait for it learn so.
+        """
+        at = attrs.evolve(
+            place, address=None, queue=None, exchange=None, routing_key=None, offset=None, others=()
+        )
+        if alone:
+            wire = await call(at)
+            wire.exclusive = True
+            return make(wire)
+        while True:
+            for wire in self._wires.get(at, ()):
+                if wire.joinable:
+                    return make(wire)
+            dialing = self._dialing.get(at)
+            if dialing is None:
+                task = asyncio.ensure_future(self._call(at, call))
+                dialing = self._dialing[at] = _Dialing(task)
+            await self._wait(at, dialing)
+
+    async def _call(self, at: Endpoint, call: Callable[[Endpoint], Awaitable[Any]]) -> Wire:
+        try:
+            wire: Wire = await call(at)
+        finally:
+            dialing = self._dialing.get(at)
+            if dialing is not None and dialing.task is asyncio.current_task():
+                del self._dialing[at]
+        alive = [one for one in self._wires.get(at, ()) if one.alive]
+        self._wires[at] = [*alive, wire]
+        return wire
+
+    async def _wait(self, at: Endpoint, dialing: _Dialing) -> None:
+        """Wait for a connection; one that nobody waits for any more is not made."""
+        task = dialing.task
+        dialing.waiting += 1
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if dialing.waiting == 1:
+                if self._dialing.get(at) is dialing:
+                    del self._dialing[at]
+                if not task.cancel() and task.exception() is None and not task.result().ties:
+                    task.result().abort()
+            raise
+        finally:
+            dialing.waiting -= 1
+
+
+@attrs.frozen
+class Sides:
+    """The connections of a bridge: a broker that blocks who publishes goes on delivering.
+
+    Attributes:
+        sources: those that messages come by.
+        targets: those that they go by.
+    """
+
+    sources: Lines = attrs.Factory(Lines)
+    targets: Lines = attrs.Factory(Lines)

@@ -35,6 +35,7 @@ from amqp10msg.net.transport.sessions import (
     Link,
     LinkDelivery,
     Session,
+    Sink,
 )
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "SaslServer",
     "SenderSettleMode",
     "Session",
+    "Sink",
     "Transfer",
     "sasl_frame",
 ]

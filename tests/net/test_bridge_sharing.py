@@ -1,0 +1,557 @@
+"""Routes share a connection to a place: how many there are, turns, and what one does to others."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pika")
+
+from amqp10msg import Message
+from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, links, parse_url, route
+from amqp10msg.net.bridge.basic import open_target
+from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery, TargetRequest
+from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import _TURN, Lines, Tie, Wire
+from amqp10msg.net.serve import Server
+from tests.basic_broker import BasicBroker, Stored
+from tests.bridging import Refusing, bodies, numbered, options, quarantined
+from tests.net import odd_broker
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with mock.patch.object(route, "_TICK", 0.05):
+        yield
+
+
+ROUTES = 12
+NUMBERS = itertools.count()
+
+
+def names(side: str) -> list[str]:
+    return [f"{side}-{number}" for number in range(ROUTES)]
+
+
+def specs_of(source: Callable[[str], str], target: Callable[[str], str], **given: Any) -> Any:
+    made = options(**given)
+    pairs = zip(names("from"), names("to"), strict=True)
+    return [RouteSpec(source(one), target(two), made, one) for one, two in pairs]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(15):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def run(
+    specs: list[RouteSpec], then: Callable[[Bridge], Awaitable[Any]] | None = None
+) -> Any:
+    async with asyncio.timeout(30), Bridge(specs) as bridge:
+        if then is not None:
+            await then(bridge)
+            bridge.stop()
+        return await bridge.run()
+
+
+# How many connections there are, as the peers count them.
+
+
+class Connections(logging.Handler):
+    """Counts the connections of a server, now and in all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen[getattr(record, "event", "")] += 1
+
+
+def serving() -> tuple[Server, Connections]:
+    counting = Connections()
+    logger = logging.getLogger(f"counted-{next(NUMBERS)}")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(counting)
+    return Server(accept_durable=True, logger=logger), counting
+
+
+@pytest.mark.parametrize("way", ["0-9-1 -> 0-9-1", "0-9-1 -> 1.0", "1.0 -> 0-9-1", "1.0 -> 1.0"])
+def test_routes_have_one_connection_a_side(way: str) -> None:
+    source, _, target = way.partition(" -> ")
+    (old, olds), (new, news) = serving(), serving()
+
+    async def made() -> tuple[int, int, Any]:
+        async with BasicBroker(*names("from")) as first, BasicBroker(*names("to")) as second:
+            for name in names("from"):
+                first.queues[name].extend(numbered(30))
+            basic = [lambda name, at=at: at.url(f"queue={name}") for at in (first, second)]
+            counts = await run(
+                specs_of(
+                    basic[0] if source == "0-9-1" else lambda name: f"{old.url}/{name}",
+                    basic[1] if target == "0-9-1" else lambda name: f"{new.url}/{name}",
+                )
+            )
+            came = [len(second.queues[name]) for name in names("to")]
+            return first.opened, second.opened, (counts, came)
+
+    with old, new:
+        for name in names("from") if source == "1.0" else []:
+            for number in range(30):
+                old.publish(name, Message(b"%d" % number))
+        first, second, (counts, came) = asyncio.run(made())
+        if target == "1.0":
+            came = [new.counts(name).available for name in names("to")]
+        left = [old.counts(name).available for name in names("from")]
+    opened = (
+        first if source == "0-9-1" else olds.seen["connected"],
+        second if target == "0-9-1" else news.seen["connected"],
+    )
+    assert (1, 1) == opened
+    assert [30] * ROUTES == came == [one.accepted for one in counts.values()]
+    assert [0] * ROUTES == left
+
+
+def test_what_a_connection_does_not_hold_has_another_one() -> None:
+    async def made() -> int:
+        async with BasicBroker(*names("from"), *names("to")) as broker:
+            broker.channel_max = 5
+            for name in names("from"):
+                broker.queues[name].extend(numbered(3))
+            at = lambda name: broker.url(f"queue={name}")  # noqa: E731
+            await run(specs_of(at, at))
+            assert [3] * ROUTES == [len(broker.queues[name]) for name in names("to")]
+            return broker.opened
+
+    assert 6 == asyncio.run(made())  # three a side
+
+
+def test_other_places_have_others() -> None:
+    async def made() -> list[int]:
+        async with BasicBroker("a", "b", "c", "d") as one, BasicBroker("x", "y", "z") as two:
+            made = options(idle=0.1)
+            at = [f"queue={name}" for name in "abcd"]
+            specs = [
+                RouteSpec(one.url(at[0]), one.url(at[1]), made),
+                RouteSpec(one.url(at[2]), one.url(at[3]), made),
+            ]
+            specs.append(RouteSpec(two.url("queue=x"), two.url("queue=y"), made))
+            # In all but the queue: another heartbeat is another connection.
+            specs.append(RouteSpec(two.url("queue=z&heartbeat=9"), one.url("queue=b"), made, "z"))
+            await run(specs)
+            return [one.opened, two.opened]
+
+    assert [2, 3] == asyncio.run(made())
+
+
+# One that cannot go on, and a connection that is cut.
+
+
+def test_a_route_that_is_stuck_does_not_hold_the_others() -> None:
+    """Its target never answers, so that it has a window of messages and takes no more."""
+
+    async def made() -> None:
+        async with BasicBroker(*names("from"), *names("to")) as broker:
+            broker.deaf = {"to-0", "to-7"}
+            for name in names("from"):
+                broker.queues[name].extend(numbered(200))
+            at = lambda name: broker.url(f"queue={name}")  # noqa: E731
+
+            async def then(bridge: Bridge) -> None:
+                going = [n for n in names("from") if n not in {"from-0", "from-7"}]
+                await until(lambda: all(bridge.statistics[n].accepted == 200 for n in going))
+                for stuck in ("from-0", "from-7"):
+                    assert 0 == bridge.statistics[stuck].accepted
+                    assert 20 == bridge.statistics[stuck].received
+                assert 2 == broker.opened
+
+            await run(specs_of(at, at, idle=None, drain=0), then)
+            # What was not confirmed is at the source still.
+            assert [200, 200] == [len(broker.queues[name]) for name in ("from-0", "from-7")]
+
+    asyncio.run(made())
+
+
+def test_a_target_over_1_0_without_credit_does_not_hold_the_others() -> None:
+    old, _ = serving()
+
+    with old, odd_broker.running() as (url, odd):
+        odd.scant = {"to-3"}
+        for name in names("from"):
+            for number in range(100):
+                old.publish(name, Message(b"%d" % number))
+
+        async def then(bridge: Bridge) -> None:
+            going = [name for name in names("from") if name != "from-3"]
+            await until(lambda: all(bridge.statistics[n].accepted == 100 for n in going))
+            assert 5 == bridge.statistics["from-3"].accepted
+            assert 1 == len(odd.peers)
+
+        made = specs_of(lambda n: f"{old.url}/{n}", lambda n: f"{url}/{n}", idle=None, drain=0)
+        asyncio.run(run(made, then))
+        assert 95 == old.counts("from-3").available
+
+
+@pytest.mark.parametrize("how", ["source", "target", "both"])
+def test_a_connection_that_is_cut_is_made_once_and_nothing_is_lost(how: str) -> None:
+    async def made() -> tuple[int, int]:
+        async with BasicBroker(*names("from")) as first, BasicBroker(*names("to")) as second:
+            for name in names("from"):
+                first.queues[name].extend(numbered(100))
+            seen = 0
+
+            def refuses(_: Stored) -> str:
+                nonlocal seen
+                seen += 1
+                if seen == 400:
+                    for broker in (first, second):
+                        if how in {"both", "source" if broker is first else "target"}:
+                            asyncio.get_running_loop().call_soon(broker.cut)
+                return ""
+
+            second.refuses = refuses
+            made = specs_of(
+                lambda name: first.url(f"queue={name}"), lambda name: second.url(f"queue={name}")
+            )
+            await run(made)
+            for name in names("to"):
+                assert {b"%d" % n for n in range(100)} == set(bodies(second.queues[name]))
+            assert not any(first.queues.values())
+            assert [] == quarantined()
+            return first.opened, second.opened
+
+    expected = {"source": (2, 1), "target": (1, 2), "both": (2, 2)}[how]
+    assert expected == asyncio.run(made())
+
+
+def test_a_connection_of_1_0_that_is_cut_is_made_once() -> None:
+    (old, olds), (new, news) = serving(), serving()
+
+    def cut(server: Server) -> None:
+        def drop(_: object) -> None:
+            for one in list(server.broker.connections):
+                one.abort()
+
+        server.call(drop)
+
+    async def then(bridge: Bridge) -> None:
+        await until(lambda: sum(one.accepted for one in bridge.statistics.values()) > 300)
+        cut(old)
+        cut(new)
+        await bridge.run()
+
+    with old, new:
+        for name in names("from"):
+            for number in range(100):
+                old.publish(name, Message(b"%d" % number))
+        made = specs_of(lambda n: f"{old.url}/{n}", lambda n: f"{new.url}/{n}")
+        asyncio.run(run(made, then))
+        for name in names("to"):
+            came = {one.value for one in new.messages(name)}
+            assert {b"%d" % number for number in range(100)} == came
+            assert 0 == old.counts(f"from{name[2:]}").available
+    assert (2, 2) == (olds.seen["connected"], news.seen["connected"])
+
+
+# Messages that end connections.
+
+
+@pytest.mark.parametrize("how", ["fail", "cut"])
+def test_a_message_that_ends_a_connection_is_not_blamed_on_another_route(how: str) -> None:
+    """Routes that have one message in flight each, when that of another one is the cause."""
+    poison = Refusing(how, lambda number: number == 1_005)
+
+    async def made() -> tuple[dict[str, Statistics], int]:
+        async with BasicBroker(*names("from"), *names("to")) as broker:
+            for number, name in enumerate(names("from")):
+                first = 1_000 if number == 4 else 0
+                broker.queues[name].extend(numbered(first + 40)[first:])
+            broker.refuses = poison
+            at = lambda name: broker.url(f"queue={name}")  # noqa: E731
+            counts = await run(specs_of(at, at, window=1, idle=0.5))
+            for number, name in enumerate(names("to")):
+                first = 1_000 if number == 4 else 0
+                wanted = {b"%d" % n for n in range(first, first + 40)} - {b"1005"}
+                assert wanted == set(bodies(broker.queues[name]))
+            return counts, broker.opened
+
+    counts, _ = asyncio.run(made())
+
+    assert [b"1005"] == quarantined()
+    fatal = {name: one.quarantined["fatal"] for name, one in counts.items()}
+    assert {**dict.fromkeys(names("from"), 0), "from-4": 1} == fatal
+
+
+def test_a_channel_that_a_message_ends_is_one_of_many() -> None:
+    """As RabbitMQ closes the channel for a foreign user-id: the connection goes on."""
+    poison = Refusing("close", lambda number: number == 1_005)
+
+    async def made() -> tuple[dict[str, Statistics], int]:
+        async with BasicBroker(*names("from"), *names("to")) as broker:
+            for number, name in enumerate(names("from")):
+                first = 1_000 if number == 4 else 0
+                broker.queues[name].extend(numbered(first + 40)[first:])
+            broker.refuses = poison
+            at = lambda name: broker.url(f"queue={name}")  # noqa: E731
+            return await run(specs_of(at, at)), broker.opened
+
+    counts, opened = asyncio.run(made())
+
+    assert ([b"1005"], 2) == (quarantined(), opened)
+    lost = {name for name, one in counts.items() if one.target_lost}
+    assert {"from-4"} == lost
+
+
+def test_a_source_that_dies_of_a_message_does_so_for_one_route() -> None:
+    async def made() -> dict[str, int]:
+        async with BasicBroker(*names("from"), *names("to")) as broker:
+            for name in names("from"):
+                broker.queues[name].extend(numbered(60))
+            broker.queues["from-2"].extend(numbered(1_008)[1_000:])
+            broker.chokes = lambda one: one.body == b"1003"
+            at = lambda name: broker.url(f"queue={name}")  # noqa: E731
+            others = [name for name in names("from") if name != "from-2"]
+
+            async def then(bridge: Bridge) -> None:
+                await until(lambda: bridge.statistics["from-2"].failed)
+                for name in others:  # which go on
+                    broker.queues[name].extend(numbered(70)[60:])
+                broker.serve()
+                await until(lambda: all(bridge.statistics[name].accepted >= 70 for name in others))
+                assert not any(bridge.statistics[name].failed for name in others)
+
+            with pytest.raises(LinkError, match="3 times in a row instead of delivering"):
+                await run(specs_of(at, at, idle=None), then)
+            assert b"1003" == broker.queues["from-2"][0].body
+            return {name: len(set(bodies(broker.queues[name]))) for name in names("to")}
+
+    assert {**dict.fromkeys(names("to"), 70), "to-2": 63} == asyncio.run(made())
+
+
+def test_after_a_while_connections_are_shared_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "amqp10msg.bridge")
+    poison = Refusing("fail", lambda number: number == 1_005)
+
+    async def made() -> None:
+        async with BasicBroker(*names("from")) as first, BasicBroker(*names("to")) as second:
+            second.refuses = poison
+            for number, name in enumerate(names("from")):
+                start = 1_000 if number == 4 else 0
+                first.queues[name].extend(numbered(start + 40)[start:])
+
+            async def then(bridge: Bridge) -> None:
+                await until(lambda: second.opened > 2)
+                await until(lambda: len(second.connections) == 1)
+                await until(lambda: sum(s.accepted for s in bridge.statistics.values()) >= 479)
+                for name in names("from"):
+                    first.queues[name].extend(numbered(70)[40:])
+                first.serve()
+                await until(lambda: not any(first.queues.values()))
+
+            made = specs_of(
+                *(lambda n, at=at: at.url(f"queue={n}") for at in (first, second)), idle=None
+            )
+            await run(made, then)
+            for number, name in enumerate(names("to")):
+                assert (70 if number != 4 else 69) <= len(set(bodies(second.queues[name])))
+
+    with mock.patch.object(route, "_APART", 0.3):
+        asyncio.run(made())
+    assert [b"1005"] == quarantined()
+    assert "target-apart" in {getattr(record, "event", "") for record in caplog.records}
+
+
+def test_a_shared_connection_that_ends_while_a_link_is_opened_is_shared_again() -> None:
+    """The link has a connection of its own at first, as it may have been the cause."""
+    opened = links.open_target
+    given: list[bool] = []
+
+    async def open_target_(request: TargetRequest) -> Any:
+        if request.endpoint.queue == "to-4":
+            given.append(request.alone)
+            if len(given) == 1:
+                raise LinkError("it was cut", shared=True)
+        return await opened(request)
+
+    async def made() -> None:
+        async with BasicBroker(*names("from")) as first, BasicBroker(*names("to")) as second:
+            specs = specs_of(
+                *(lambda n, at=at: at.url(f"queue={n}") for at in (first, second)), idle=None
+            )
+            await run(specs, lambda _: until(lambda: len(given) > 2))
+
+    with (
+        mock.patch.object(route, "_APART", 0.1),
+        mock.patch.object(route, "open_target", open_target_),
+    ):
+        asyncio.run(made())
+    assert [False, True, False] == given[:3]
+
+
+# Memory.
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_what_is_too_much_for_memory_moves_to_a_connection_of_its_own(protocol: str) -> None:
+    """It cannot stop reading from one that others have; nothing comes twice, or is lost."""
+    old, olds = serving()
+    sent = [bytes((65 + number,)) * 30_000 for number in range(26)]
+
+    async def made() -> tuple[int, int]:
+        async with BasicBroker("big", "small") as first, BasicBroker("big", "small") as second:
+            header = numbered(1)[0].header[:4] + (30_000).to_bytes(8, "big") + b"\0\0"
+            first.queues["big"].extend(Stored(header, body) for body in sent)
+
+            def source(name: str) -> str:
+                return first.url(f"queue={name}") if protocol == "0-9-1" else f"{old.url}/{name}"
+
+            given = options(max_bytes=100_000, window=20, idle=0.5)
+            specs = [
+                RouteSpec(source(name), second.url(f"queue={name}"), given, name)
+                for name in ("small", "big")
+            ]
+            second.deaf = {"big"}
+            async with asyncio.timeout(30), Bridge(specs) as bridge:
+                big = bridge.routes[1]
+                await until(lambda: big._bytes > 100_000)
+                for _ in range(10):
+                    await asyncio.sleep(0.02)
+                    assert big._bytes < 300_000  # of 780,000, 600,000 of them in the window
+                second.hear()
+                await bridge.run()
+            assert dict.fromkeys(sent, 1) == Counter(bodies(second.queues["big"]))
+            return first.opened, olds.seen["connected"]
+
+    with old:
+        for body in sent if protocol == "1.0" else []:
+            old.publish("big", Message(body))
+        opened = asyncio.run(made())
+    assert opened == ((2, 0) if protocol == "0-9-1" else (0, 2))
+
+
+# Turns.
+
+
+def test_a_link_sends_no_more_than_its_turn() -> None:
+    async def made() -> None:
+        async with BasicBroker("a", "b") as broker:
+            rooms: list[str] = []
+            lines = Lines()
+
+            async def target(queue: str) -> Any:
+                return await open_target(
+                    TargetRequest(
+                        endpoint=parse_url(broker.url(f"queue={queue}")),
+                        on_outcome=lambda *_: None,
+                        on_room=lambda: rooms.append(queue),
+                        on_lost=lambda _: None,
+                        window=1_000,
+                        lines=lines,
+                    )
+                )
+
+            one, other = await target("a"), await target("b")
+            message = numbered(1)[0]
+            sent = 0
+            while one.room:
+                one.send(Outgoing(b"x" * 1_000, message.header, "", "a"), SourceDelivery(b""))
+                sent += 1_000 + len(message.header)
+            assert _TURN <= sent < _TURN + 2_000
+            assert 1_000 == other.room
+            await until(lambda: one.room and {"a", "b"} <= set(rooms))
+            await one.close(1)
+            alone = other.room
+            while other.room:  # without others, there is no turn to wait for
+                other.send(Outgoing(b"x" * 1_000, message.header, "", "b"), SourceDelivery(b""))
+            assert 1_000 == alone
+            await other.close(1)
+
+    asyncio.run(made())
+
+
+# Finding a connection.
+
+
+class Silent:
+    """The user of a tie, who says nothing."""
+
+    def failing(self, lost: LinkError) -> None: ...
+    def leave(self) -> None: ...
+    async def goodbye(self) -> None: ...
+    def on_room(self) -> None: ...
+
+
+class Plain(Wire):
+    """A connection to nobody."""
+
+
+STEPS = st.lists(st.sampled_from(["join", "leave", "cut", "cancel", "wait", "refuse"]), max_size=25)
+
+
+@given(STEPS)
+def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
+    async def made() -> None:
+        lines, at = Lines(), Endpoint("1.0", "h", 1)
+        wires: list[Plain] = []
+        answers: list[asyncio.Future[None]] = []
+        joining: list[asyncio.Task[Tie]] = []
+        lost: list[LinkError] = []
+
+        async def call(_: Endpoint) -> Plain:
+            answers.append(asyncio.get_running_loop().create_future())
+            await answers[-1]
+            made = Plain(at)
+            made.most = 3
+            wires.append(made)
+            return made
+
+        def make(wire: Wire) -> Tie:
+            return Tie(wire, Silent(), lost.append)
+
+        async def turn() -> None:
+            for _ in range(6):
+                await asyncio.sleep(0)
+
+        for step in steps:
+            pending = [one for one in answers if not one.done()]
+            alive = [one for one in wires if one.alive]
+            if step == "join":
+                joining.append(asyncio.ensure_future(lines.join(at, call, make)))
+            elif step == "leave" and alive:
+                next(iter(alive[0].ties)).abort()
+            elif step == "cut" and alive:
+                alive[0].fail(LinkError("cut"))
+            elif step == "cancel" and joining:
+                joining.pop(0).cancel()
+            elif step == "refuse" and pending:
+                pending[0].set_exception(LinkError("no"))
+            elif step == "wait" and pending:
+                pending[0].set_result(None)
+            await turn()
+            assert len([one for one in answers if not one.done()]) <= 1
+            for wire in wires:  # one that nobody has is not kept
+                assert wire.alive == bool(wire.ties)
+                assert len(wire.ties) <= 3
+        for one in joining:
+            one.cancel()
+        await turn()
+        for one in joining:
+            if one.done() and not one.cancelled() and one.exception() is None:
+                one.result().abort()
+        assert not any(one.alive for one in wires)
+        await asyncio.gather(*joining, return_exceptions=True)
+
+    asyncio.run(made())
