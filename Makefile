@@ -14,6 +14,7 @@
 #   LOWEST_SPARK=4.0            the PySpark that make sparks tries
 #   FRESH_ARGS=                 passed on to make fresh, such as FRESH_ARGS='--suite trixie --short'
 #   SPARK_ARGS=                 passed on to make spark-streams, such as SPARK_ARGS='--count 200000'
+#   LARGE_ARGS=                 passed on to make large-inputs, such as LARGE_ARGS='--master local[2]'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
@@ -28,6 +29,7 @@ FUZZ_ARGS ?=
 FRESH_ARGS ?=
 LOWEST_SPARK ?= 4.0
 BRIDGE_ARGS ?=
+LARGE_ARGS ?=
 RELEASE_ARGS ?=
 DOCS_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
@@ -63,7 +65,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams large-inputs soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -135,6 +137,9 @@ spark-streams: setup  ## RabbitMQ to Delta and back by Spark, 2,000,000 messages
 	export RABBITMQ_PORT=26762; $(PY) tools/spark_streams.py --broker $$(.ci/rabbitmq start 4) \
 	  --restart '.ci/rabbitmq kill 4; .ci/rabbitmq start 4' $(SPARK_ARGS); \
 	status=$$?; timeout 60 .ci/rabbitmq stop 4 >/dev/null 2>&1; exit $$status
+
+large-inputs: setup  ## 100,000 tiny files, one of 2 GB, a message of 200 MB, a damaged page: nothing lost, and the memory of a process
+	$(PY) tools/large_inputs.py $(LARGE_ARGS)
 
 soak: setup  ## the tests that take long: Spark's deployments, the pipeline's figures in short
 	$(PY) -m pytest -m soak $(PYTEST_ARGS)

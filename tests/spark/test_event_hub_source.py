@@ -109,6 +109,7 @@ def test_a_callers_mistake_is_told(namespace: Namespace, wrong: dict[str, str], 
 def test_a_stream_has_each_event_once(
     spark_session: Any, namespace: Namespace, tmp_path: Path
 ) -> None:
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")
     query = Query(spark_session, namespace, tmp_path, eventHub="orders")
     assert [200] == query.run()
     for partition in namespace.streams.values():
