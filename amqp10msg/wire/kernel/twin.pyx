@@ -71,8 +71,8 @@ cdef extern from *:
     }
     /* What a thread says of a class, and others read: the number comes last. */
     #ifdef Py_GIL_DISABLED
-        #define amqp_say(to, number) _Py_atomic_store_uint_release(to, number)
-        #define amqp_said(to) _Py_atomic_load_uint_acquire(to)
+        #define amqp_say(to, number) _Py_atomic_store_uint32_release((uint32_t *)(to), number)
+        #define amqp_said(to) _Py_atomic_load_uint32_acquire((uint32_t *)(to))
         /* Each thread has a share of the texts, so that no two count references to the same ones
            (mostly: there are as many shares as this). */
         #define AMQP_SHARES 16
