@@ -7,11 +7,8 @@ in parallel, and finds what is torn; with it, what is mixed up.
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Callable
@@ -172,20 +169,3 @@ def test_threads_find_what_one_finds() -> None:
 @pytest.mark.soak
 def test_threads_find_what_one_finds_for_a_minute() -> None:
     run(LONG)
-
-
-def test_importing_does_not_turn_the_gil_on() -> None:
-    program = (
-        "import sys, amqp10msg.basic, amqp10msg.delivery, amqp10msg.notation, amqp10msg.translate;"
-        "print(getattr(sys, '_is_gil_enabled', lambda: True)())"
-    )
-    environment = {name: at for name, at in os.environ.items() if name != "PYTHON_GIL"}
-    found = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert f"{not sysconfig.get_config_var('Py_GIL_DISABLED')}\n" == found.stdout
