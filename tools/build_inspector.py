@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 NODE = ROOT / "build" / "node"
 #: The version that the tests run on.
 PYODIDE = "314.0.7"
+#: Seconds that npm may take for it; it was seen to wait without an end.
+PATIENCE = 180
 #: Of its package, what a browser loads.
 RUNTIME = (
     *("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm"),
@@ -81,7 +83,12 @@ def pyodide() -> Path:
     NODE.mkdir(parents=True, exist_ok=True)
     wanted = f"pyodide@{PYODIDE}"
     command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(NODE), wanted]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        raise MissingError(f"npm has not installed {wanted} within {PATIENCE} s") from None
     if done.returncode or not is_installed():
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not say why"]
         raise MissingError(f"npm cannot install {wanted}: {said[-1]}")

@@ -215,6 +215,20 @@ def test_what_is_missing_is_said_with_how_to_get_it(
         pyodide()
 
 
+def test_an_npm_that_does_not_come_back_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\nexec sleep 60\n")
+    npm.chmod(0o755)
+    monkeypatch.setattr("build_inspector.NODE", tmp_path / "node")
+    monkeypatch.setattr("build_inspector.PATIENCE", 0.1)
+    monkeypatch.setattr("shutil.which", lambda _: str(npm))
+
+    with pytest.raises(MissingError, match=r"within 0\.1 s"):
+        pyodide()
+
+
 def test_an_example_is_shown_before_anything_is_pasted(shown: Browser) -> None:
     assert examples()[0][1] == octets_of(shown)
     assert re.match(r"amqp10msg \S+ on Python 3\.\d+", text_of(shown, "#state"))
