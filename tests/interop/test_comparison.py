@@ -68,7 +68,7 @@ def test_those_of_proton() -> None:
             continue
     counts = corpus.run(CASES, corpus.Proton()).counts()
 
-    assert f"with python-qpid-proton {kept} do," in README
+    assert f"with python-qpid-proton only {kept} do," in README
     assert str(kept) == row("Messages of the corpus")[1]
     shown = shown_of(counts)
     assert shown == row("Cases of the corpus")[1]
