@@ -37,7 +37,7 @@ def check_extra(ends: Iterable[Endpoint]) -> None:
     """Refuse ends of 0-9-1 where pika is missing, before anything is connected to."""
     if any(end.protocol == "0-9-1" and end.file is None for end in ends):
         try:
-            import amqp10msg.net.bridge.basic  # noqa: F401
+            import amqp10msg.net.bridge.basic  # noqa: F401  (whether it can be imported)
         except ModuleNotFoundError as error:
             raise lacking(error, "bridge") from None
 

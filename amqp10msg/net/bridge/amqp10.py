@@ -30,7 +30,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, Tie, User, Wire, dial
+from amqp10msg.net.bridge.wire import Lines, Tie, User, Wire, dial, refuse
 from amqp10msg.net.transport import SenderSettleMode
 
 _MAX_FRAME = 1 << 16
@@ -260,7 +260,7 @@ class Amqp10Connection(Wire, transport.Handler):
         """Send the reason, where the peer broke a rule."""
         if self._engine.authenticated and not (self.paused or self.is_closing):
             self._stream.write(self._engine.take())
-        _refuse(self.opened, lost)
+        refuse(self.opened, lost)
 
     async def close_gracefully(self) -> None:
         """Send what is pending, and close."""
@@ -410,7 +410,7 @@ class Attachment:
 
     def failing(self, lost: LinkError) -> None:
         """Notify whoever waits."""
-        _refuse(self.opened, lost)
+        refuse(self.opened, lost)
         self.user.failing(lost)
 
     def leave(self) -> None:
@@ -453,12 +453,6 @@ def error_of(
         reason += "; RabbitMQ 3 has other addresses: give address_version=1"
     said, failed = name not in _AMBIGUOUS, name == _FAILED
     return LinkError(reason, said=said, permanent=permanent, failed=failed, scope=what)
-
-
-def _refuse(awaited: asyncio.Future[None] | None, lost: LinkError) -> None:
-    if awaited is not None and not awaited.done():
-        awaited.set_exception(lost)
-        awaited.exception()  # whoever waits for it sees it; nobody has to
 
 
 _NO_LINKS = Error("amqp:not-allowed", "this end offers no links")
@@ -689,7 +683,7 @@ class Amqp10Source:
     def failing(self, lost: LinkError) -> None:
         """Notify those who wait for an answer."""
         self._discard()
-        _refuse(self._answer, lost)
+        refuse(self._answer, lost)
 
     def stop(self) -> None:
         """Ask for no more deliveries."""

@@ -52,7 +52,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, Tie, Wire, dial
+from amqp10msg.net.bridge.wire import Lines, Tie, Wire, dial, refuse
 
 _MAX_FRAME = 131_072
 #: Channels that are used of a connection, where the broker names no bound.
@@ -265,7 +265,7 @@ class BasicConnection(Wire):
 
     def failing(self, lost: LinkError) -> None:
         """Notify whoever waits for an answer."""
-        _refuse(self._awaited, lost)
+        refuse(self._awaited, lost)
 
     def abort(self) -> None:
         """Drop the connection at once; nothing is called any more."""
@@ -426,7 +426,7 @@ class Channel:
     def failing(self, lost: LinkError) -> None:
         """Notify whoever waits for an answer."""
         self.discard()
-        _refuse(self._awaited, lost)
+        refuse(self._awaited, lost)
         self.user.failing(lost)
 
     def discard(self) -> None:
@@ -469,12 +469,6 @@ def _expected(found: Any, *expected: Any) -> Any:
         wanted = expected[0].NAME
         raise LinkError(f"the peer sent {found.NAME} where {wanted} must come", said=True)
     return found
-
-
-def _refuse(awaited: asyncio.Future[Any] | None, lost: LinkError) -> None:
-    if awaited is not None and not awaited.done():
-        awaited.set_exception(lost)
-        awaited.exception()  # whoever waits for it sees it; nobody has to
 
 
 def _text(value: Any) -> str:
@@ -629,7 +623,7 @@ class BasicSource(ChannelUser):
     def failing(self, lost: LinkError) -> None:
         """Notify those who wait for an answer."""
         for answer in self._asking:
-            _refuse(answer, lost)
+            refuse(answer, lost)
         self._asking.clear()
 
     def stop(self) -> None:

@@ -91,6 +91,13 @@ def _words_of(error: OSError) -> str:
     return "; ".join(sorted(words)) + (": nothing listens on that port" if refused else "")
 
 
+def refuse(awaited: asyncio.Future[Any] | None, lost: LinkError) -> None:
+    """Tell whoever waits for an answer that none will come."""
+    if awaited is not None and not awaited.done():
+        awaited.set_exception(lost)
+        awaited.exception()  # whoever waits for it sees it; nobody has to
+
+
 def _no_answer(at: Endpoint) -> str:
     return f"no answer within {at.timeout:g} s"
 
