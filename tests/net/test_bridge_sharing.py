@@ -315,6 +315,29 @@ def test_a_channel_that_a_message_ends_is_one_of_many() -> None:
     assert {"from-4"} == lost
 
 
+def test_a_connection_that_is_merely_cut_is_made_once() -> None:
+    """Though each route had one message in flight: the first cut is not blamed on it."""
+
+    async def made() -> tuple[int, int, list[int]]:
+        async with BasicBroker(*names("from")) as first, BasicBroker(*names("to")) as second:
+            second.deaf.update(names("to"))
+            for name in names("from"):
+                first.queues[name].extend(numbered(5))
+
+            async def then(_: Bridge) -> None:
+                await until(lambda: all(second.queues[name] for name in names("to")))
+                second.cut()
+                second.deaf.clear()
+                await until(lambda: all(len(second.queues[name]) >= 6 for name in names("to")))
+
+            at = [lambda name, at=at: at.url(f"queue={name}") for at in (first, second)]
+            await run(specs_of(*at, window=1), then)
+            came = [len(set(bodies(second.queues[name]))) for name in names("to")]
+            return first.opened, second.opened, came
+
+    assert (1, 2, [5] * ROUTES) == asyncio.run(made())
+
+
 def test_a_source_that_dies_of_a_message_does_so_for_one_route() -> None:
     async def made() -> dict[str, int]:
         async with BasicBroker(*names("from"), *names("to")) as broker:

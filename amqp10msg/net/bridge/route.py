@@ -597,7 +597,8 @@ class Route:
         blamed = error.said or error.failed
         if error.shared:
             # A message is blamed only for the end of a connection that no other route had.
-            if flying and (blamed or len(flying) == 1):
+            found = len(flying) == 1 and flying[0].suspected
+            if found or (flying and blamed):
                 self._separate(self._to)
         elif len(flying) == 1:
             (alone,) = flying
