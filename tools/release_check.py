@@ -3,17 +3,21 @@
     python tools/release_check.py [--tag v1.2.3] [--python PYTHON ...] [--out dist]
 
 From the committed files alone it builds the source distribution, and from that the pure wheel and,
-where there is a C compiler, the compiled wheel of this Python. Each wheel is installed into empty
-environments, on every Python from 3.11 to 3.14 that is here: with nothing but its dependencies it
-must pass the corpus, and with the extra ``cli`` run the demonstration. A bill of materials of the
-core's environment (CycloneDX) stands beside them. It prints a check-list; its exit status is 1
-where a line of it failed.
+where there is a C compiler, the compiled wheel of this Python. Each is built twice, in different
+folders: the bytes must be the same, so that whoever builds the tag can compare. Each wheel is
+installed into empty environments, on every Python from 3.11 to 3.14 that is here: with nothing but
+its dependencies it must pass the corpus, and with the extra ``cli`` run the demonstration. A bill
+of materials of the core's environment (CycloneDX) stands beside them. It prints a check-list; its
+exit status is 1 where a line of it failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import copy
+import gzip
+import io
 import os
 import re
 import shutil
@@ -97,22 +101,51 @@ def unpack(archive: Path, into: Path) -> Path:
     return folder
 
 
-def build(kind: str, source: Path, out: Path, mode: str) -> Path:
-    """Build an sdist or a wheel of a source tree, and return it."""
-    before = set(out.iterdir())
-    call(
-        sys.executable,
-        "-m",
-        "build",
-        "--no-isolation",
-        f"--{kind}",
-        "--outdir",
-        out,
-        source,
-        AMQP10MSG_EXT=mode,
-    )
-    (made,) = set(out.iterdir()) - before
-    return made
+def build(kind: str, source: Path, out: Path, mode: str, epoch: int) -> Path:
+    """Build an sdist or a wheel of a source tree, twice, and return it.
+
+    Args:
+        kind: ``sdist`` or ``wheel``.
+        source: the tree.
+        out: where it goes.
+        mode: ``skip`` for the pure build, ``require`` for the compiled one.
+        epoch: the time of all files in it, in s since 1970.
+
+    Raises:
+        CheckError: it cannot be built, or the second time its bytes are other ones.
+    """
+    made = []
+    with tempfile.TemporaryDirectory(prefix="amqp10msg-twice-") as folder:
+        for number in ("1", "second-time"):  # a path of another length
+            tree, into = Path(folder, number, source.name), Path(folder, f"{number}-out")
+            shutil.copytree(source, tree)
+            command = ("-m", "build", "--no-isolation", f"--{kind}", "--outdir", into, tree)
+            call(sys.executable, *command, AMQP10MSG_EXT=mode, SOURCE_DATE_EPOCH=str(epoch))
+            (found,) = into.iterdir()
+            if kind == "sdist":
+                pack_again(found, epoch)
+            made.append(found)
+        first, second = made
+        if first.read_bytes() != second.read_bytes():
+            raise CheckError(f"{first.name}: built twice, its bytes differ")
+        return Path(shutil.copy(first, out))
+
+
+def pack_again(sdist: Path, epoch: int) -> None:
+    """Write an sdist anew without what differs from build to build: times, owners, order."""
+    packed = io.BytesIO()
+    with (
+        tarfile.open(sdist) as old,
+        gzip.GzipFile("", "wb", fileobj=packed, mtime=epoch) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
+        for member in sorted(old.getmembers(), key=lambda one: one.name):
+            plain = copy.copy(member)
+            plain.mtime, plain.uid, plain.gid, plain.uname, plain.gname = epoch, 0, 0, "", ""
+            plain.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            plain.pax_headers = {}
+            new.addfile(plain, old.extractfile(member) if member.isreg() else None)
+    sdist.write_bytes(packed.getvalue())
 
 
 def environment(python: str, folder: Path) -> Path:
@@ -170,15 +203,17 @@ def check(tag: str | None, named: list[str], out: Path, work: Path) -> Iterator[
     source = unpack(archive, work / "source")
     version = check_names(source, tag)
     yield f"version {version}: package and changelog{' and tag' if tag else ''} agree"
-    sdist = build("sdist", source, out, "skip")
+    epoch = int(call("git", "log", "-1", "--format=%ct", cwd=ROOT))
+    sdist = build("sdist", source, out, "skip", epoch)
     unpacked = unpack(sdist, work / "sdist")
-    wheels = [(build("wheel", unpacked, out, "skip"), False)]
+    wheels = [(build("wheel", unpacked, out, "skip", epoch), False)]
     if has_compiler():
-        wheels.append((build("wheel", unpacked, out, "require"), True))
+        wheels.append((build("wheel", unpacked, out, "require", epoch), True))
     else:
         yield "left out: the compiled wheel, for want of a C compiler"
     call(sys.executable, "-m", "twine", "check", "--strict", sdist, *(w for w, _ in wheels))
-    yield f"built, and fit for an index: {', '.join([sdist.name, *(w.name for w, _ in wheels)])}"
+    names = ", ".join([sdist.name, *(wheel.name for wheel, _ in wheels)])
+    yield f"built twice, with the same bytes, and fit for an index: {names}"
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     first = None
     for number, (found, path) in enumerate(interpreters(named)):

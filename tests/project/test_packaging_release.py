@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
+import tarfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,32 @@ def test_what_fails_is_a_line_that_says_why(
     assert capsys.readouterr().out.startswith("[ ] the tag is v0.0.0, and the package is ")
 
 
+def test_an_sdist_says_nothing_of_who_built_it_and_when(tmp_path: Path) -> None:
+    """Its bytes are those of its content, whatever the order, the owners and the times."""
+    texts = {"p/a.py": b"a", "p/b.sh": b"b", "p/c/d.py": b"d"}
+
+    def packed(name: str, names: Sequence[str], owner: int, when: int) -> Path:
+        with tarfile.open(tmp_path / name, "w:gz") as archive:
+            for one in names:
+                member = tarfile.TarInfo(one)
+                member.size, member.mtime, member.uid = len(texts[one]), when, owner
+                member.uname = f"user-{owner}"
+                member.mode = (0o700 if one.endswith(".sh") else 0o600) | owner
+                archive.addfile(member, io.BytesIO(texts[one]))
+        release_check.pack_again(tmp_path / name, 1_767_225_600)
+        return tmp_path / name
+
+    first = packed("first.tar.gz", list(texts), 1, 1)
+    second = packed("second.tar.gz", list(texts)[::-1], 4, 2_000_000_000)
+
+    assert first.read_bytes() == second.read_bytes()
+    with tarfile.open(first) as archive:
+        read = {one.name: archive.extractfile(one) for one in archive.getmembers()}
+        assert texts == {name: stream and stream.read() for name, stream in read.items()}
+        assert {1_767_225_600} == {one.mtime for one in archive.getmembers()}
+        assert [0o644, 0o755, 0o644] == [one.mode for one in archive.getmembers()]
+
+
 @pytest.mark.soak
 def test_the_release_check_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for module in ("build", "twine", "cyclonedx_py"):
@@ -129,5 +157,6 @@ def test_the_release_check_passes(tmp_path: Path, capsys: pytest.CaptureFixture[
 
     printed = capsys.readouterr().out
     assert status == 0, printed
+    assert "built twice, with the same bytes" in printed
     assert "pure wheel with attrs alone: the corpus, " in printed
     assert "a bill of materials: sbom.cdx.json" in printed
