@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -180,15 +180,20 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int
     left = [(number, part) for number, part in enumerate(parts) if number not in done]
     if not left:
         return
-    numbered = session.sparkContext.parallelize(left, len(left))
-    for number, made, pure in numbered.map(partial(_attempt, work)).collect():
+    context = session.sparkContext
+    numbered = context.parallelize(left, len(left))
+    # Not `collect`, which names the stage after a line of this file.
+    for number, made, pure in context.runJob(numbered, partial(_attempt, work)):
         done[number] = made
         tell(pure)
 
 
-def _attempt(work: Work, numbered: tuple[int, Part]) -> tuple[int, Done, str | None]:
+def _attempt(
+    work: Work, parts: Iterable[tuple[int, Part]]
+) -> Iterator[tuple[int, Done, str | None]]:
     # Two attempts at a part write files of different names, and one of them counts.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
-    done = work(*numbered, attempt)
-    settle()
-    return numbered[0], done, pure_place()
+    for number, part in parts:
+        done = work(number, part, attempt)
+        settle()
+        yield number, done, pure_place()

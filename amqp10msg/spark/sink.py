@@ -35,7 +35,8 @@ CAN_SINK_STREAMS = _StreamWriter is not object
 SparkError = PySparkException
 # Which query the batches of a stream are of.
 _QUERY = "_query"
-_DESCRIPTION = "spark.job.description"
+# What Spark's pages say of a job, and the name of its stages.
+_DESCRIPTION, _STAGE = "spark.job.description", "callSite.short"
 # What the writers take; the last one is for Spark itself.
 _OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation")
 
@@ -100,16 +101,19 @@ def _held(df: DataFrame, path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def described(session: Any, job: Job, source: str, path: str | Path) -> Iterator[None]:
-    """Have Spark's pages say what its stages are for, where the caller has not said it."""
+    """Have Spark's pages say what its jobs and stages are for, where the caller has not said it."""
     context = session.sparkContext if isinstance(session, SparkSession) else None
-    if context is None or context.getLocalProperty(_DESCRIPTION):
+    if context is None:
         yield
         return
-    context.setJobDescription(f"amqp10msg {job.kind}: {source} -> {path}")
+    names = [name for name in (_DESCRIPTION, _STAGE) if not context.getLocalProperty(name)]
+    for name in names:
+        context.setLocalProperty(name, f"amqp10msg {job.kind}: {source} -> {path}")
     try:
         yield
     finally:
-        context.setJobDescription(cast("str", None))
+        for name in names:
+            context.setLocalProperty(name, cast("str", None))
 
 
 def seen(path: str | Path) -> str:

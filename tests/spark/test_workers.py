@@ -69,7 +69,7 @@ def test_a_driver_hears_of_workers_without_the_kernel(
     monkeypatch.setattr(_workers, "_told", set())
     monkeypatch.setattr(
         "amqp10msg.spark.running._attempt",
-        lambda work, numbered: (numbered[0], work(*numbered, 1), "pure on worker-7"),
+        lambda work, parts: [(n, work(n, part, 1), "pure on worker-7") for n, part in parts],
     )
 
     with pytest.warns(RuntimeWarning, match="pure on worker-7"):
@@ -140,6 +140,26 @@ def test_pages_of_spark_say_what_a_job_does(
         assert own == context.getLocalProperty(DESCRIPTION)
     finally:
         context.setJobDescription(None)
+
+
+def test_stages_have_the_name_of_the_job(spark_session: Any, tmp_path: Path) -> None:
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"wire": [Message(b"x").encode()]}), source)
+    context = spark_session.sparkContext
+    context.setJobGroup("stages", "")
+    try:
+        spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+        context.setJobDescription(None)
+
+    tracker = context.statusTracker()
+    stages = [
+        tracker.getStageInfo(stage).name
+        for number in tracker.getJobIdsForGroup("stages")
+        for stage in tracker.getJobInfo(number).stageIds
+    ]
+    assert [f"amqp10msg decode: {source} -> {tmp_path / 'out'}"] == stages
 
 
 def test_writing_a_data_frame_is_described_too(spark_session: Any, tmp_path: Path) -> None:
