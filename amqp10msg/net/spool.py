@@ -180,8 +180,6 @@ class _Spooler:
             await link.close(5.0)
         finally:
             link.abort()
-            if self._fault.done():
-                self._fault.exception()  # not said twice
 
     async def _open(self, place: _Place) -> SourceLink:
         request = SourceRequest(
@@ -253,6 +251,7 @@ class _Spooler:
     def _fail(self, error: Exception) -> None:
         if not self._fault.done():
             self._fault.set_exception(error)
+            self._fault.exception()  # `run` raises it, or what opening failed with
 
 
 def _no_overflow() -> NoReturn:

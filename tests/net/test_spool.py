@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -29,7 +30,7 @@ cproton: Any = pytest.importorskip("cproton")  # comes with proton
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.net import spool as spooling  # noqa: E402
-from amqp10msg.net.bridge.terms import SourceDelivery, SourceRequest  # noqa: E402
+from amqp10msg.net.bridge.terms import LinkError, SourceDelivery, SourceRequest  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.queue_broker import Broker, Queue, running  # noqa: E402
@@ -214,6 +215,24 @@ def test_the_delivery_limit_of_quorum_queues_is_warned_of(
 def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
         spool("amqp://127.0.0.1:1", "q", landing)
+
+
+def test_an_end_while_it_is_opened_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio would log what nobody asked a future for."""
+
+    async def open_source(request: SourceRequest) -> Tagged:
+        error = LinkError("no such queue")
+        request.on_lost(error)
+        raise error
+
+    monkeypatch.setattr(spooling, "open_source", open_source)
+    with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match="^q: no such queue$"):
+        spool("amqp://nowhere", "q", landing)
+    gc.collect()
+
+    assert [] == [record.getMessage() for record in caplog.records]
 
 
 class Closing(Broker):
