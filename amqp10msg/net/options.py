@@ -371,10 +371,14 @@ class RouteOptions:
         return self.idle is not None or self.until_length
 
     @property
+    def ends(self) -> bool:
+        """Whether the route is to end by itself, whatever its deadline."""
+        return self.asks or self.max_messages is not None
+
+    @property
     def reach(self) -> float | None:
         """Seconds that an end which was never reached is tried for; None for ever."""
-        ends = self.asks or self.max_messages is not None
-        return _REACH if ends and self.connect_timeout is None else self.connect_timeout
+        return _REACH if self.ends and self.connect_timeout is None else self.connect_timeout
 
 
 def _now() -> int:

@@ -25,11 +25,15 @@ class OddBroker:
 
     Attributes:
         scant: addresses that take five messages, and grant no more credit.
+        ending: addresses that are deleted after so many messages.
+        missing: conditions by addresses that are refused with them.
     """
 
     def __init__(self) -> None:
         self.queues: Queues = defaultdict(deque)
         self.scant: set[str] = set()
+        self.ending: dict[str, int] = {}
+        self.missing: dict[str, str] = {}
         self.peers: set[_Peer] = set()
 
     def deliver(self, address: str) -> None:
@@ -133,11 +137,15 @@ class _Peer(asyncio.Protocol, transport.Handler):
 
     def on_attach(self, link: transport.Link) -> None:
         assert link.remote is not None
+        address = address_of(link.remote.source if link.sends else link.remote.target)
+        if (condition := self.broker.missing.get(address)) is not None:
+            link.refuse(Error(condition, f"no {address} for you"))
+            return
         link.attach(source=link.remote.source, target=link.remote.target)
         if link.sends:
-            self.receivers[address_of(link.remote.source)] = link
+            self.receivers[address] = link
         else:
-            link.grant(5 if address_of(link.remote.target) in self.broker.scant else 100)
+            link.grant(5 if address in self.broker.scant else 100)
 
     def on_flow(self, link: transport.Link) -> None:
         for address, one in self.receivers.items():
@@ -151,7 +159,8 @@ class _Peer(asyncio.Protocol, transport.Handler):
         octets, link = delivery.payload, delivery.link
         assert octets is not None
         assert link.remote is not None
-        if address_of(link.remote.target) not in self.broker.scant:
+        address = address_of(link.remote.target)
+        if address not in self.broker.scant:
             link.grant(1)
         error = Error("amqp:internal-error", "odd: secret")
         match what := subject_of(octets):
@@ -171,9 +180,18 @@ class _Peer(asyncio.Protocol, transport.Handler):
                 delivery.update(Accepted())
             case _:
                 delivery.update(Accepted())
-                address = address_of(link.remote.target)
                 self.broker.queues[address].append(MANGLED.get(what, bytes)(octets))
                 asyncio.get_running_loop().call_soon(self.broker.deliver, address)
+                self._delete(address, link)
+
+    def _delete(self, address: str, link: transport.Link) -> None:
+        """Count down to the end of an address, as RabbitMQ does that of a queue."""
+        ending = self.broker.ending
+        if address in ending:
+            ending[address] -= 1
+            if not ending[address]:
+                self.broker.missing.setdefault(address, "amqp:not-found")
+                link.detach(Error("amqp:resource-deleted"))
 
 
 @contextlib.contextmanager

@@ -228,7 +228,7 @@ def test_an_end_while_it_is_opened_is_said_once(
         raise error
 
     monkeypatch.setattr(spooling, "open_source", open_source)
-    with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match="^q: no such queue$"):
+    with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match=r"^q: no such queue$"):
         spool("amqp://nowhere", "q", landing)
     gc.collect()
 

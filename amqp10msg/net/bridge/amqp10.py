@@ -19,6 +19,7 @@ from amqp10msg.net.bridge.sending import header_of
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Depth,
+    Guarded,
     LinkError,
     OnLost,
     Outcome,
@@ -54,6 +55,8 @@ _AMBIGUOUS = {
 
 #: The condition of a peer that failed at what it was doing.
 _FAILED = "amqp:internal-error"
+#: That of one that has no such address; of a connection, it is a virtual host.
+_MISSING = "amqp:not-found"
 
 
 class Amqp10Connection(Wire, transport.Handler):
@@ -451,8 +454,14 @@ def error_of(
     reason = f"{prefix}{name}: {error.description}"
     if name == "amqp:invalid-field" and product.startswith("RabbitMQ 3."):
         reason += "; RabbitMQ 3 has other addresses: give address_version=1"
-    said, failed = name not in _AMBIGUOUS, name == _FAILED
-    return LinkError(reason, said=said, permanent=permanent, failed=failed, scope=what)
+    return LinkError(
+        reason,
+        said=name not in _AMBIGUOUS,
+        permanent=permanent,
+        failed=name == _FAILED,
+        scope=what,
+        missing=permanent and name == _MISSING and what != "connection",
+    )
 
 
 _NO_LINKS = Error("amqp:not-allowed", "this end offers no links")
@@ -470,23 +479,6 @@ _EXCESS = 4
 
 #: What the address of a queue begins with before RabbitMQ 4.
 _QUEUE_BEFORE_4 = "/amq/queue/"
-
-
-class _Guarded:
-    """Takes the bytes of a large message, and tells of errors instead of raising them."""
-
-    def __init__(self, large: Oversized, fault: Callable[[OSError], None]) -> None:
-        self._large = large
-        self._fault = fault
-
-    def __len__(self) -> int:
-        return len(self._large)
-
-    def extend(self, octets: bytes | bytearray) -> None:
-        try:
-            self._large.extend(octets)
-        except OSError as error:
-            self._fault(error)
 
 
 class Amqp10Source:
@@ -540,7 +532,7 @@ class Amqp10Source:
         except OSError as error:
             self.cannot_keep(error)
             return bytearray()  # of one frame: the session has ended
-        return _Guarded(self._incomplete, self.cannot_keep)
+        return Guarded(self._incomplete, self.cannot_keep)
 
     def cannot_keep(self, error: OSError) -> None:
         """End this link, and not the connection: what takes large messages does not."""

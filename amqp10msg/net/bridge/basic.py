@@ -63,6 +63,8 @@ _PERMANENT = {402, 403, 404, 530}
 _AMBIGUOUS = {320, 541}
 #: The reply code of a broker that failed at what it was doing.
 _FAILED = 541
+#: That of one that has no such queue or exchange.
+_MISSING = 404
 _CAPABILITIES = (
     *("publisher_confirms", "basic.nack", "consumer_cancel_notify"),
     *("connection.blocked", "authentication_failure_close"),
@@ -461,6 +463,7 @@ def _ended(found: Any) -> LinkError:
         said=code not in _AMBIGUOUS,
         permanent=code in _PERMANENT,
         failed=code == _FAILED,
+        missing=code == _MISSING and isinstance(found, spec.Channel.Close),
     )
 
 

@@ -40,6 +40,8 @@ _DEATHS = 3
 _FAR = 4
 #: After so many of these it is asked for one message at a time.
 _FRUITLESS = 2
+#: Outcomes of what is sent to a queue that is no more.
+_NOWHERE = {"returned", "released"}
 #: Of the queue of a quarantine: messages without an outcome, at most.
 _WINDOW = 100
 _CONTENT_TYPE = "application/json"
@@ -140,6 +142,7 @@ async def at_first(
         said=any(error.said for error in errors),
         permanent=all(error.permanent for error in errors),
         failed=any(error.failed for error in errors),
+        missing=all(error.missing for error in errors),
     ) from None
 
 
@@ -167,6 +170,8 @@ class KeptLink(Generic[_Link]):
         open_: opens a link, whose `on_lost` is `lose`.
         on_open: called when a link is open.
         on_lost: called when it is lost, and `link` is None again.
+        on_refused: called where the peer does not let it in again; returns whether that is dealt
+            with, so that a route that is to end goes on.
         early: whether a link that was lost as soon as it was open counts as lost, too.
 
     Attributes:
@@ -189,6 +194,7 @@ class KeptLink(Generic[_Link]):
         open_: Callable[[], Awaitable[_Link]],
         on_lost: Callable[[LinkError], None],
         on_open: Callable[[], object] = lambda: None,
+        on_refused: Callable[[LinkError], bool] = lambda _: False,
         early: bool = False,
     ) -> None:
         self.endpoint = endpoint
@@ -202,7 +208,7 @@ class KeptLink(Generic[_Link]):
         self._options = options
         self._log = log
         self._open_link = open_
-        self._on_open, self._on_lost = on_open, on_lost
+        self._on_open, self._on_lost, self._on_refused = on_open, on_lost, on_refused
         self._early = early
         self._lost = asyncio.Event()
         self._why = "no answer"
@@ -212,7 +218,8 @@ class KeptLink(Generic[_Link]):
         """Keep it open.
 
         Raises:
-            LinkError: trying again is pointless, or it was not reached once in time.
+            LinkError: trying again is pointless; or it was not reached once in time, or refused
+                for so long later on, where the route is to end.
         """
         while True:
             link = await self._open()
@@ -288,6 +295,7 @@ class KeptLink(Generic[_Link]):
 
     async def _open_at_last(self) -> _Link:
         tries, at = 0, str(self.endpoint)
+        clock, refused = asyncio.get_running_loop().time, None  # since when it is refused
         while True:
             if tries or not self.progress:
                 await asyncio.sleep(pause(self._options, tries))
@@ -302,6 +310,13 @@ class KeptLink(Generic[_Link]):
                     raise LinkError(f"{at}: {error}", permanent=True) from None
                 level, self._why = logging.WARNING, str(error)
                 self._log(f"{self.name}-unreachable", level, at=at, why=self._why, tries=tries)
+                if not error.permanent or self._on_refused(error):
+                    refused = None
+                elif refused is None:
+                    refused = clock()
+                elif self._options.ends and clock() - refused >= (self._options.reach or 0.0):
+                    text = f"{at}: refused for {clock() - refused:.0f} s ({error})"
+                    raise LinkError(text, permanent=True) from None
                 continue
             finally:
                 waiting.cancel()
@@ -379,6 +394,60 @@ class Caution:
         )
 
 
+class Absence:
+    """That the queue or address of a target is no more, which was there when the link was opened.
+
+    What is to be sent there is tried again, as anything that is refused. Where a route is to end,
+    that is done in full for one message: others that it refuses then are tried once, or each
+    window would wait as long for a queue that does not come back.
+
+    Args:
+        endpoint: the target.
+        options: of the route.
+        log: takes events.
+
+    Attributes:
+        given_up: whether it is not waited for any more.
+    """
+
+    def __init__(self, endpoint: Endpoint, options: RouteOptions, log: Callable[..., None]) -> None:
+        self.given_up = False
+        self._endpoint = endpoint
+        self._options = options
+        self._log = log
+        self._why: str | None = None
+
+    def begin(self, why: str) -> None:
+        """Note that it is no more, as the target says."""
+        if self._why is None:
+            text = f"of what it took last, up to {self._options.window} messages may be lost"
+            self._log("target-queue-deleted", logging.ERROR, at=str(self._endpoint), why=text)
+        self._why = why
+
+    def end(self) -> None:
+        """Note that it is there."""
+        self._why, self.given_up = None, False
+
+    @property
+    def outcome(self) -> Outcome:
+        """That of a message which cannot be sent as long as it is not there."""
+        kind = "returned" if self._endpoint.protocol == "0-9-1" else "released"
+        return Outcome(kind, "", self._why or "")
+
+    def is_final(self, outcome: Outcome) -> bool:
+        """Whether a message with an outcome is not tried again."""
+        return outcome.final or (self.given_up and outcome.kind in _NOWHERE)
+
+    def give_up(self, outcome: Outcome) -> None:
+        """Note that a message was tried for long enough, last with this outcome."""
+        kind, options = outcome.kind, self._options
+        # What goes back to the source would come again at once.
+        waits = not options.ends or options.on.get(kind) == "requeue"
+        if self._why is not None and kind in _NOWHERE and not waits:
+            self.given_up = True
+            self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._why)
+
+
 class QuarantineQueue:
     """Sends deliveries to a queue, each as the line that a file of the quarantine would have.
 
@@ -431,7 +500,10 @@ class QuarantineQueue:
             )
 
         self.kept: KeptLink[TargetLink] = KeptLink(
-            "quarantine", endpoint, options, log, open_=open_, on_lost=self._lost
+            *("quarantine", endpoint, options, log),
+            open_=open_,
+            on_lost=self._lost,
+            on_refused=lambda _: True,  # what it does not take goes to the file
         )
 
     @property

@@ -417,6 +417,17 @@ class Pending:
         yield from self._suspects
         yield from (delivery for _, _, delivery in self._held)
 
+    def take_unsent(self) -> list[SourceDelivery]:
+        """Take those that are not in flight."""
+        taken = list(self.unsent())
+        self._clear()
+        return taken
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._suspects.clear()
+        self._held.clear()
+
     def add(self, delivery: SourceDelivery) -> None:
         """Add a delivery that waits to be sent."""
         self._waiting.append(delivery)
@@ -466,9 +477,7 @@ class Pending:
 
     def lose_source(self) -> list[SourceDelivery]:
         """Forget all that are not in flight; return those that are, which nobody can settle now."""
-        self._waiting.clear()
-        self._suspects.clear()
-        self._held.clear()
+        self._clear()
         for delivery in self.in_flight:
             delivery.link = None
         return list(self.in_flight)

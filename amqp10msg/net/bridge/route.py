@@ -17,6 +17,7 @@ from typing import Any
 
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.links import (
+    Absence,
     Caution,
     KeptLink,
     QuarantineQueue,
@@ -112,8 +113,9 @@ class Route:
         self._to: KeptLink[TargetLink] = KeptLink(
             *("target", target, options, self.log),
             open_=self._open_target,
-            on_open=lambda: self._loop.call_soon(self._pump),
+            on_open=self._target_opened,
             on_lost=self._lost_target,
+            on_refused=self._target_refused,
         )
         self._queue: QuarantineQueue | None = None
         self._holding = False
@@ -122,7 +124,7 @@ class Route:
         self._joining = False  # nothing is sent, so that the target can be opened again
         self._closing: set[asyncio.Future[None]] = set()
         self._too_large = False  # what comes, for a connection of which others read, too
-        self._gone = False  # the target's queue
+        self._absence = Absence(target, options, self.log)
         # The deliveries.
         self._pending = Pending()
         self._finished: list[Finished] = []
@@ -582,6 +584,22 @@ class Route:
         self._bytes = sum(delivery.size for delivery in in_flight)
         self._records.reset(in_flight)
 
+    def _target_opened(self) -> None:
+        self._absence.end()
+        self._loop.call_soon(self._pump)
+
+    def _target_refused(self, error: LinkError) -> bool:
+        """Count for all that waits, where the target's queue is no more, that it is refused."""
+        if error.missing:
+            self._absence.begin(str(error))
+            if self.options.ends:
+                self._refuse_unsent()
+        return error.missing
+
+    def _refuse_unsent(self) -> None:
+        for delivery in self._pending.take_unsent():
+            self._refused(delivery, self._absence.outcome)
+
     def _lost_target(self, error: LinkError) -> None:
         """Send again what was in flight: one at a time where one of them may be the cause.
 
@@ -701,9 +719,11 @@ class Route:
         """Send what may be sent now."""
         self._due = False
         target = self._to.link
-        if target is None or self._pumping or self._fault is not None or self._stop.is_set():
+        if self._pumping or self._joining or self._fault is not None or self._stop.is_set():
             return
-        if self._joining:
+        if target is None:
+            if self._absence.given_up:
+                self._refuse_unsent()
             return
         self._pumping = True
         try:
@@ -749,14 +769,11 @@ class Route:
             return
         self._to.progress = True
         if outcome.kind != "accepted":
-            if outcome.kind == "returned" and self.target.queue is not None and not self._gone:
-                # It was there when the link was opened.
-                self._gone = True
-                text = f"of what it took last, up to {self.options.window} messages may be lost"
-                self.log("target-queue-deleted", logging.ERROR, at=str(self.target), why=text)
+            if outcome.kind == "returned" and self.target.queue is not None:
+                self._absence.begin(outcome.description)
             self._refused(delivery, outcome)
             return
-        self._gone = False
+        self._absence.end()
         self._pending.succeed()
         self.statistics.accepted += 1
         self.statistics.last_success = time.time()
@@ -772,7 +789,7 @@ class Route:
         if delivery.link is None:
             self._forget(delivery)  # the source was lost meanwhile, and delivers it again
             return
-        if not outcome.final:
+        if not self._absence.is_final(outcome):
             now = self._loop.time()
             delivery.first = delivery.first or now
             delivery.tries += 1
@@ -783,6 +800,7 @@ class Route:
                 self._pending.hold(delivery, due)
                 self._loop.call_at(due, self._pump)
                 return
+            self._absence.give_up(outcome)
         action = options.on.get(outcome.kind, "quarantine")
         if action == "requeue" and self.source.keeps:
             action = "quarantine"  # a stream takes nothing back, and would go on after it

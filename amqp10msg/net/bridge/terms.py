@@ -97,6 +97,29 @@ class Oversized:
         self._file.close()
 
 
+class Guarded:
+    """Takes the bytes of a large message, and tells of errors instead of raising them.
+
+    Args:
+        large: takes them.
+        fault: is told of what went wrong.
+    """
+
+    def __init__(self, large: Oversized, fault: Callable[[OSError], None]) -> None:
+        self._large = large
+        self._fault = fault
+
+    def __len__(self) -> int:
+        return len(self._large)
+
+    def extend(self, octets: bytes | bytearray) -> None:
+        """Add bytes at the end."""
+        try:
+            self._large.extend(octets)
+        except OSError as error:
+            self._fault(error)
+
+
 class Settle(enum.Enum):
     """How a delivery is settled at its source: Part 3, 3.4, and what 0-9-1 has for it."""
 
@@ -243,6 +266,7 @@ class LinkError(ConnectionError):
         scope: what the peer ended: ``connection``, ``session`` or ``link``; empty where it is not
             known.
         shared: other links ended with it, and its cause may be one of theirs.
+        missing: there is no such queue, exchange or address.
     """
 
     def __init__(
@@ -254,6 +278,7 @@ class LinkError(ConnectionError):
         failed: bool = False,
         scope: str = "",
         shared: bool = False,
+        missing: bool = False,
     ) -> None:
         super().__init__(reason)
         self.said = said
@@ -261,6 +286,7 @@ class LinkError(ConnectionError):
         self.failed = failed
         self.scope = scope
         self.shared = shared
+        self.missing = missing
 
     def without(self, secret: str | None) -> LinkError:
         """Return it without a password, which a peer may have repeated."""
@@ -281,6 +307,7 @@ class LinkError(ConnectionError):
             failed=self.failed,
             scope=self.scope,
             shared=shared,
+            missing=self.missing,
         )
 
 

@@ -1,0 +1,233 @@
+"""An end that is there at first, and then is no more: how long it is waited for, and what then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pika")
+
+from amqp10msg.net.bridge import Bridge, LinkError, Statistics
+from amqp10msg.net.bridge.bridge import status_of
+from tests.basic_broker import BasicBroker
+from tests.bridging import bodies, bridged, numbered, options, quarantined
+from tests.net import odd_broker
+
+pytestmark = pytest.mark.once
+
+COUNT, WINDOW, BEFORE, ATTEMPTS = 200, 20, 50, 3
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def odd() -> Iterator[tuple[str, odd_broker.OddBroker]]:
+    with odd_broker.running() as found:
+        found[1].ending["to"] = BEFORE
+        yield found
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage().split()[0] for one in caplog.records if one.levelno == logging.ERROR]
+
+
+def delete_after(broker: BasicBroker, count: int, then: Callable[[], object]) -> None:
+    """Delete the target's queue when it was sent so many messages."""
+    left = [count]
+
+    def refuses(_: Any) -> str:
+        left[0] -= 1
+        if left[0] == 0:
+            broker.queues.pop("to")
+            then()
+        return ""
+
+    broker.refuses = refuses
+
+
+def test_a_queue_that_is_deleted_is_waited_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each window waited for it as long again."""
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(COUNT))
+            delete_after(broker, BEFORE, lambda: None)
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            return broker, await bridged(*urls, attempts=ATTEMPTS)
+
+    broker, counts = asyncio.run(run())
+
+    assert (0, 5, "empty") == (len(broker.queues["from"]), status_of([counts]), counts.ending)
+    assert COUNT == counts.accepted + len(quarantined())
+    refused = counts.refused["returned"]
+    assert refused <= WINDOW * ATTEMPTS + COUNT - BEFORE
+    assert ATTEMPTS + COUNT - BEFORE <= refused
+    assert ["target-queue-deleted", "target-given-up"] == events(caplog)
+
+
+def test_an_address_that_is_deleted_is_waited_for_once(
+    odd: tuple[str, odd_broker.OddBroker], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The target refuses the link: a route that was to end ran for ever."""
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from") as broker:
+            broker.queues["from"].extend(numbered(COUNT))
+            urls = (broker.url("queue=from"), f"{odd[0]}/to")
+            return broker, await bridged(*urls, attempts=ATTEMPTS)
+
+    broker, counts = asyncio.run(run())
+
+    assert (0, 5, "empty") == (len(broker.queues["from"]), status_of([counts]), counts.ending)
+    assert COUNT <= len(odd[1].queues["to"]) + len(quarantined()) <= COUNT + WINDOW
+    assert {"released": len(quarantined())} == counts.quarantined
+    assert counts.refused["released"] <= WINDOW * ATTEMPTS + COUNT - BEFORE
+    assert ["target-queue-deleted", "target-given-up"] == events(caplog)
+
+
+def test_what_is_to_go_back_is_not_given_up(odd: tuple[str, odd_broker.OddBroker]) -> None:
+    """It would come again at once, and again: each goes back when it was tried for long enough."""
+
+    async def run() -> Statistics:
+        async with BasicBroker("from") as broker:
+            broker.queues["from"].extend(numbered(COUNT))
+            given = options(attempts=2, on={"released": "requeue"}, max_backoff=0.1, backoff=0.1)
+            urls = (broker.url("queue=from"), f"{odd[0]}/to")
+            async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
+                (counts,) = (one.statistics for one in bridge.routes)
+                while not counts.requeued:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.3)
+                bridge.stop()
+                await bridge.run()
+            async with asyncio.timeout(10):  # until the broker has put it back
+                while len(broker.queues["from"]) + len(odd[1].queues["to"]) < COUNT:
+                    await asyncio.sleep(0.01)
+            return counts
+
+    counts = asyncio.run(run())
+
+    assert counts.requeued["released"] <= 10 * WINDOW
+    assert [] == quarantined()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_address_that_comes_back_has_all(
+    ends: bool, odd: tuple[str, odd_broker.OddBroker]
+) -> None:
+    """A route that is to end waits as long as for any refusal, another one for ever."""
+    url, odd_one = odd
+
+    async def run() -> Statistics:
+        async with BasicBroker("from") as broker:
+            broker.queues["from"].extend(numbered(COUNT))
+            given = options(attempts=100 if ends else 2, idle=0.3 if ends else None)
+            async with asyncio.timeout(15):
+                async with Bridge(broker.url("queue=from"), f"{url}/to", given) as bridge:
+                    (counts,) = (one.statistics for one in bridge.routes)
+                    while counts.unreachable["target"] < 5:
+                        await asyncio.sleep(0.01)
+                    del odd_one.ending["to"], odd_one.missing["to"]
+                    while broker.queues["from"] or counts.in_flight or counts.waiting:
+                        await asyncio.sleep(0.01)
+                    if ends:
+                        await bridge.run()
+            return counts
+
+    counts = asyncio.run(run())
+
+    assert [] == quarantined()
+    assert COUNT <= len(odd_one.queues["to"]) <= COUNT + WINDOW
+    assert (0 if ends else None) == counts.remaining
+
+
+def test_a_queue_that_comes_back_late_has_the_rest() -> None:
+    """It is given up, and tried with each message that follows."""
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(COUNT))
+            delete_after(broker, BEFORE, lambda: None)
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            async with asyncio.timeout(15), Bridge(*urls, options(attempts=2)) as bridge:
+                (counts,) = (one.statistics for one in bridge.routes)
+                while not counts.quarantined:
+                    await asyncio.sleep(0)
+                broker.queues["to"] = broker.queues["from"].__class__()
+                await bridge.run()
+            return broker, counts
+
+    broker, counts = asyncio.run(run())
+
+    assert 5 == status_of([counts])
+    assert COUNT == counts.accepted + len(quarantined())
+    assert bodies(broker.queues["to"])
+
+
+def test_a_target_that_lets_nobody_in_any_more_is_an_error(
+    odd: tuple[str, odd_broker.OddBroker],
+) -> None:
+    """It may have the queue still: nothing is set aside, and the source keeps the rest."""
+    url, odd_one = odd
+
+    broker = BasicBroker("from")
+
+    async def run() -> None:
+        given = options(attempts=2, connect_timeout=0.3)
+        await broker.listen()
+        urls = (broker.url("queue=from"), f"{url}/to")
+        async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
+            while not broker.channels:  # the source is opened after the target
+                await asyncio.sleep(0)
+            odd_one.missing["to"] = "amqp:unauthorized-access"
+            broker.queues["from"].extend(numbered(COUNT))
+            broker.serve()
+            await bridge.run()
+
+    async def down() -> None:
+        try:
+            await run()
+        finally:
+            await broker.down()
+
+    with pytest.raises(LinkError, match=r"to: refused for 0 s \(amqp:unauth"):
+        asyncio.run(down())
+
+    assert [] == quarantined()
+    assert COUNT <= len(broker.queues["from"]) + len(odd_one.queues["to"]) <= COUNT + WINDOW
+
+
+@pytest.mark.parametrize("timeout", [0.3, None])
+def test_a_source_that_is_deleted_ends_a_route_that_is_to_end(timeout: float | None) -> None:
+    """It ran for ever; one that is to run on does still."""
+
+    async def run() -> Statistics:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(10))
+            given = options(connect_timeout=timeout, idle=timeout)
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            bridge = Bridge(*urls, given)
+            async with asyncio.timeout(15), bridge:
+                while len(broker.queues["to"]) < 10 or any(one.unacked for one in broker.channels):
+                    await asyncio.sleep(0.01)
+                broker.queues.pop("from")
+                broker.cut()
+                if timeout is None:
+                    await asyncio.sleep(0.5)
+                else:
+                    await bridge.run()
+            return bridge.routes[0].statistics
+
+    if timeout is None:
+        assert "stopped" == asyncio.run(run()).ending
+        return
+    with pytest.raises(LinkError, match=r"from: refused for 0 s .404 NOT_FOUND - no queue 'from'"):
+        asyncio.run(run())
