@@ -25,11 +25,13 @@ from pika.adapters.select_connection import SelectConnection
 from pika.exceptions import AMQPError
 from pika.frame import Header
 
+from amqp10msg import DecodeError, decode_value
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_properties
 from amqp10msg.interop.proton import receive_octets, send
 from amqp10msg.translate import PROFILES, TranslationProfile
+from amqp10msg.wire.kernel import skip_value
 
-__all__ = ["Basic", "Broker", "Ended", "Outcome", "Peer", "profile_of", "queue"]
+__all__ = ["Basic", "Broker", "Ended", "Outcome", "Peer", "offset_of", "profile_of", "queue"]
 
 _ENDED = proton.Endpoint.REMOTE_CLOSED
 # Of every frame: its type, its channel, the bytes of its payload (0-9-1, 4.2.3).
@@ -37,6 +39,8 @@ _FRAME = struct.Struct(">BHL")
 # Of a content header: class, weight, bytes of the body (4.2.6.1).
 _CONTENT = struct.Struct(">HHQ")
 _END = bytes([spec.FRAME_END])
+_OFFSET = "x-stream-offset"
+_MAP8, _SYMBOL = 0xC1, 0xA3
 Outcome = proton.Delivery
 
 
@@ -82,6 +86,44 @@ def profile_of(broker: Broker, kind: str) -> TranslationProfile:
         if name.startswith("rabbitmq-") and not name.endswith("-stream")
     }
     return PROFILES[known[max(one for one in known if one <= version)] + suffix]
+
+
+def offset_of(seen: bytes | BasicMessage) -> int | None:
+    """Return the offset in a stream that a delivered message states."""
+    if isinstance(seen, BasicMessage):
+        headers: Any = seen.properties.headers
+        found = headers.get(_OFFSET) if headers is not None else None
+        return int(found) if isinstance(found, int) else None
+    found = None
+    with suppress(DecodeError):  # not every message can be read
+        for key, octets in _annotations(seen):
+            if key[2:] != _OFFSET.encode():
+                continue
+            value = decode_value(octets)
+            if isinstance(value, int):
+                found = int(value)
+                if key[0] == _SYMBOL:  # further ones are the sender's
+                    break
+    return found
+
+
+def _annotations(message: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the message annotations, keys and values encoded."""
+    place = 0
+    while place < len(message):
+        end = skip_value(message, place)
+        if message.startswith(b"\0\x53\x72", place):
+            break
+        place = end
+    else:
+        return
+    place += 3
+    place += 3 if message[place] == _MAP8 else 9
+    while place < end:
+        value = skip_value(message, place)
+        next_one = skip_value(message, value)
+        yield message[place:value], message[value:next_one]
+        place = next_one
 
 
 @contextmanager
@@ -177,14 +219,20 @@ class Basic:
         except AMQPError as error:
             raise Ended(repr(error)) from None
 
-    def consume(self, name: str, offset: str = "next") -> None:
-        """Begin to consume a queue, a stream from its ``first`` or its ``next`` message on."""
+    def consume(self, name: str, offset: str | int = "next") -> str:
+        """Begin to consume a queue; return the tag to cancel it with.
+
+        Args:
+            name: of the queue.
+            offset: of a stream: from its ``first`` or its ``next`` message on, or from this offset.
+        """
         self.channel.basic_qos(prefetch_count=100)
-        self.channel.basic_consume(
+        tag: str = self.channel.basic_consume(
             name,
             lambda *found: self._taken.append(found[1:]),
             arguments={} if offset == "next" else {"x-stream-offset": offset},
         )
+        return tag
 
     def receive(self, timeout: float) -> tuple[BasicMessage, int]:
         """Wait for a message; return it and its delivery tag, to acknowledge it.
@@ -304,8 +352,14 @@ class Peer:
         link.target.address = address
         return self._opened(link)
 
-    def receiver(self, address: str, credit: int = 10, offset: str = "next") -> Any:
-        """Open a receiving link, to a stream from its ``first`` or its ``next`` message on."""
+    def receiver(self, address: str, credit: int = 10, offset: str | int = "next") -> Any:
+        """Open a receiving link.
+
+        Args:
+            address: of the queue.
+            credit: for the first messages.
+            offset: of a stream: from its ``first`` or its ``next`` message on, or from this offset.
+        """
         link = self.session.receiver(str(uuid.uuid4()))
         link.source.address = address
         link.snd_settle_mode = proton.Link.SND_UNSETTLED

@@ -39,7 +39,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import attrs
-from broker_clients import Basic, Broker, Ended, Peer, profile_of, queue
+from broker_clients import Basic, Broker, Ended, Peer, offset_of, profile_of, queue
 from known_messages import KNOWN_BASICS, KNOWN_SECTIONS
 from odd_messages import Sections, basic_message, sections, written
 from pika.exceptions import AMQPError
@@ -60,9 +60,6 @@ from amqp10msg.wire.kernel import skip_value
 
 #: What there is of a message: its bytes, for 0-9-1 those of properties and body; None where none.
 Seen = bytes | tuple[bytes, bytes] | None
-
-
-OFFSET = "x-stream-offset"
 
 
 class NotGivenBackError(Exception):
@@ -198,38 +195,23 @@ def death_of(seen: Any, name: str) -> Death:
                 ttl=None if ttl is None else int(ttl),
                 routing_keys=list(said["routing-keys"]),
             )
-    else:
-        # Not every message can be read.
-        _, found, rest = (seen or b"").rpartition(b"\xa3\x0cx-opt-deaths")
+        return death
+    # Not every message can be read, and the sender's part of it may hold the name, too.
+    octets, name_of = seen or b"", b"\xa3\x0cx-opt-deaths"
+    end = octets.find(name_of)
+    while end >= 0:
+        rest = octets[end + len(name_of) :]
         with suppress(DecodeError, KeyError, TypeError, AttributeError, IndexError, ValueError):
-            said = decode_value(rest[: skip_value(rest, 0)]).values[0] if found else {}
-            said = {str(key): value for key, value in said.items()}
-            death = attrs.evolve(
+            value = decode_value(rest[: skip_value(rest, 0)]).values[0]
+            said = {str(key): item for key, item in value.items()}
+            return attrs.evolve(
                 death,
                 time=int(said["first-time"]),
                 ttl=said.get("ttl"),
                 routing_keys=[str(key) for key in said["routing-keys"].values],
             )
+        end = octets.find(name_of, end + 1)
     return death
-
-
-def offset_of(seen: bytes | BasicMessage) -> int | None:
-    """Return the offset in a stream that a delivered message states."""
-    if isinstance(seen, BasicMessage):
-        headers: Any = seen.properties.headers
-        found = headers.get(OFFSET) if headers is not None else None
-        return int(found) if isinstance(found, int) else None
-    # Not every message can be read: find the last annotation of the name, if none of the sender's.
-    place, found = 0, None
-    with suppress(DecodeError):
-        while place < len(seen):
-            end = skip_value(seen, place)
-            _, name, rest = seen[place:end].rpartition(b"\x0f" + OFFSET.encode())
-            if name and seen.startswith(b"\0\x53\x72", place):
-                found = decode_value(rest[: skip_value(rest, 0)])
-                break  # a section behind it is the sender's
-            place = end
-    return int(found) if isinstance(found, int) else None
 
 
 def predicted(

@@ -80,6 +80,17 @@ KNOWN_BASICS: list[BasicMessage] = [
         _with_headers((name, "S", "a"), ("x-a", "I", 1), (name, "S", "b"))
         for name in ("x-exchange", "x-routing-key")
     ),
+    # Of those of a name only texts are read from a stream.
+    *(
+        _with_headers(*((name, *field) for field in fields))
+        for name in ("x-exchange", "x-routing-key")
+        for fields in (
+            [("I", 5), ("I", 6)],
+            [("S", "a"), ("x", b"b")],
+            [("S", "a"), ("S", "\udcff")],
+            [("I", 5), ("S", "a"), ("I", 6)],
+        )
+    ),
     # Earlier deaths that are no tables.
     _with_headers(("x-death", "A", FieldArray.of([("I", 5)]))),
     _with_headers(_FORGED, reply_to="\udcff"),

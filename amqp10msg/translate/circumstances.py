@@ -107,8 +107,8 @@ class Circumstances:
             of each name the last value. Quorum queues of RabbitMQ 4 add them to the message, others
             leave them out; RabbitMQ 3.10 ends a session that says any, which is ``closed``.
         deaths: of a dead letter, the last one first; the profile is that of the queue or stream it
-            went to; of RabbitMQ 3.10, a queue. Exchange and routing key of the message are
-            then those of the dead letter.
+            went to; RabbitMQ 3.10 loses what goes to a stream. Exchange and routing key of the
+            message are then those of the dead letter.
 
     Raises:
         TypeError: `given_back` is a text.

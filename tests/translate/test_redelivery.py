@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 from amqp10msg import Header, Message, Symbol
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.translate import PROFILES, Circumstances, Death, to_amqp10, to_basic
+from amqp10msg.translate import (
+    PROFILES,
+    Circumstances,
+    Death,
+    TranslationError,
+    to_amqp10,
+    to_basic,
+)
 from amqp10msg.translate.circumstances import GivenBack, QueueType
 
 QUEUES = ("rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.2", "rabbitmq-4.3")
@@ -181,6 +188,16 @@ def test_quorum_queues_of_4_alone_keep_what_modified_says(
 def test_what_modified_cannot_say_is_an_error(make: Any) -> None:
     with pytest.raises(ValueError, match=r"annotations\['why'\]: names begin with 'x-'"):
         make(annotations={"why": "late"})
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_rabbitmq_3_10_loses_dead_letters_for_a_stream(kind: Any) -> None:
+    """The stream stays empty: what is published to it next has the offset 0."""
+    letter = Circumstances(deaths=[Death("q", "rejected", 0, queue_type=kind)])
+    with pytest.raises(TranslationError, match="lost when it dies: streams get no dead"):
+        to_amqp10(BASIC, "rabbitmq-3.10-stream", circumstances=letter)
+    with pytest.raises(TranslationError, match="lost when it dies: streams get no dead"):
+        to_basic(Message(b"x"), "rabbitmq-3.10-stream", circumstances=letter)
 
 
 def test_recordings_have_annotations_of_modified() -> None:

@@ -379,12 +379,14 @@ def test_headers_that_fit_stay_headers() -> None:
 @pytest.mark.skipif(BROKER is None, reason="AMQP10MSG_RABBITMQ names no RabbitMQ")
 @pytest.mark.once
 @pytest.mark.parametrize(
-    "kind, way",
-    [*product(["classic", "quorum"], ["first", "requeued", "dead"]), ("stream", "first")],
+    "kind, way", list(product(["classic", "quorum", "stream"], ["first", "requeued", "dead"]))
 )
 def test_a_broker_gives_back_what_went_in_or_the_losses_name_it(kind: str, way: str) -> None:
     seed = random.randrange(10**9)
-    found = Lane(Broker.at(BROKER or ""), kind, basic=False, way=way).run(messages(seed, 200))
+    lane = Lane(Broker.at(BROKER or ""), kind, basic=False, way=way)
+    if lane.is_unknown:
+        pytest.skip("AMQP10MSG_RABBITMQ names a RabbitMQ whose streams take nothing back")
+    found = lane.run(messages(seed, 200))
 
     assert [] == found.faults, seed
     assert found.counts["identical"] > 150

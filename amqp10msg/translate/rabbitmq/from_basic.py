@@ -133,8 +133,8 @@ def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> 
     expiration(found.header, found.annotations)
     added = list(found.annotations)
     for name in (b"x-exchange", b"x-routing-key"):
-        said = [value for key, value in added if key[1] == name]
-        if len(said) > 1:  # the last one is read, and written in the place of the first
+        said = [value for key, value in added if key[1] == name and kind_of(value) == "utf8"]
+        if said:  # the last text is read, and written in the place of the first of the name
             added = with_metadata(broker, added, [(name, said[-1])])
     if given.stream_offset is not None:
         added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])

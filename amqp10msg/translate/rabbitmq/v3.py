@@ -80,6 +80,7 @@ def to_amqp10(
     header[FIRST_ACQUIRER] = not (basic.redelivered or again)
     if broker.stream:
         _check_stream(table)
+        _check_deaths(circumstances)
     elif circumstances.deaths:
         header[TTL] = None  # so that it does not expire again
         _check_history(table)
@@ -122,6 +123,12 @@ def to_amqp10(
             saved["footer"] or b"",
         )
     )
+
+
+def _check_deaths(circumstances: Circumstances) -> None:
+    """Raise for a dead letter, of which no stream gets any."""
+    if circumstances.deaths:
+        raise CrashedError("the message is lost when it dies: streams get no dead letters")
 
 
 def _check_history(table: FieldTable) -> None:
@@ -196,6 +203,7 @@ def to_basic(
     if len(body) > 1:
         notes.add("body", "retyped", len(body), 1, "the sections stand in reverse order")
     if broker.stream:
+        _check_deaths(circumstances)
         headers = _through_stream(made, headers)
         if circumstances.stream_offset is not None:
             headers.append((_OFFSET.encode(), "l", circumstances.stream_offset))
