@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,31 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pika")
 
-from bridge_hostile import BASIC_FLOODS, BOUND, END, FLOODS, BasicHostile, Hostile, measure
+from bridge_hostile import (
+    BASIC_FLOODS,
+    BOUND,
+    END,
+    FLOODS,
+    BasicHostile,
+    Hostile,
+    basic_frame,
+    deliver,
+    measure,
+    once,
+)
 from pika import spec
 
 from amqp10msg.basic import BasicProperties, encode_content_header
-from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, RouteSpec, parse_url, route
+from amqp10msg.net.bridge import (
+    Bridge,
+    LinkError,
+    RouteOptions,
+    RouteSpec,
+    counting,
+    management,
+    parse_url,
+    route,
+)
 from amqp10msg.net.bridge.basic_frames import method
 from amqp10msg.net.bridge.links import open_source, open_target
 from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
@@ -183,6 +205,68 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
 
     assert took < 5
     assert (6 if answers else 0) == accepted
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_all_that_is_waited_for_at_the_end_has_one_bound(asks: bool) -> None:
+    """For outcomes, for what is left, for closing: these waits came one after the other."""
+    message = deliver(1, 1) + basic_frame(3, b"x")
+    peers: list[Any] = []
+
+    def source() -> BasicHostile:
+        made = BasicHostile(once(message))
+        peers.append(made)
+        return made
+
+    async def run() -> float:
+        loop = asyncio.get_running_loop()
+        listeners = [
+            await loop.create_server(made, "127.0.0.1") for made in (source, lambda: Slow(1e9))
+        ]
+        ports = [one.sockets[0].getsockname()[1] for one in listeners]
+        first, second = (f"amqp091://127.0.0.1:{port}/?queue=q" for port in ports)
+        options = RouteOptions(idle=1.0 if asks else None)
+        async with asyncio.timeout(15), Bridge(first, second, options) as bridge:
+            (counts,) = bridge.statistics.values()
+            while counts.in_flight < 1:
+                await asyncio.sleep(0.01)
+            started = loop.time()
+            bridge.stop()
+            await bridge.run()
+            took = loop.time() - started
+        leave(peers)
+        for one in listeners:
+            one.close()
+        return took
+
+    with mock.patch.object(route, "_QUIET", 0.3), mock.patch.object(route, "_END", 0.8):
+        took = asyncio.run(run())
+
+    assert took < 2
+
+
+def test_a_management_api_that_says_nothing_keeps_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counting, "_BEHIND", 0.0)
+    monkeypatch.setattr(management, "_SECONDS", 6.0)
+
+    taken: list[socket.socket] = []
+
+    async def run(place: str) -> None:
+        async with BasicBroker("from", "to") as broker:
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            options = RouteOptions(idle=0.1, management=place)
+            async with asyncio.timeout(15), Bridge(*urls, options):
+                taken.append((await asyncio.to_thread(asked.accept))[0])
+
+    with socket.create_server(("127.0.0.1", 0)) as asked, mock.patch.object(route, "_END", 0.8):
+        started = time.monotonic()
+        asyncio.run(run(f"http://127.0.0.1:{asked.getsockname()[1]}"))
+        took = time.monotonic() - started
+        taken.pop().close()
+
+    assert took < 4
 
 
 class Slow(BasicHostile):

@@ -12,7 +12,7 @@ from typing import Any, Self
 import attrs
 
 from amqp10msg.net.bridge.dry import Checked, DryRun, check_queues, dry_run
-from amqp10msg.net.bridge.management import Queue
+from amqp10msg.net.bridge.management import Queue, beside
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.records import rename
 from amqp10msg.net.bridge.route import Route
@@ -414,8 +414,8 @@ class _Reading:
         async with self._turn:
             self._service.reloading()
             try:
-                # Beside the loop: a management API may be asked for its queues.
-                specs = await asyncio.to_thread(self._again)
+                # A management API may be asked for its queues.
+                specs = await beside(self._again)
                 fields = attrs.asdict(self._bridge.reload(specs))
             except (OSError, ValueError, RuntimeError) as error:
                 event, level, fields = "routes-refused", logging.ERROR, {"why": str(error)}

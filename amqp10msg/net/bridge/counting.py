@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import attrs
 
 from amqp10msg.net.bridge.links import at_first, open_source
-from amqp10msg.net.bridge.management import Management
+from amqp10msg.net.bridge.management import Management, beside
 from amqp10msg.net.bridge.terms import Depth, LinkError, Oversized, SourceLink, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
 
@@ -260,7 +260,7 @@ class Counting:
         if now - since < _BEHIND:
             return Depth(why="the management API does not know yet what others hold")
         try:
-            count = await asyncio.to_thread(self._management.unacknowledged, at.queue or "")
+            count = await beside(self._management.unacknowledged, at.queue or "")
         except (LinkError, ValueError) as error:
             return Depth(why=str(error))
         if count is None:

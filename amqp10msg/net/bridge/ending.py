@@ -16,8 +16,6 @@ from amqp10msg.net.options import RouteOptions
 _IDLE = 2.0
 #: Seconds until a source is asked again, at most, unless `idle` is more.
 _SELDOM = 5.0
-#: Seconds that a source has to say what is left, when the route ends early.
-_LAST = 2.0
 
 
 class Ending:
@@ -174,19 +172,26 @@ class Ending:
         counts.uncounted = depth.why
         return counts
 
-    async def rest(self, source: SourceLink | None, following: int | None) -> Depth | None:
+    async def rest(
+        self, source: SourceLink | None, following: int | None, wait: float
+    ) -> Depth | None:
         """Count what is left, where the route was to empty the source and ended before that.
 
         None where nothing is to be noted of it.
+
+        Args:
+            source: the source; None where it is away.
+            following: of a stream, the position after the last message that was read.
+            wait: seconds that it has to answer.
         """
         counts = self._statistics
         if not self._options.asks or counts.ending in {"empty", "length", "count"}:
             return None
         try:
-            async with asyncio.timeout(_LAST):
+            async with asyncio.timeout(wait):
                 depth = await self._counting.ask(source, following, 0)
         except TimeoutError:
-            depth = Depth(why=f"no answer within {_LAST:g} s")
+            depth = Depth(why=f"no answer within {wait:.1f} s")
         # What it said before it stalled says more than that it is silent.
         new = depth.ready is not None or counts.ending != "stalled" or not counts.asked
         return depth if new else None

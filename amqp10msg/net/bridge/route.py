@@ -25,6 +25,7 @@ from amqp10msg.net.bridge.links import (
     open_target,
     pause,
 )
+from amqp10msg.net.bridge.management import beside
 from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
@@ -57,8 +58,10 @@ _SETTLES = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle
 _TICK = 0.25
 #: Seconds without an outcome after which outcomes are not waited for any more, at the end.
 _QUIET = 3.0
-#: Seconds for closing a connection, also where the peer does not listen.
-_GOODBYE, _HASTY = 2.0, 0.5
+#: Seconds from the last outcome, or the stop, to the end, whatever peers do not answer.
+_END = 4.0
+#: Of these, for a source to say what is left, and for closing, at most each; for closing, at least.
+_LAST, _HASTY = 2.0, 0.5
 #: Seconds after which an end shares a connection again, after the end of one that others had, too.
 _APART = 10.0
 _STANDS_BY = "another bridge runs it"
@@ -143,6 +146,7 @@ class Route:
         self._ticked = 0.0
         self._slow = 0.0  # seconds that a message has been coming for
         self._opened = 0.0  # the source, on the loop's clock
+        self._over = 0.0  # when nothing is waited for any more, on the same
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this route."""
@@ -231,8 +235,8 @@ class Route:
         from amqp10msg.net.bridge.topology import declare, plan_of  # noqa: PLC0415  (rarely used)
 
         self.statistics.state = "declaring"
-        steps, target = await asyncio.to_thread(plan_of, self.source, self.target, self.options)
-        for step in await asyncio.to_thread(declare, steps, target):
+        steps, target = await beside(plan_of, self.source, self.target, self.options)
+        for step in await beside(declare, steps, target):
             level = logging.INFO if step.is_sound else logging.WARNING
             fields = {"why": "; ".join(step.notes)} if step.notes else {}
             self.log(f"{step.kind}-{step.state}", level, name=step.name, **fields)
@@ -274,6 +278,7 @@ class Route:
                         await self._stop.wait()
                 except TimeoutError:
                     self._tick()
+            self._over = self._loop.time() + _END
             if self._fault is None or self._is_disk_full:
                 await self._drain()  # what the target takes is settled, or it would come again
             await self._count_rest()
@@ -290,8 +295,8 @@ class Route:
             counts = self.statistics
             counts.in_flight = counts.waiting = counts.held = 0
             self._count_ends()
-            self.statistics.seconds = self._loop.time() - started
-            self.statistics.state = "failed" if self._fault else "ended"
+            counts.seconds = self._loop.time() - started
+            counts.state = "failed" if self._fault else "ended"
         if self._fault is not None:
             self.log("route-failed", logging.ERROR, why=str(self._fault))
             raise self._fault
@@ -359,7 +364,8 @@ class Route:
     async def _count_rest(self) -> None:
         if self._asking is not None:
             self._asking.cancel()
-        depth = await self._ending.rest(self._from.link, self._records.following)
+        wait = min(_LAST, self._over - self._loop.time() - _HASTY)
+        depth = await self._ending.rest(self._from.link, self._records.following, wait)
         if depth is not None:
             self._ending.note(depth, self._held)
 
@@ -427,6 +433,7 @@ class Route:
             now = self._loop.time()
             if unsettled != self._unsettled:
                 unsettled, quiet = self._unsettled, now + _QUIET
+                self._over = now + _END
             if lost or now >= min(deadline, quiet):
                 break
             await asyncio.sleep(0.01)
@@ -436,16 +443,18 @@ class Route:
         """Give back what was not sent, and close both ends."""
         self._finish()
         rest = [*self._pending.unsent(), *self._surplus, *self._passed, *self._records.copies]
+        wait = max(_HASTY, min(_LAST, self._over - self._loop.time()))
         # A target that has said nothing of what it has will not say goodbye.
-        wait = _HASTY if self._pending.in_flight else _GOODBYE
-        closing: list[Awaitable[None]] = [self._from.close(_GOODBYE), self._to.close(wait)]
+        last = _HASTY if self._pending.in_flight else wait
+        closing: list[Awaitable[None]] = [self._from.close(wait), self._to.close(last)]
         if self._queue is not None:
             rest += self._queue.deliveries
-            closing.append(self._queue.close(_GOODBYE))
+            closing.append(self._queue.close(wait))
         closing += self._closing
         for delivery in rest:
             self._settle(delivery, Settle.RELEASE)
-        await asyncio.gather(*closing, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), wait)
 
     # The ends.
 

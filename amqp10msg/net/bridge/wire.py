@@ -174,13 +174,15 @@ class Tie:
         if not self.alive:
             return
         wire = self._wire
-        with contextlib.suppress(LinkError, TimeoutError):
-            async with asyncio.timeout(wait):
-                if len(wire.ties) > 1:
-                    await self.user.goodbye()
-                if list(wire.ties) == [self]:
-                    await wire.goodbye()
-        self.abort()
+        try:
+            with contextlib.suppress(LinkError, TimeoutError):
+                async with asyncio.timeout(wait):
+                    if len(wire.ties) > 1:
+                        await self.user.goodbye()
+                    if list(wire.ties) == [self]:
+                        await wire.goodbye()
+        finally:
+            self.abort()
 
     async def within(self, attached: Awaitable[Any]) -> None:
         """Wait until the peer has agreed to a new link, which is dropped where it does not.
