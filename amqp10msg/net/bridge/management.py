@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 async def beside(call: Callable[..., _T], *args: Any) -> _T:
-    """Return what a call returns that may wait for an API, in a thread which ends with the process.
+    """Return the result of a call that may wait for an API, in a thread that ends with the process.
 
     Those of `asyncio.to_thread` would keep the process until they have their answer.
     """
