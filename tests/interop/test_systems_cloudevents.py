@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Data, EncodeError, Message, Properties, Symbol, Timestamp, UInt, validate
+from amqp10msg import (
+    ContentError,
+    Data,
+    EncodeError,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UInt,
+    validate,
+)
 from amqp10msg.testing import messages
 
 pytest.importorskip("cloudevents.core", reason="the package cloudevents is not installed")
@@ -210,6 +220,51 @@ def test_what_is_no_event() -> None:
     avro = Properties(content_type=Symbol("application/cloudevents+avro"))
     with pytest.raises(ValueError, match="pass another event_format"):
         cloudevents.from_message(Message(b"x", properties=avro))
+
+
+WHOLE = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+
+
+@pytest.mark.parametrize(
+    "body, why",
+    [
+        (b"5", "is a number in JSON, where an event is an object with id, source, specversion, "),
+        (b"null", "is null in JSON, where an event is an object"),
+        (b"true", "is true in JSON, where an event is an object"),
+        (b'"x"', "is a string in JSON, where an event is an object"),
+        (b"[]", "is an array in JSON, where an event is an object"),
+        (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"{", "is not JSON: Expecting property name"),
+        (b"{}\xff", "is not UTF-8 at byte 2; Message.content() returns its bytes"),
+        (b"[" * 100_000, "its JSON is nested too deep"),
+        (WHOLE | {"time": 5}, "its time is a number in JSON, and must be a string"),
+        (WHOLE | {"time": "noon"}, "its time is 'noon', and must be like 2018-04-05T17:31:00Z"),
+        (WHOLE | {"data_base64": "a"}, "is none: "),
+        (WHOLE | {"data_base64": {}}, "its data_base64 is an object in JSON, and must be a string"),
+    ],
+)
+def test_a_body_that_is_no_event_says_what_it_is(body: Any, why: str) -> None:
+    octets = json.dumps(body).encode() if isinstance(body, dict) else body
+    kind = "application/cloudevents+json; charset=utf-8"
+    message = Message(Data(octets), properties=Properties(content_type=kind))
+
+    with pytest.raises(ContentError) as caught:
+        cloudevents.from_message(message)
+    assert f"the body is said to be an event, {kind}, and {why}" in str(caught.value)
+
+
+def test_the_body_of_another_event_format_is_told_as_that_fails() -> None:
+    class Avro:
+        def get_content_type(self) -> str:
+            return "application/cloudevents+avro"
+
+        def read(self, *_: Any) -> None:
+            raise KeyError("id")
+
+    message = Message(b"x", properties=Properties(content_type="application/cloudevents+avro"))
+    event_format: Any = Avro()
+    with pytest.raises(ContentError, match="and is none: the event cannot be read: KeyError: 'id'"):
+        cloudevents.from_message(message, event_format=event_format)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from amqp10msg.message import Message
 from amqp10msg.sections import Data, Properties
 from amqp10msg.sections.parts import check_fields
-from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.errors import ContentError, EncodeError
 from amqp10msg.wire.primitives import Timestamp, plain
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = ["ContentMode", "from_message", "mode_of", "to_message"]
 ContentMode: TypeAlias = Literal["binary", "structured"]
 
 _EVENT = "application/cloudevents"
+_JSON_EVENT = "application/cloudevents+json"
 _PREFIXES = ("cloudEvents_", "cloudEvents:")
 _REQUIRED = ("id", "source", "specversion", "type")
 _NAME = re.compile(r"[a-z0-9]+")
@@ -118,6 +119,7 @@ def from_message(
         event_format: for structured mode; that of JSON where None.
 
     Raises:
+        ContentError: in structured mode, the body is not an event in its event format.
         ValueError: there is no event in the message, or it cannot be read, or its event format is
             another one.
         cloudevents.core.exceptions.CloudEventValidationError: the attributes break the rules of
@@ -137,8 +139,14 @@ def from_message(
         if given.partition(";")[0].strip().lower() != known:
             raise ValueError(f"the event is in the format {given!r}: pass another event_format")
         octets = message.content()
-        with _readable():
-            return event_format.read(factory, octets)
+        try:
+            with _readable():
+                return event_format.read(factory, octets)
+        except ValueError as error:
+            why = _fault(octets) if known == _JSON_EVENT else ""
+            raise ContentError(
+                f"the body is said to be an event, {given}, and {why or f'is none: {error}'}"
+            ) from None
     check_fields(message)
     attributes = dict(_attributes(message))
     if isinstance(attributes.get("time"), str):
@@ -164,6 +172,39 @@ def _readable() -> Iterator[None]:
         raise ValueError(
             f"the event cannot be read: {type(error).__name__}: {error!s:.200}"
         ) from None
+
+
+def _fault(octets: bytes) -> str:
+    """Say what keeps a body from being an event in JSON; nothing where that is not known."""
+    try:
+        made = json.loads(octets.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return f"is not UTF-8 at byte {error.start}; Message.content() returns its bytes"
+    except RecursionError:
+        return "its JSON is nested too deep"
+    except ValueError as error:
+        return f"is not JSON: {error}; Message.content() returns its bytes"
+    if not isinstance(made, dict):
+        return (
+            f"is {_kind(made)} in JSON, where an event is an object with {', '.join(_REQUIRED)}; "
+            "Message.json() returns the value"
+        )
+    for name in ("specversion", "time", "data_base64"):
+        if not isinstance(made.get(name, ""), str):
+            return f"its {name} is {_kind(made[name])} in JSON, and must be a string"
+    try:
+        datetime.datetime.fromisoformat(made.get("time", "2018-04-05"))
+    except ValueError:
+        return f"its time is {made['time']!r:.80}, and must be like 2018-04-05T17:31:00Z"
+    return ""
+
+
+def _kind(value: Any) -> str:
+    """Name a value of JSON."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    known: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
+    return known.get(type(value), "a number")
 
 
 def _content_type(message: Message) -> str:
