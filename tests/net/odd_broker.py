@@ -209,6 +209,8 @@ def running() -> Iterator[tuple[str, OddBroker]]:
         found["loop"], found["stop"] = asyncio.get_running_loop(), asyncio.Event()
         started.set()
         await found["stop"].wait()
+        for _ in range(5):  # what was accepted has its peer some turns later, or asyncio forgets it
+            await asyncio.sleep(0)
         server.close()
         for peer in list(broker.peers):
             peer.cut()

@@ -395,7 +395,7 @@ def test_a_source_is_empty_only_where_it_or_its_user_says_so(
 ) -> None:
     """Whatever it says of others over 1.0, and whether it answers over 0-9-1 and how."""
 
-    async def declared(_: Any) -> Depth:
+    async def declared(*_: Any) -> Depth:
         if over_0_9_1 is None:
             raise LinkError("refused")
         return Depth(ready=0, others=over_0_9_1)

@@ -403,3 +403,32 @@ def test_thirty_queues_have_one_connection_a_side(queues: Queues, source: str, t
     finally:
         for name in (*ends[0], *ends[1]):
             queues.channel.queue_delete(name)
+
+
+def test_thirty_queues_are_counted_over_connections_that_they_share(queues: Queues) -> None:
+    """Over 1.0, RabbitMQ is asked over 0-9-1 who else consumes a queue: each route connected."""
+    place = Place.at(BROKER or "", "4")
+    names = [f"{queues.names[0]}-{number}" for number in range(30)]
+    for name in names:
+        queues.channel.queue_declare(name, durable=True)
+        queues.channel.basic_publish("", name, b"x")
+    try:
+        with Proxy(place) as old:
+
+            async def run() -> Any:
+                options = RouteOptions(idle=1.0)
+                target = place.url(queues.names[1], "1.0", place.port)
+                specs = [
+                    RouteSpec(place.url(name, "1.0", old.port), target, options) for name in names
+                ]
+                async with asyncio.timeout(60), Bridge(specs) as bridge:
+                    return await bridge.run()
+
+            counts = asyncio.run(run())
+        assert {("empty", 0, 1)} == {
+            (one.ending, one.remaining, one.accepted) for one in counts.values()
+        }
+        assert old.accepted < 10  # 31 without
+    finally:
+        for name in names:
+            queues.channel.queue_delete(name)

@@ -125,6 +125,30 @@ def test_routes_have_one_connection_a_side(way: str) -> None:
     assert [0] * ROUTES == left
 
 
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_routes_count_over_one_connection(protocol: str) -> None:
+    server, seen = serving()
+
+    async def made() -> tuple[int, set[Any]]:
+        async with BasicBroker(*names("from"), *names("to")) as broker:
+            for name in names("from"):
+                broker.queues[name].extend(numbered(3))
+            at = lambda name: broker.url(f"queue={name}")  # noqa: E731
+            source = at if protocol == "0-9-1" else lambda name: f"{server.url}/{name}"
+            counts = await run(specs_of(source, at, until_length=True))
+            ends = {(one.ending, one.accepted) for one in counts.values()}
+            return broker.opened, ends
+
+    with server:
+        for name in names("from") * 3:
+            server.publish(name, Message(b"x"))
+        opened, ends = asyncio.run(made())
+
+    assert {("length", 3)} == ends
+    # One to count by, one for sources, one for targets.
+    assert ((3, 0) if protocol == "0-9-1" else (1, 2)) == (opened, seen.seen["connected"])
+
+
 def test_what_a_connection_does_not_hold_has_another_one() -> None:
     async def made() -> int:
         async with BasicBroker(*names("from"), *names("to")) as broker:

@@ -791,14 +791,22 @@ async def open_target(request: TargetRequest) -> BasicTarget:
     return await _attached(request, lambda at: BasicTarget(request, at), BasicTarget.attach)
 
 
-async def depth_of(endpoint: Endpoint, queue: str) -> Depth:
+async def depth_of(endpoint: Endpoint, queue: str, lines: Lines | None = None) -> Depth:
     """Return how many messages are ready in a queue, and how many consumers it has.
+
+    Args:
+        endpoint: where.
+        queue: its name.
+        lines: the connections of which one may be used; None to make one.
 
     Raises:
         LinkError: it did not succeed.
     """
-    connection = await _call(endpoint)
-    channel = Channel(connection, ChannelUser(), lambda _: None, 0)
+
+    def make(connection: BasicConnection) -> Channel:
+        return Channel(connection, ChannelUser(), lambda _: None, 0)
+
+    channel = await (lines or Lines()).join(endpoint, _call, make)
     found: deque[Depth] = deque()
 
     async def ask() -> None:
@@ -812,7 +820,9 @@ async def depth_of(endpoint: Endpoint, queue: str) -> Depth:
     return found[0]
 
 
-async def positions_of(endpoint: Endpoint, offset: str) -> tuple[int, int] | None:
+async def positions_of(
+    endpoint: Endpoint, offset: str, lines: Lines | None = None
+) -> tuple[int, int] | None:
     """Return where a stream is read from an offset on: its first message, and the last one here.
 
     With ``last``, these are the last messages of the stream, of which RabbitMQ has given out all
@@ -822,21 +832,21 @@ async def positions_of(endpoint: Endpoint, offset: str) -> tuple[int, int] | Non
     Raises:
         LinkError: it did not succeed.
     """
-    found = await _read(endpoint, offset)
+    found = await _read(endpoint, offset, lines)
     return (min(found), max(found)) if found else None
 
 
-async def last_of(endpoint: Endpoint) -> tuple[int, bytes] | None:
+async def last_of(endpoint: Endpoint, lines: Lines | None = None) -> tuple[int, bytes] | None:
     """Return the position of the last message of a stream, and a digest of it; None without one.
 
     Raises:
         LinkError: it did not succeed.
     """
-    found = await _read(endpoint, "last")
+    found = await _read(endpoint, "last", lines)
     return max(found.items()) if found else None
 
 
-async def _read(endpoint: Endpoint, offset: str) -> dict[int, bytes]:
+async def _read(endpoint: Endpoint, offset: str, lines: Lines | None) -> dict[int, bytes]:
     """Return digests of some messages of a stream from an offset on, by their positions."""
     found: dict[int, bytes] = {}
 
@@ -859,6 +869,7 @@ async def _read(endpoint: Endpoint, offset: str) -> dict[int, bytes]:
             window=_MAX_PREFETCH if offset == "last" else 1,
             max_message=_GLANCE,
             overflow=lambda: Oversized(Path(folder), 0),
+            lines=lines,
         )
         made = await _attached(request, lambda at: BasicSource(request, at), attach)
         await made.close(_GOODBYE)

@@ -16,6 +16,7 @@ from amqp10msg.net.bridge.links import at_first, open_source
 from amqp10msg.net.bridge.management import Management, beside
 from amqp10msg.net.bridge.terms import Depth, LinkError, Oversized, SourceLink, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Lines
 
 #: Seconds that a source has to answer.
 _ANSWER = 10.0
@@ -68,6 +69,7 @@ class Counting:
             None for none.
         sole: whether the route is known to be the only consumer of the source, so that what it
             does not say of others counts as none.
+        lines: the connections of which one may be used, which routes share; None to make one.
 
     Attributes:
         is_stream: whether it is a stream, which keeps what was read.
@@ -79,7 +81,15 @@ class Counting:
         ValueError: that is not the URL of a management API, or the source is not a queue.
     """
 
-    def __init__(self, source: Endpoint, management: str | None, *, sole: bool = False) -> None:
+    def __init__(
+        self,
+        source: Endpoint,
+        management: str | None,
+        *,
+        sole: bool = False,
+        lines: Lines | None = None,
+    ) -> None:
+        self._lines = lines
         self._sole = sole
         self._source = source
         self._over_basic = over_basic(source)
@@ -107,7 +117,7 @@ class Counting:
         if self.is_stream:
             return await self._begin_stream()
         if source.protocol == "0-9-1" and source.file is None:
-            return await _declared(source)
+            return await _declared(source, self._lines)
         link = await open_source(
             SourceRequest(
                 endpoint=source,
@@ -116,6 +126,7 @@ class Counting:
                 window=0,
                 max_message=1,
                 overflow=lambda: Oversized(Path(), 0),
+                lines=self._lines,
             )
         )
         try:
@@ -135,7 +146,7 @@ class Counting:
         at = self._over_basic
         if at is None:
             return Depth(why=_NOT_SAID)
-        last = await at_first(at, lambda one: positions_of(one, "last"))
+        last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
         self.end = 0 if last is None else last[1] + 1
         if offset == "next":
             self.first = self.end
@@ -144,7 +155,7 @@ class Counting:
         elif offset == "last":
             self.first = last[0]
         elif offset == "first" or offset.isdecimal():
-            first = await at_first(at, lambda one: positions_of(one, "first"))
+            first = await at_first(at, lambda one: positions_of(one, "first", self._lines))
             self.first = 0 if first is None else first[0]
             if offset.isdecimal():
                 self.first = max(self.first, int(offset))
@@ -181,8 +192,8 @@ class Counting:
             one = attrs.evolve(place, others=())
             try:
                 if self.is_stream:
-                    lasts.add(await last_of(one))
-                elif (await _declared(one)).ready:
+                    lasts.add(await last_of(one, self._lines))
+                elif (await _declared(one, self._lines)).ready:
                     return f"{one.host}:{one.port} has messages, and another place has none"
             except LinkError as error:
                 text = str(error.without(one.password))
@@ -209,7 +220,7 @@ class Counting:
         self._nought_since = self._nought_since or now
         if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
             try:
-                consumers = (await _declared(self._over_basic)).others
+                consumers = (await _declared(self._over_basic, self._lines)).others
                 others = None if consumers is None else max(consumers - 1, 0)
                 depth = attrs.evolve(depth, others=others)
             except LinkError as error:
@@ -230,7 +241,7 @@ class Counting:
         if self._over_basic is None or self._source.file is not None:
             return Depth(why=why)
         try:
-            depth = await _declared(self._over_basic)
+            depth = await _declared(self._over_basic, self._lines)
         except LinkError:
             return Depth(why=why)
         return depth if depth.ready else Depth(why=why)
@@ -242,7 +253,7 @@ class Counting:
         if at is None:
             return Depth(why=_NOT_SAID)
         try:
-            last = await at_first(at, lambda one: positions_of(one, "last"))
+            last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
         except LinkError as error:
             return Depth(why=str(error.without(at.password)))
         following = self.first if following is None else following
@@ -279,11 +290,11 @@ def declared(endpoint: Endpoint) -> Depth:
         return Depth(why=str(error))
 
 
-async def _declared(endpoint: Endpoint) -> Depth:
+async def _declared(endpoint: Endpoint, lines: Lines | None = None) -> Depth:
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     def ask(at: Endpoint) -> Awaitable[Depth]:
         short = attrs.evolve(at, timeout=min(at.timeout, _ANSWER))
-        return depth_of(short, short.queue or "")
+        return depth_of(short, short.queue or "", lines)
 
     return await at_first(endpoint, ask)

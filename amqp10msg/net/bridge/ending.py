@@ -10,6 +10,7 @@ from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Depth, LinkError, SourceLink
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Lines
 from amqp10msg.net.options import RouteOptions
 
 #: Seconds without a message after which the source is asked, where `idle` does not say.
@@ -27,6 +28,7 @@ class Ending:
         statistics: of the route.
         log: takes events.
         finish: called with why the route ends.
+        lines: the connections of which one may be used for counting; None to make one.
 
     Attributes:
         most: messages after which it ends; None where their number is not known.
@@ -42,6 +44,7 @@ class Ending:
         statistics: Statistics,
         log: Callable[..., None],
         finish: Callable[[str], None],
+        lines: Lines | None = None,
     ) -> None:
         self.most = options.max_messages
         self._source = source
@@ -51,7 +54,9 @@ class Ending:
         self._finish = finish
         self._until: int | None = None  # the position in a stream that it is read up to
         self._begun = not options.asks
-        self._counting = Counting(source, options.management, sole=options.sole_consumer)
+        self._counting = Counting(
+            source, options.management, sole=options.sole_consumer, lines=lines
+        )
         # Seconds without a message; the same with nothing unsettled; times asked since.
         self._idle, self._stalled, self._asked = 0.0, 0.0, 0
 

@@ -102,7 +102,8 @@ class Route:
         self._overflow = functools.partial(Oversized, overflow, options.max_large)
         self._records: Records
         self._loop: asyncio.AbstractEventLoop
-        self._ending = Ending(source, options, self.statistics, self.log, self._finish_as)
+        lines = self._sides.counting
+        self._ending = Ending(source, options, self.statistics, self.log, self._finish_as, lines)
         self._prepare = sender_of(source, target, options, self.statistics)
         # The ends.
         self._caution = Caution(source)
@@ -873,12 +874,7 @@ class Route:
             self.statistics.busy = now - self._opened
         if not self._unsettled:
             self._ending.end_if_done(self._records.following)
-            source = self._from.link
-            if (
-                source is not None
-                and not self._stop.is_set()
-                and self._caution.is_over(self._window)
-            ):
+            if not self._stop.is_set() and self._caution.is_over(self._window):
                 self._reopen_soon("no message ended its connection")
 
     def _settle(self, delivery: SourceDelivery, how: Settle) -> None:

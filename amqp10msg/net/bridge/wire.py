@@ -459,7 +459,10 @@ class Sides:
     Attributes:
         sources: those that messages come by.
         targets: those that they go by.
+        counting: those that sources are asked by what they have, beside the first ones, which may
+            be stuck.
     """
 
     sources: Lines = attrs.Factory(Lines)
     targets: Lines = attrs.Factory(Lines)
+    counting: Lines = attrs.Factory(Lines)
