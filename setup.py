@@ -52,6 +52,8 @@ DIRECTIVES = {
     "allow_none_for_extension_args": False,
     "nonecheck": True,
     "auto_pickle": False,
+    # Threads share what is kept between calls without the GIL, too: tests/message/test_threads.py.
+    "freethreading_compatible": True,
 }
 MODES = ("auto", "skip", "require")
 

@@ -96,8 +96,8 @@ _CAUSES = (
 )
 #: What a pass leaves out because the other one runs it, or because there is nothing to run here.
 _NEVER_HERE = (
-    r"there are no such|there is no such|names are text|interpreter itself|one process runs|"
-    r"version 3\.10|this user may|later version"
+    r"there are no such|there is no such|names are text|interpreter itself|has the GIL|"
+    r"one process runs|version 3\.10|this user may|later version"
 )
 
 

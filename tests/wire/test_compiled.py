@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,12 @@ SOURCES = [
     or (path.suffix == ".py" and path.with_suffix(".pxd").exists())
 ]
 # In setup.py, for all of it. No source may say otherwise.
-DIRECTIVES = {"allow_none_for_extension_args": False, "nonecheck": True, "auto_pickle": False}
+DIRECTIVES = {
+    "allow_none_for_extension_args": False,
+    "nonecheck": True,
+    "auto_pickle": False,
+    "freethreading_compatible": True,
+}
 
 
 def test_the_directives_stand_in_setup() -> None:
@@ -70,3 +77,26 @@ def test_nothing_that_is_handed_in_ends_the_process(tmp_path: Path, seed: int) -
 
     assert 0 == done.returncode, note.read_text(encoding="utf-8")
     assert "functions and classes" in done.stdout
+
+
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter has the GIL"
+)
+def test_the_gil_stays_off_after_all_that_is_compiled_was_imported() -> None:
+    code = (
+        "import sys; from fuzz.internals import modules; found = list(modules());"
+        "print(len(found) > 10, sys._is_gil_enabled())"
+    )
+    # Not told to stay off: then an extension that does not declare it turns the GIL on.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ("True False\n", "") == (done.stdout, done.stderr)
