@@ -408,6 +408,7 @@ def _result(case: Case, passage: _Passage) -> Result:
     unchanged = verdict in {"identical", "bare"}
     # What breaks a clause may be refused, or passed on as something else.
     is_free = case.error is not None or is_open(case)
+    is_free = is_free or (verdict == "refused" and _has_reserved_keys(case.data))
     facets: dict[str, bool] = {}
     outcome = "pass"
     if arrived and (unchanged or not is_free):
@@ -449,6 +450,20 @@ def _result(case: Case, passage: _Passage) -> Result:
         wrote=received.hex() if received is not None and received != case.data else None,
         verdict=verdict,
     )
+
+
+def _has_reserved_keys(octets: bytes) -> bool:
+    """Whether there are keys of annotations for which a node must detach that knows them not.
+
+    Those are all that do not begin with ``x-opt`` (Part 3, 3.2.10).
+    """
+    try:
+        message = Message.decode(octets)
+    except DecodeError:
+        return False
+    sections = message.delivery_annotations, message.message_annotations, message.footer
+    keys = [key for section in sections for key in section or ()]
+    return any(not (isinstance(key, str) and key.startswith("x-opt")) for key in keys)
 
 
 def _compared(case: Case, passage: _Passage) -> _Passage:

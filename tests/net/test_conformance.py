@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from amqp10msg import Header, Message, Properties
+from amqp10msg import Header, Message, Properties, ULong
 from amqp10msg.app.cli import main
 from amqp10msg.interop.conformance import PeerError, facets_of, load, markdown
 from amqp10msg.interop.corpus import Case, Fault
@@ -95,6 +95,21 @@ def test_what_breaks_rules_may_be_refused_and_may_be_passed_on() -> None:
         "detach": ("refused", "pass", {"refused": True}),
         "cut": ("died", "crash", {}),
         "change": ("changed", "note", {}),
+    } == {one.case: (one.verdict, one.outcome, dict(one.facets)) for one in found.results}
+
+
+@pytest.mark.parametrize("where", ["delivery_annotations", "message_annotations", "footer"])
+def test_annotations_with_keys_of_the_specification_may_be_refused(where: str) -> None:
+    """Part 3, 3.2.10: who does not know a key detaches, but of keys that begin with x-opt."""
+    cases = [told("reject", **{where: {"known": 1}}), told("detach", **{where: {"x-opt-a": 1}})]
+    cases.append(told("annotate", **{where: {ULong(1): 1}}))
+    with odd_broker.running() as (url, _):
+        found = hold_broker(f"{url}/q", cases, timeout=2)
+
+    assert {
+        "reject": ("refused", "note", {}),
+        "detach": ("refused", "fail", {"read": False}),
+        "annotate": ("bare", "pass", {"unchanged": True, "read": True, "kept": True}),
     } == {one.case: (one.verdict, one.outcome, dict(one.facets)) for one in found.results}
 
 
