@@ -1,12 +1,14 @@
 """What RabbitMQ adds to a message on its way through a queue, which is not part of the message.
 
-As observed on RabbitMQ 4.0 and 4.3: a stream adds the offset, and to consumers of 0-9-1 a delivery
-mode of 1 where there was none; a quorum queue adds the numbers of earlier deliveries; a dead-letter
-exchange adds the history of the message's deaths.
+As observed on RabbitMQ 3.10: consumers of 1.0 get a header with all fields. On 4.0 and 4.3: a
+stream adds the offset, and to consumers of 0-9-1 a delivery mode of 1 where there was none; a
+quorum queue adds the numbers of earlier deliveries; a dead-letter exchange adds the history of the
+message's deaths.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +51,13 @@ HEADERS: dict[str, str] = {
 }
 
 
+_HEADER_OF_3 = re.compile(
+    rb"\0\x53\x70\xc0.\x05[\x41\x42](?:\x40|\x50[\0-\x09])"
+    rb"(?:[\x40\x43]|\x52.|\x70.{4})[\x41\x42]\x40",
+    re.DOTALL,
+)
+
+
 def decorated(header: Header) -> bytes:
     """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
     out = b"\x41" if header.durable else b"\x42"
@@ -56,6 +65,15 @@ def decorated(header: Header) -> bytes:
     out += b"\x40" if header.ttl is None else kernel.encode_value(UInt(header.ttl))
     out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
     return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out
+
+
+def is_header_of_3(octets: bytes) -> bool:
+    """Whether bytes begin with a header section as RabbitMQ 3.10 writes it at delivery.
+
+    All fields are there: durable, a priority of 0-9-1 or null, ttl or null, first-acquirer, and
+    null for the delivery-count.
+    """
+    return _HEADER_OF_3.match(octets) is not None
 
 
 def received(message: Message, notes: Notes) -> Message:

@@ -13,7 +13,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import becomes_text, decorated
+from amqp10msg.translate._delivery import becomes_text, decorated, is_header_of_3
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     header_field,
@@ -226,6 +226,9 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         elif header.first_acquirer or count:
             exact = False
             reason = "0-9-1 says only whether it may have been delivered before"
+            notes.add("header", "carried", header, made.redelivered, reason, recoverable=True)
+        elif is_header_of_3(made.wire):
+            reason = "RabbitMQ 3.10 writes it so at delivery, and as_published leaves that out"
             notes.add("header", "carried", header, made.redelivered, reason, recoverable=True)
         exact = exact and bool(
             header.durable or priority != DEFAULT_PRIORITY or header.ttl is not None or count

@@ -32,7 +32,9 @@ from amqp10msg import (
     Message,
     Properties,
     Symbol,
+    UInt,
     ULong,
+    encode_value,
 )
 from amqp10msg.basic import (
     BasicMessage,
@@ -308,6 +310,47 @@ def test_a_message_comes_back_from_rabbitmq_4_3_which_puts_its_annotations_first
     assert octets_of(sent) == octets_of(as_published(made))
     if properties is not WITH_RESIDUAL:  # else it is the 0-9-1 message that comes back
         assert delivered.encode() == to_amqp10(made).message.encode()
+
+
+@pytest.mark.parametrize("first", [0x41, 0x42])
+@pytest.mark.parametrize(
+    "properties",
+    [
+        BasicProperties(),
+        BasicProperties(correlation_id="", type=""),
+        BasicProperties(delivery_mode=2, priority=9, expiration="600000"),
+        BasicProperties(priority=0, expiration="5", headers={"x-death": ["mine"], "a": 1}),
+        WITH_RESIDUAL,
+    ],
+)
+def test_a_message_comes_back_from_rabbitmq_3_10_which_writes_the_header_anew(
+    properties: BasicProperties, first: int
+) -> None:
+    """As recorded of 3.10.8: 005370c006054240404140 at first delivery, …4240 when requeued."""
+    sent = BasicMessage(properties, b"x")
+    there = to_amqp10(sent).message
+    header = there.header or Header()
+    fields = [
+        b"\x41" if header.durable else b"\x42",
+        b"\x40" if header.priority == 4 else bytes([0x50, header.priority]),
+        b"\x40" if header.ttl is None else encode_value(UInt(header.ttl)),
+        bytes([first, 0x40]),
+    ]
+    front = b"\0\x53\x70\xc0" + bytes([len(b"".join(fields)) + 1, 5]) + b"".join(fields)
+    delivered = Message.decode(front + there.evolve(header=None).encode())
+    made = to_basic(delivered)
+
+    assert octets_of(sent) == octets_of(as_published(made.message))
+    if NAME not in (there.message_annotations or {}):  # else it is the 0-9-1 message
+        assert "header" in {loss.path for loss in made.losses}
+        assert delivered.encode() == to_amqp10(made.message).message.encode()
+
+
+def test_a_header_that_says_more_than_3_10_does_is_kept() -> None:
+    message = Message(b"x", header=Header(priority=200, first_acquirer=True))
+    made = to_basic(message).message
+
+    assert message == to_amqp10(as_published(made)).message
 
 
 def test_a_residual_loses_nothing_but_the_form_of_the_delivery() -> None:

@@ -36,6 +36,9 @@ cdef const char* NO_PROPERTY = b"0-9-1 has no such property"
 cdef const char* NOT_EXACT = b"0-9-1 cannot express it exactly"
 cdef const char* SAID_ANEW = b"redelivered says it; a broker on the way back says both again"
 cdef const char* ONLY_WHETHER = b"0-9-1 says only whether it may have been delivered before"
+cdef const char* OF_3 = (
+    b"RabbitMQ 3.10 writes it so at delivery, and as_published leaves that out"
+)
 cdef const char* LOW_PRIORITY = b"a priority of 0-9-1 is 0 to 9"
 cdef const char* IN_STREAM = (
     b"unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8"

@@ -162,7 +162,7 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
     cdef Py_ssize_t count = 0
     cdef Value[5] values
     cdef Made* made = &self.made
-    cdef bint durable, first, is_exact = True
+    cdef bint durable, first, is_exact = True, of_3
     cdef int64_t delivered_before
     if self.read_header(section, values, &count) == ODD:
         return ODD
@@ -192,6 +192,7 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
         is_exact = is_exact and (values[0].kind == NULL_KIND or durable)
         is_exact = is_exact and (values[3].kind == NULL_KIND or first)
         is_exact = is_exact and (values[4].kind == NULL_KIND or delivered_before != 0)
+    of_3 = not self.has_facts and count == 5 and is_header_of_3(section, values)
     if values[1].kind == UBYTE and values[1].number == 4:
         values[1].kind = NULL_KIND
         is_exact = False
@@ -219,17 +220,32 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
         octet(&self.losses.before.data, 49)
         say(&self.losses.after.data, b"true")
         end_loss(&self.losses, b"retyped", True, SAID_ANEW)
-    elif first or delivered_before:
+    elif first or delivered_before or of_3:
         is_exact = False
         say(&self.losses.path.data, b"header")
         tell_header(
             &self.losses.before.data, durable, &values[1], &values[2], first, delivered_before
         )
         say(&self.losses.after.data, b"true" if made.redelivered else b"false")
-        end_loss(&self.losses, b"carried", True, ONLY_WHETHER)
+        end_loss(
+            &self.losses, b"carried", True, ONLY_WHETHER if first or delivered_before else OF_3
+        )
     if not is_exact or count == 0:
         made.header = section[0]
     return GOOD
+
+
+cdef bint is_header_of_3(Span* section, Value* values) noexcept:
+    """Whether a header of five fields is as RabbitMQ 3.10 writes it at delivery."""
+    if section.at[3] != 0xC0 or not 0x41 <= section.at[6] <= 0x42:
+        return False
+    if section.at[section.n - 1] != 0x40 or not 0x41 <= section.at[section.n - 2] <= 0x42:
+        return False
+    if values[4].kind != NULL_KIND or values[3].kind != BOOLEAN:
+        return False
+    if values[1].kind != NULL_KIND and (values[1].kind != UBYTE or values[1].number > 9):
+        return False
+    return values[2].kind == NULL_KIND or values[2].kind == UINT
 
 
 cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t count) except -1:
