@@ -28,6 +28,7 @@ import argparse
 import gzip
 import json
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -52,6 +53,10 @@ from amqp10msg.translate.residual import NAME
 #: A stream keeps what is given back, so it is read again; its dead letters are of a classic queue.
 WAYS = ("first", "requeued", "dead")
 _LEAST_TTL = 600_000  # ms: what expires sooner may be gone
+# Annotations whose headers have the names of what is written into a message that dies.
+_OF_DEATHS = re.compile(
+    r"message-annotations\['x-opt-x-(first|last)-death-(exchange|queue|reason)'\]"
+)
 
 
 @attrs.define
@@ -259,10 +264,9 @@ class Lane:
         differing, losses = self._compared(one, came)
         if self._is_made_durable and one.properties.delivery_mode != 2:
             differing = [path for path in differing if path != "properties.delivery-mode"]
-        if self.basic:
-            differing, changed = self._changed(one, came, differing)
-            if changed and not differing:
-                return f"changed by the broker: {changed}"
+        differing, changed = self._changed(one, came, differing)
+        if changed and not differing:
+            return f"changed by the broker: {changed}"
         silent = [path for path in differing if not is_named(path, (*made.losses, *losses))]
         if silent:
             found.faults.append((f"silent: {', '.join(silent)}", one))
@@ -281,13 +285,17 @@ class Lane:
                 return f"refused: {str(error)[:70]}"
         return ""
 
-    def _changed(self, one: Any, came: bytes, differing: list[str]) -> tuple[list[str], str]:
-        """Take out of what differs what the broker changed between two connections of 1.0."""
+    def _changed(self, one: Any, came: Any, differing: list[str]) -> tuple[list[str], str]:
+        """Take out of what differs what the broker changed, as it would without a translation."""
         changed = []
-        if "body" in differing and one.properties.type == MARKER and one.body not in came:
-            changed.append("body")
-        if self.dead_in_3:
-            changed.append("properties.expiration")
+        if self.basic:
+            if "body" in differing and one.properties.type == MARKER and one.body not in came:
+                changed.append("body")
+            if self.dead_in_3:
+                changed.append("properties.expiration")
+        elif self.way == "dead":
+            # Headers of a sender, which a broker writes over when the message dies.
+            changed = [path for path in differing if _OF_DEATHS.fullmatch(path)]
         found = [path for path in differing if path in changed]
         return [path for path in differing if path not in changed], ", ".join(found)
 

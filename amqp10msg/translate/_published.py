@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.message import Message
 from amqp10msg.translate import _lossless, residual
@@ -25,6 +27,9 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel.codes import HEADER_CODE, MESSAGE_ANNOTATIONS_CODE
 from amqp10msg.wire.limits import UNLIMITED
+
+#: Annotations of one delivery.
+_ROUTE = {"x-exchange", "x-routing-key"}
 
 
 def as_published(
@@ -82,7 +87,7 @@ def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
         return basic
     rest = entries[:-1]
     left = content.keys() - {PLACES}
-    if left == {MESSAGE_ANNOTATIONS_CODE} and _is_said_by_headers(content):
+    if left == {MESSAGE_ANNOTATIONS_CODE} and _is_said_by_headers(content, rest):
         left = set()
     if left:
         rest.append((name, letter, residual.pack_text(content)))
@@ -90,15 +95,26 @@ def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
     return attrs.evolve(basic, properties=properties)
 
 
-def _is_said_by_headers(content: dict[int, Any]) -> bool:
-    """Whether the annotations in a residual beside `FORM` say nothing that headers do not.
+def _is_said_by_headers(content: dict[int, Any], entries: list[Any]) -> bool:
+    """Whether the annotations in a residual say nothing that headers do not.
 
-    Each of them became a header that says the same. They are kept where RabbitMQ gives such a
-    header to dead letters, too; or for their encoding, if that is not the usual one.
+    Each of them became a header that says the same; where they were those of a delivery, exchange
+    and routing key stand among them. They are kept where RabbitMQ gives such a header to dead
+    letters, too; or for their encoding, if that is not the usual one.
     """
     octets = content[MESSAGE_ANNOTATIONS_CODE]
     try:
         annotations = Message.decode(octets, limits=UNLIMITED).message_annotations
     except AmqpError:
         return False
-    return annotations is not None and bool(kernel.encode_value(annotations) == octets)
+    if annotations is None or kernel.encode_value(annotations) != octets:
+        return False
+    own = [entry for entry in entries if entry[0] not in COUNTS]
+    properties = BasicProperties(headers=FieldTable.of(own))
+    said = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False)).message_annotations
+    held = {key: value for key, value in annotations.items() if key not in _ROUTE}
+    return bool(annotations) and _encoded(held) == _encoded(said or {})
+
+
+def _encoded(annotations: Mapping[Any, Any]) -> list[bytes]:
+    return [kernel.encode_value(one) for pair in annotations.items() for one in pair]

@@ -85,6 +85,18 @@ def test_a_message_of_faststream() -> None:
     assert "m" == adapters.from_aio_pika(message).properties.message_id
 
 
+@pytest.mark.parametrize("expiration", ["0", "1", "1001", "8027", "9999999", "4294967295"])
+def test_an_expiration_keeps_its_milliseconds(expiration: str) -> None:
+    """8.027 s times 1000 is a little less than 8027, and both libraries cut it."""
+    basic = BasicMessage(BasicProperties(expiration=expiration), b"")
+    pytest.importorskip("aio_pika", reason="aio-pika is not installed")
+    pytest.importorskip("pika", reason="pika is not installed")
+
+    assert expiration == adapters.to_aio_pika(basic).properties.expiration
+    assert expiration == adapters.from_aio_pika(delivered(basic)).properties.expiration
+    assert expiration == str(int(adapters.to_kombu(basic)["expiration"] * 1000))
+
+
 @given(basics())
 def test_a_message_goes_through_kombu(basic: BasicMessage) -> None:
     kombu = pytest.importorskip("kombu", reason="kombu is not installed")

@@ -8,6 +8,7 @@ none of these says which type it read.
 from __future__ import annotations
 
 import importlib
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,8 +35,12 @@ def from_aio_pika(message: Any) -> BasicMessage:
     message = getattr(message, "raw_message", message)
     if not hasattr(message, "properties") or not hasattr(message, "body_size"):
         raise TypeError(f"not a message of aio-pika or FastStream: {type(message).__name__}")
+    properties = from_pamqp(message.properties)
+    if isinstance(message.expiration, (int, float)):
+        # It was read as seconds, of which aio-pika cuts what it takes for a part of a millisecond.
+        properties.expiration = str(round(message.expiration * 1000))
     return BasicMessage(
-        from_pamqp(message.properties),
+        properties,
         bytes(message.body),
         getattr(message, "exchange", None) or "",
         getattr(message, "routing_key", None) or "",
@@ -57,7 +62,7 @@ def to_aio_pika(basic: BasicMessage) -> Any:
     given = {name: getattr(properties, name) for name in _NAMES if name != "type"}
     given["type"] = properties.message_type
     if given["expiration"] is not None:
-        given["expiration"] = int(given["expiration"]) / 1000
+        given["expiration"] = _seconds(given["expiration"])
     return _module("aio_pika").Message(basic.body, headers=properties.headers, **given)
 
 
@@ -101,7 +106,7 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     given["content_type"] = given["content_type"] or "application/data"
     given["content_encoding"] = given["content_encoding"] or "binary"
     if given["expiration"] is not None:
-        given["expiration"] = int(given["expiration"]) / 1000  # publish takes seconds
+        given["expiration"] = _seconds(given["expiration"])  # publish takes seconds
     return {
         "body": basic.body,
         "exchange": basic.exchange,
@@ -109,6 +114,13 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
         "headers": properties.headers or {},
         **{name: value for name, value in given.items() if value is not None},
     }
+
+
+def _seconds(expiration: str) -> float:
+    """Return milliseconds as seconds, which both libraries multiply by 1000 and cut."""
+    number = int(expiration)
+    seconds = number / 1000
+    return seconds if int(seconds * 1000) == number else math.nextafter(seconds, math.inf)
 
 
 def _module(name: str) -> Any:
