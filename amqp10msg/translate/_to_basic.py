@@ -13,7 +13,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import becomes_text, decorated, is_header_of_3
+from amqp10msg.translate._delivery import HEADERS, becomes_text, decorated, is_header_of_3
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     header_field,
@@ -417,6 +417,9 @@ def annotation_header(
         return "", "", None, False
     if not saved:
         _in_stream(path, letter, value, item, notes)
+    if found[0] in HEADERS:
+        reason = "unchanged, but where the message dies, a broker writes its own in that place"
+        notes.add(path, "dropped", value, item, reason, recoverable=True)
     if found[1] and same:
         return found[0], letter, item, True
     reason = "0-9-1 has no such type, or the name is another"

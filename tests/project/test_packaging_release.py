@@ -55,6 +55,7 @@ def test_each_step_calls_what_there_is(script: str, tmp_path: Path) -> None:
     environment = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "RECORD": str(record),
+        "TMPDIR": str(tmp_path),
         "GITHUB_REF_NAME": "v1.2.3",
     }
     done = subprocess.run(
