@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Any
 
 from amqp10msg import __version__
 
 __all__ = ["by_command", "command", "facts", "line"]
 
-_BEGUN: ContextVar[tuple[str, float] | None] = ContextVar("begun", default=None)
+_BEGUN: ContextVar[tuple[tuple[str, ...], float] | None] = ContextVar("begun", default=None)
 #: A user and a password in a URL; a password may have an @ that should be escaped.
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
+_CREDENTIALS = r"(?<=://)[^/\s]*@"
 
 
 @contextmanager
 def command(arguments: Iterable[str]) -> Iterator[None]:
     """Have reports say that this command made them; they leave out the credentials of its URLs."""
-    shown = _CREDENTIALS.sub("***@", shlex.join(["amqp10msg", *arguments]))
-    token = _BEGUN.set((shown, time.monotonic()))
+    token = _BEGUN.set((tuple(arguments), time.monotonic()))
     try:
         yield
     finally:
@@ -41,7 +38,13 @@ def facts() -> dict[str, Any]:
 
     The last two are None where no command makes it, but a program.
     """
-    shown, start = _BEGUN.get() or (None, None)
+    import shlex  # noqa: PLC0415  (of reports alone, as are dates)
+    from datetime import UTC, datetime  # noqa: PLC0415  (the same)
+
+    arguments, start = _BEGUN.get() or (None, None)
+    shown = None
+    if arguments is not None:
+        shown = re.sub(_CREDENTIALS, "***@", shlex.join(["amqp10msg", *arguments]))
     return {
         "version": __version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

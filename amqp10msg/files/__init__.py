@@ -25,18 +25,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
 from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
+    from amqp10msg.files._record import Range, Record
     from amqp10msg.files.reading import form_of, ranges, read, read_stream
 
 __all__ = ["FORMS", "MAX_SIZE", "Range", "Record", "form_of", "ranges", "read", "read_stream"]
+
+#: The forms of files that can be read.
+FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro")
+#: Bytes that one message may take, unless said otherwise: a bound on memory.
+MAX_SIZE = 256 << 20
 
 if not TYPE_CHECKING:  # so that type checkers find names that are not there
     __getattr__ = later(
         __name__,
         {
+            "Range": "_record",
+            "Record": "_record",
             "form_of": "reading",
             "ranges": "reading",
             "read": "reading",

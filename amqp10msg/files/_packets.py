@@ -12,16 +12,8 @@ from typing import IO
 import attrs
 
 from amqp10msg.files._record import Record
+from amqp10msg.files.recognition import PCAP, PCAPNG
 
-#: What pcap files begin with: their byte order, and the ticks of their clock in a microsecond.
-PCAP = {
-    b"\xd4\xc3\xb2\xa1": ("<", 1),
-    b"\xa1\xb2\xc3\xd4": (">", 1),
-    b"\x4d\x3c\xb2\xa1": ("<", 1000),
-    b"\xa1\xb2\x3c\x4d": (">", 1000),
-}
-#: What pcapng files, and their sections, begin with.
-PCAPNG = b"\x0a\x0d\x0d\x0a"
 # Types of blocks in pcapng, and options of an interface.
 _INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
 _END_OF_OPTIONS, _TIME_RESOLUTION = 0, 9

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-#: The forms of files that can be read.
-FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro")
-#: Bytes that one message may take, unless said otherwise: a bound on memory.
-MAX_SIZE = 256 << 20
-
 
 @attrs.frozen
 class Record:

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from amqp10msg.files._record import MAX_SIZE, Record
+from amqp10msg.files import MAX_SIZE
+from amqp10msg.files._record import Record
 from amqp10msg.files.streams import read_up_to
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.files import containers, stores
-from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
+from amqp10msg.files import FORMS, MAX_SIZE, containers, stores
+from amqp10msg.files._record import Range, Record
 from amqp10msg.files.capture import read_capture
 from amqp10msg.files.event_hubs import read_avro
 from amqp10msg.files.recognition import HEAD, advice, form_of_head

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from amqp10msg.files._packets import PCAP, PCAPNG
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
 
@@ -15,14 +14,19 @@ SECTION = re.compile(
 #: The same of AMQP 0-9-1: the payload of a content header frame, of class 60 and weight 0.
 CONTENT_HEADER = b"\x00\x3c\x00\x00"
 # Empty messages have a size, too: the first that is not empty says what this is.
-_PREFIXED = re.compile(
-    rb"(?:\0{4}){0,6}.{4}(?:%b|%b)" % (SECTION.pattern, re.escape(CONTENT_HEADER)), re.DOTALL
-)
-_CBORSEQ = re.compile(
-    rb"(?:[\x40-\x57]|\x58.|\x59..|\x5a....|\x5b.{8})(?:%b)" % SECTION.pattern, re.DOTALL
-)
-_HEX = re.compile(rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*")
-_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[{\[]")
+_PREFIXED = rb"(?s)(?:\0{4}){0,6}.{4}(?:%b|%b)" % (SECTION.pattern, re.escape(CONTENT_HEADER))
+_CBORSEQ = rb"(?s)(?:[\x40-\x57]|\x58.|\x59..|\x5a....|\x5b.{8})(?:%b)" % SECTION.pattern
+_HEX = rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*"
+_JSON = rb"(?:\xef\xbb\xbf)?\s*[{\[]"
+#: What pcap files begin with: their byte order, and the ticks of their clock in a microsecond.
+PCAP = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\xc3\xd4": (">", 1),
+    b"\x4d\x3c\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\x3c\x4d": (">", 1000),
+}
+#: What pcapng files, and their sections, begin with.
+PCAPNG = b"\x0a\x0d\x0d\x0a"
 #: Bytes from the beginning of a file that tell what it is.
 HEAD = 64
 #: What Parquet files begin, and end, with.
@@ -59,8 +63,10 @@ def form_of_head(head: bytes) -> str | None:
         return "parquet"
     if head[:4] == AVRO:
         return "avro"
-    patterns = {"raw": SECTION, "prefixed": _PREFIXED, "cborseq": _CBORSEQ}
-    return next((form for form, pattern in patterns.items() if pattern.match(head)), None)
+    if SECTION.match(head):
+        return "raw"
+    patterns = {"prefixed": _PREFIXED, "cborseq": _CBORSEQ}
+    return next((form for form, pattern in patterns.items() if re.match(pattern, head)), None)
 
 
 def advice(head: bytes, form: str = "") -> str:
@@ -71,11 +77,11 @@ def advice(head: bytes, form: str = "") -> str:
         form: what they were read as.
     """
     head = head[:HEAD]
-    found = form_of_head(head) or ("jsonl" if _JSON.match(head) else None)
+    found = form_of_head(head) or ("jsonl" if re.match(_JSON, head) else None)
     if found is not None:
         return "" if found == form else _WORDS[found]
     if head.startswith(CONTENT_HEADER):
         return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
-    if _HEX.fullmatch(head):
+    if re.fullmatch(_HEX, head):
         return "these are hex digits, not the bytes: amqp10msg convert --out jsonl makes records"
     return ""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
+from functools import cache
 from typing import Any
 
 # What may stand between the digits: 0x, \x, colons, commas and the like.
 _BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
 _HEX = re.compile(r"[0-9a-fA-F]*")
-# What `json.loads` calls, without its options.
-_json = json.JSONDecoder().decode
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
@@ -50,21 +48,32 @@ def octets_of_base64(text: str) -> bytes:
         raise ValueError(f"not base64: {len(packed)} characters cannot be bytes") from None
 
 
+@cache
+def _json() -> Any:
+    """What `json.loads` calls, without its options."""
+    import json  # noqa: PLC0415  (messages are seldom written in it)
+
+    return json.JSONDecoder().decode
+
+
 def parse_json(octets: bytes) -> Any:
     """Read a JSON document in UTF-8, with or without a byte order mark.
 
     Raises:
         ValueError: it is not JSON; the text says where and why.
     """
+    decode = _json()
     try:
         text = octets.decode()
-        return _json(text[1:] if text[:1] == "\ufeff" else text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, " if error.lineno > 1 else ""
-        raise ValueError(f"not JSON: {error.msg} ({place}column {error.colno})") from None
+        return decode(text[1:] if text[:1] == "\ufeff" else text)
     except UnicodeDecodeError:
         raise ValueError("not JSON: this is not UTF-8") from None
     except RecursionError:
         raise ValueError("not JSON: nested too deeply") from None
-    except ValueError as error:  # an integer of thousands of digits
+    except ValueError as error:
+        line = getattr(error, "lineno", 0)  # 0 of an integer of thousands of digits
+        if line:
+            place = f"line {line}, " if line > 1 else ""
+            said: Any = error
+            raise ValueError(f"not JSON: {said.msg} ({place}column {said.colno})") from None
         raise ValueError(f"not JSON: {error}") from None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from types import NoneType
@@ -496,6 +495,8 @@ class Message(kernel.Record):
         Raises:
             ContentError: as `text`; the text is not JSON, or is nested too deeply.
         """
+        import json  # noqa: PLC0415  (few bodies are read so)
+
         try:
             return json.loads(self.text(limit=limit))
         except json.JSONDecodeError as error:

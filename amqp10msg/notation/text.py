@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import unicodedata
 from collections.abc import Callable, Iterator
 
@@ -112,6 +111,8 @@ def _problem(
     mark = "! " if problem.severity == "error" else "? "
     text = f"{problem.text} ({problem.clause})" if problem.clause else problem.text
     room = 10**6 if width is None else max(width - margin - 2, 20)
+    import textwrap  # noqa: PLC0415  (most messages have no problem)
+
     lines = textwrap.wrap(text, room) or [""]
     return [
         " " * margin + paint(problem.severity, ("  " if index else mark) + line)

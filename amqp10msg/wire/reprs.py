@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -124,6 +123,8 @@ def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) 
         names: of the columns.
         rows: their cells, each cut at 200 characters; after 100 rows their number is given.
     """
+    from html import escape  # noqa: PLC0415  (its table of characters is for notebooks alone)
+
     written = [
         [f"{cell[:_LONGEST_CELL]}…" if len(cell) > _LONGEST_CELL else cell for cell in row]
         for row in rows

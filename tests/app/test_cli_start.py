@@ -69,7 +69,7 @@ INSPECT = {
     "app.cli": {"_app", "_input", "_options", "_output", "inspect"},
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},
-    "files": {"_packets", "_record", "containers", "recognition", "streams", "text"},
+    "files": {"recognition", "text"},
     "message": {"_encoding", "_shortcuts", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},
@@ -81,7 +81,8 @@ def library(*arguments: str) -> tuple[str, set[str]]:
     """What a command says, and the modules that the process imported in the end."""
     program = (
         "import atexit, sys\n"
-        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "before = {*sys.modules}\n"
+        "atexit.register(lambda: print(*({*sys.modules} - before), file=sys.stderr))\n"
         "from amqp10msg.__main__ import main\n"
         "sys.argv[:] = ['amqp10msg', *sys.argv[1:]]\n"
         "sys.exit(main())\n"
@@ -101,6 +102,7 @@ def test_the_version_takes_two_modules_and_no_other_package() -> None:
         name for name in found if name.partition(".")[0] == "amqp10msg"
     }
     assert set() == found & {"click", "attr", "attrs", "json", "platform", "signal", "inspect"}
+    assert set() == found & {"typing", "re", "functools", "contextlib", "pathlib"}
 
 
 def test_to_inspect_hex_takes_no_more_of_the_library() -> None:
@@ -114,6 +116,7 @@ def test_to_inspect_hex_takes_no_more_of_the_library() -> None:
     # Of the lowest layer, values and the kernel, all is needed.
     assert known == {name for name in own if not f"{name}.".startswith("amqp10msg.wire.")}
     assert set() == found & {"rich", "jinja2", "hashlib", "tempfile", "difflib", "bz2"}
+    assert set() == found & {"pathlib", "json", "html", "textwrap", "shlex", "mmap", "zlib"}
 
 
 @pytest.mark.parametrize("package", ["files", "notation", "delivery"])

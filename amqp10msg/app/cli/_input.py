@@ -9,24 +9,25 @@ import contextlib
 import io
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import attrs
 import click
 
 from amqp10msg.app.cli._output import Watch
 from amqp10msg.app.inspector.reading import NOT_TEXT, InputReader, Item, buffered, octets_of_text
-from amqp10msg.files.containers import too_large
-from amqp10msg.files.streams import DamagedGzipError
 from amqp10msg.files.text import parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # Formats of bytes; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
-_RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
+_RANGE = r"(?a)(\d+)(?:(-)(\d*))?"
 _PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
 
 
@@ -49,7 +50,7 @@ class Selection:
         """
         ranges = []
         for part in text.split(","):
-            found = _RANGE.fullmatch(part.strip())
+            found = re.fullmatch(_RANGE, part.strip())
             if found is None:
                 raise ValueError(f"{part!r} is neither a number nor a range such as 17-20")
             first, dash, last = found.groups()
@@ -155,17 +156,21 @@ class Inputs:
             self._sources.append(_Source("standard input"))
             return
         kind = _kind_of(argument)
+        place = None if kind else _PLACE.fullmatch(argument)
+        if not kind and (place is None or _kind_of(place["path"]) != "file"):
+            self._text(argument)
+            return
+        from pathlib import Path
+
         if kind == "folder":
             for file, fault in _files_below(Path(argument)):
                 self._file(_Source(str(file), file, fault))
         elif kind == "file":
             self._file(_Source(argument, Path(argument)))
-        elif (place := _PLACE.fullmatch(argument)) and _kind_of(name := place["path"]) == "file":
-            wanted = int(place["number"])
+        elif place is not None:
+            name, wanted = place["path"], int(place["number"])
             numbered, placed = (wanted, None) if place["kind"] == ":" else (None, wanted)
             self._file(_Source(name, Path(name), number=numbered, offset=placed))
-        else:
-            self._text(argument)
 
     def _text(self, argument: str) -> None:
         """Add text; hex that the shell split at its spaces is joined to one text."""
@@ -183,7 +188,7 @@ class Inputs:
     def _file(self, source: _Source) -> None:
         self._sources.append(source)
         path = source.what
-        if self.total is not None and isinstance(path, Path):
+        if self.total is not None and path is not None and not isinstance(path, str):
             with contextlib.suppress(OSError):  # opening it will say why
                 self.total = self.total + path.stat().st_size if path.is_file() else None
 
@@ -262,10 +267,12 @@ class Inputs:
 
     def _guarded(self, source: _Source, given: bytes | None = None) -> Iterator[Item]:
         """Read a file, bytes or standard input; what is wrong is a fault of this one alone."""
+        from amqp10msg.files.streams import DamagedGzipError
+
         try:
             if given is not None:
                 yield from self._read(io.BytesIO(given), source)
-            elif isinstance(source.what, Path):
+            elif source.what is not None and not isinstance(source.what, str):
                 with source.what.open("rb") as file:
                     self._open = file
                     try:
@@ -299,6 +306,8 @@ class Inputs:
 
     def _advised(self, fault: str) -> str:
         """Add the option that helps."""
+        from amqp10msg.files.containers import too_large
+
         large = too_large(self.max_size)
         if fault == NOT_TEXT:
             return f"{fault}: use --format raw for the bytes of a message"
@@ -307,15 +316,14 @@ class Inputs:
 
 def _kind_of(name: str) -> str:
     """Return ``file``, ``folder``, or nothing where there is none of this name."""
-    path = Path(name)
     try:
-        if not name or not path.exists():
-            return ""
-        return "folder" if path.is_dir() else "file"
+        # As Path has it, which passes over a slash at the end, and takes long to import.
+        found = os.stat(name.rstrip(f"{os.sep}{os.altsep or ''}") or name)  # noqa: PTH116
     except PermissionError:
         return "file"  # opening it will say so
-    except OSError:  # too long for a name, as hex may well be
+    except (OSError, ValueError):  # there is none, or it is too long for a name, as hex may well be
         return ""
+    return "folder" if stat.S_ISDIR(found.st_mode) else "file"
 
 
 def _is_json(text: str) -> bool:
@@ -353,6 +361,8 @@ def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
 
     Hidden files and folders are left out, and links to folders are not followed.
     """
+    from pathlib import Path
+
     refused: list[OSError] = []
     for place, folders, names in os.walk(folder, onerror=refused.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

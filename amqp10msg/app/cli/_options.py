@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ import click
 from amqp10msg.app.cli._output import is_terminal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from click.shell_completion import CompletionItem
 
     from amqp10msg.app.cli._input import Selection
@@ -53,6 +54,23 @@ class LateChoice(click.Choice[str]):
         return tuple(self._names())
 
 
+class FilePath(click.Path):
+    """A file, which need not be there, as a Path.
+
+    Args:
+        allow_dash: take ``-``, too.
+    """
+
+    def __init__(self, *, allow_dash: bool = False) -> None:
+        super().__init__(dir_okay=False, allow_dash=allow_dash)
+
+    def coerce_path_result(self, value: Any) -> Path:
+        """Make a Path of what was given."""
+        from pathlib import Path
+
+        return Path(value)
+
+
 def translations() -> Iterable[str]:
     """Return the names of the profiles of translations."""
     from amqp10msg.translate import PROFILES
@@ -86,7 +104,7 @@ output_option = click.option(
     "-o",
     "--output",
     "output",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    type=FilePath(allow_dash=True),
     help="Write to this file instead of standard output.",
 )
 
@@ -296,8 +314,8 @@ def _option(field: Any, how: Option, told: str) -> Callable[..., Any]:
         given |= {"multiple": True, "callback": _pairs}
     elif how.kind is tuple:
         given["multiple"] = True
-    elif how.kind is Path:
-        given["type"] = click.Path(dir_okay=False, path_type=Path)
+    elif how.kind.__name__ == "Path":
+        given["type"] = FilePath()
     elif how.choices:
         given["type"] = click.Choice(how.choices)
     elif how.low is None:

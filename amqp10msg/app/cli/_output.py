@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.progress import Progress, ProgressColumn
     from rich.table import Table
@@ -42,17 +42,19 @@ def safe(text: str) -> str:
     )
 
 
+# A place in a file with the name of the case there.
+_NAMED = r"(?s)([:@]\d+) \(.*\)$"
 # What JSON may hold as it is and a terminal acts on: DEL, the controls after it, and marks that end
 # lines or turn the direction of text.
-# A place in a file with the name of the case there.
-_NAMED = re.compile(r"([:@]\d+) \(.*\)$", re.DOTALL)
-_ACTED_ON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_ACTED_ON = "[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
     """Write JSON in which a terminal finds nothing to act on."""
+    import json
+
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return _ACTED_ON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_ACTED_ON, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def complain(text: str) -> None:
@@ -110,7 +112,7 @@ def table(*names: str) -> Table:
 
 def without_name(source: str) -> str:
     """Return a place without the name of the case there, which a narrow screen has no room for."""
-    return _NAMED.sub(r"\1", source)
+    return re.sub(_NAMED, r"\1", source)
 
 
 def progress(

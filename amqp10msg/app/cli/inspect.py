@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,6 +27,8 @@ from amqp10msg.app.cli._output import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from amqp10msg.app.cli._input import Inputs
     from amqp10msg.app.inspector.judging import Judged
     from amqp10msg.app.inspector.reading import Item

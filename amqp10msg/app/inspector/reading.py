@@ -19,9 +19,7 @@ from typing import IO, Any
 import attrs
 
 from amqp10msg import files, notation
-from amqp10msg.files.containers import RECORD_KEYS, STARTS, octets_of_record, read_lines, too_large
 from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
-from amqp10msg.files.streams import read_up_to, unpacked
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import AmqpError
@@ -33,9 +31,9 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 BASIC = "0-9-1"
 #: The fault of bytes that were to be hex or base64.
 NOT_TEXT = "this is not text"
-_DUMP_LINE = re.compile(r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)")
+_DUMP_LINE = r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)"
 # A line of hexdump -C with more than eight bytes has a gap in the middle.
-_HALVES = re.compile(r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|")
+_HALVES = r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|"
 _PAIR = re.compile(r"\s*([0-9a-fA-F]{2})")
 
 
@@ -103,6 +101,10 @@ class InputReader:
             ImportError: an extra is missing; the text says which.
             OSError: it cannot be read.
         """
+        # Text on a command line is read without what files need.
+        from amqp10msg.files.containers import STARTS  # noqa: PLC0415  (see above)
+        from amqp10msg.files.streams import unpacked  # noqa: PLC0415  (see above)
+
         stream, form = buffered(stream), self.form
         if form not in ("raw", "parquet"):
             stream = unpacked(stream, self._limits)
@@ -165,6 +167,9 @@ class InputReader:
         return Item(name, b"" if fault else data, fault, number, record.offset, record)
 
     def _all(self, stream: IO[bytes]) -> bytes:
+        from amqp10msg.files.containers import too_large  # noqa: PLC0415  (see `read`)
+        from amqp10msg.files.streams import read_up_to  # noqa: PLC0415  (see `read`)
+
         octets = read_up_to(stream, self.max_size + 1)
         if len(octets) > self.max_size:
             raise ValueError(too_large(self.max_size))
@@ -182,6 +187,8 @@ class InputReader:
             before: how many lines were read before.
             start: where the stream stands in the file.
         """
+        from amqp10msg.files.containers import read_lines  # noqa: PLC0415  (see `read`)
+
         only = not before
         lines = read_lines(stream, self.max_size, start)
         for number, (offset, line, fault) in enumerate(lines, before + 1):
@@ -250,18 +257,22 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
         form: ``jsonl``, ``json``, ``written``, ``typed`` or ``plain``.
         document: what `parse_json` returned.
     """
+    from amqp10msg.files import containers  # noqa: PLC0415  (see `InputReader.read`)
+
     if form in ("jsonl", "json") and isinstance(document, dict):
         label = document.get("id", document.get("name"))
         if isinstance(label, str) and label:
             item = attrs.evolve(item, source=f"{item.source} ({label})")
         try:
-            octets = octets_of_record(document)
+            octets = containers.octets_of_record(document)
         except ValueError as error:
             return attrs.evolve(item, fault=str(error))
         if octets is not None:
             return attrs.evolve(item, data=octets)
     if form == "jsonl":
-        return attrs.evolve(item, fault=f"no object with one of the keys {', '.join(RECORD_KEYS)}")
+        return attrs.evolve(
+            item, fault=f"no object with one of the keys {', '.join(containers.RECORD_KEYS)}"
+        )
     if form in ("json", "written"):
         form = "typed" if isinstance(document, list) else "plain"
     return _encoded(item, form, document)
@@ -363,7 +374,7 @@ def _octets_of_dump(lines: list[str]) -> bytes | None:
     for line in lines:
         if not line.strip():
             continue
-        match = _DUMP_LINE.fullmatch(line.rstrip())
+        match = re.fullmatch(_DUMP_LINE, line.rstrip())
         if match is None:
             return None
         rows.append((int(match[1], 16), match[2]))
@@ -388,6 +399,6 @@ def _octets_of_dump(lines: list[str]) -> bytes | None:
 def _width(rest: str) -> int:
     """Count the bytes of a dump's last line, which no next offset bounds."""
     rest = rest.strip()
-    halves = _HALVES.fullmatch(rest)
+    halves = re.fullmatch(_HALVES, rest)
     digits = halves[1] if halves else re.split(r"\s{2,}", rest, maxsplit=1)[0]
     return len("".join(digits.split())) // 2
