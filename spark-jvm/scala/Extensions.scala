@@ -3,11 +3,13 @@ package amqp10msg.spark.jvm
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, ExpressionInfo, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.expressions.{ExpressionInfo, Literal, NamedExpression}
 import org.apache.spark.sql.catalyst.expressions.PythonUDF
-import org.apache.spark.sql.catalyst.plans.logical.{ArrowEvalPython, LogicalPlan, MapInArrow}
+import org.apache.spark.sql.catalyst.plans.logical.{ArrowEvalPython, Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{MapInArrow, Project}
 import org.apache.spark.sql.execution.python.ArrowEvalPythonExec
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.BinaryType
 
 /** What a session needs, also of Spark Connect: the setting `spark.sql.extensions`. */
@@ -48,9 +50,37 @@ private[jvm] object UsualRows extends SparkStrategy {
         case -1 => Nil
         case at => planned(function, output, child, at)
       }
+    case Project(list, Filter(condition, one: ArrowEvalPython)) =>
+      ofFields(one, list, Some(condition)).toSeq
+    case Project(list, one: ArrowEvalPython) => ofFields(one, list, None).toSeq
     case ArrowEvalPython(functions, made, child, kind) if made.exists(Marked.is) =>
       Seq(evaluated(functions, made, child, kind))
     case _ => Nil
+  }
+
+  /** Plan a function of SQL where nothing but fields of its struct is used: no struct is made. */
+  private def ofFields(
+      plan: ArrowEvalPython,
+      list: Seq[NamedExpression],
+      condition: Option[Expression]
+  ): Option[SparkPlan] = (plan.udfs, plan.resultAttrs) match {
+    case (Seq(function), Seq(made)) if Marked.is(made) && isReadOf(function) =>
+      val some = new Fields(made)
+      // Where they are just what is selected, nothing copies them once more.
+      val isAll = list.map(some.in(_).children) == some.all.map(Seq(_))
+      val fields = if (isAll) new Fields(made, list.map(_.toAttribute)) else some
+      val used =
+        if (isAll) fields.all else list.map(one => fields.in(one).asInstanceOf[NamedExpression])
+      val wanted = condition.map(fields.in)
+      if ((used ++ wanted).exists(!_.references.subsetOf(AttributeSet(fields.all)))) None
+      else {
+        val plain = function.copy(dataType = Marked.without(function.dataType))
+        val child = planLater(plan.child)
+        val rows = UsualFieldsExec(plain, made, fields.all, plan.evalType, child)
+        val passed = wanted.fold[SparkPlan](rows)(FilterExec(_, rows))
+        Some(if (isAll) passed else ProjectExec(used, passed))
+      }
+    case _ => None
   }
 
   /** Plan functions of SQL. Where Python evaluates them, the mark goes, since Spark holds what comes
@@ -64,17 +94,20 @@ private[jvm] object UsualRows extends SparkStrategy {
   ): SparkPlan = {
     val plain = functions.map(one => one.copy(dataType = Marked.without(one.dataType)))
     val results = made.map(Marked.without)
-    (functions, plain.map(_.children)) match {
-      case (Seq(function), Seq(Seq(message))) if isRead(function, message) =>
-        UsualStructsExec(plain.head, made.head, message, kind, planLater(child))
+    functions match {
+      case Seq(function) if isReadOf(function) =>
+        UsualStructsExec(plain.head, made.head, kind, planLater(child))
       case _ => ArrowEvalPythonExec(plain, results, planLater(child), kind)
     }
   }
 
   /** Whether the messages can be had here, and all that is asked of them. */
-  private def isRead(function: PythonUDF, message: Expression): Boolean =
-    message.dataType == BinaryType && message.deterministic &&
+  private def isReadOf(function: PythonUDF): Boolean = function.children match {
+    case Seq(message) =>
+      message.dataType == BinaryType && message.deterministic &&
       !message.exists(_.isInstanceOf[PythonUDF]) && Marked.areRead(function.dataType)
+    case _ => false
+  }
 
   private def planned(
       function: Expression,

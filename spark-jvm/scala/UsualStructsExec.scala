@@ -2,12 +2,13 @@ package amqp10msg.spark.jvm
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, BindReferences}
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, GenericInternalRow}
-import org.apache.spark.sql.catalyst.expressions.{JoinedRow, PythonUDF, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{BindReferences, BoundReference, Expression}
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, GetStructField, JoinedRow}
+import org.apache.spark.sql.catalyst.expressions.{PythonUDF, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.python.ArrowEvalPythonExec
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.types.{DataType, Metadata, StructType}
 
 /** Types with the mark: that of a function which gives the columns of a message as a struct. */
@@ -47,13 +48,11 @@ private[jvm] object Marked {
   *
   * @param function of Python, with one argument.
   * @param made the column that comes behind those of the child.
-  * @param message the argument.
   * @param kind how Python evaluates it.
   */
 private[jvm] final case class UsualStructsExec(
     function: PythonUDF,
     made: Attribute,
-    message: Expression,
     kind: Int,
     child: SparkPlan
 ) extends UnaryExecNode {
@@ -71,37 +70,103 @@ private[jvm] final case class UsualStructsExec(
     val result = Seq(Marked.without(made))
     val python =
       ArrowEvalPythonExec(Seq(function), result, HandedExec(child.output, handed), kind)
-    val bound = BindReferences.bindReference(message, child.output)
-    val reading = Struct(Marked.columns(made.dataType).toArray, bound, output)
+    val bound = BindReferences.bindReference(function.children.head, child.output)
+    val reading = Struct(Marked.columns(made.dataType).toArray, bound)
     val odd = longMetric(UsualRowsExec.ODD)
-    new UsualRowsRDD(rows, handed, python.execute(), reading.reader _, odd)
+    val reader = () => reading.behind(output)
+    new UsualRowsRDD(rows, handed, python.execute(), reader, odd)
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): UsualStructsExec =
     copy(child = newChild)
 }
 
-/** How a row with a struct is made: of what the child gives, and of its message.
+/** A struct that a function of Python returns, and its fields as columns in its place.
+  *
+  * @param made the column with the struct.
+  * @param all a column for each field.
+  */
+private[jvm] final class Fields(made: Attribute, val all: Seq[Attribute]) {
+  def this(made: Attribute) = this(
+    made,
+    made.dataType
+      .asInstanceOf[StructType]
+      .map(field => AttributeReference(field.name, field.dataType, nullable = true)())
+  )
+
+  /** Return an expression that takes the columns where it took fields. */
+  def in(expression: Expression): Expression = expression.transform {
+    case GetStructField(one: Attribute, at, _) if one.exprId == made.exprId => all(at)
+  }
+}
+
+/** Decodes usual messages to the fields of structs here, and has Python evaluate its function on the
+  * odd ones.
+  *
+  * @param function of Python, with one argument.
+  * @param made the column with the struct, which is not made here.
+  * @param fields a column for each field of it.
+  * @param kind how Python evaluates it.
+  */
+private[jvm] final case class UsualFieldsExec(
+    function: PythonUDF,
+    made: Attribute,
+    fields: Seq[Attribute],
+    kind: Int,
+    child: SparkPlan
+) extends UnaryExecNode {
+  override def output: Seq[Attribute] = fields
+
+  override def producedAttributes = outputSet
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    UsualRowsExec.ODD -> SQLMetrics.createMetric(sparkContext, "number of rows decoded in Python")
+  )
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val handed = new Handed(rows.getNumPartitions, sparkContext)
+    val struct = Marked.without(made)
+    val evaluated =
+      ArrowEvalPythonExec(Seq(function), Seq(struct), HandedExec(child.output, handed), kind)
+    val taken = fields.zipWithIndex.map { case (one, at) =>
+      Alias(GetStructField(struct, at), one.name)(exprId = one.exprId)
+    }
+    val message = BindReferences.bindReference(function.children.head, child.output)
+    val reading = Struct(Marked.columns(made.dataType).toArray, message)
+    val odd = longMetric(UsualRowsExec.ODD)
+    new UsualRowsRDD(rows, handed, ProjectExec(taken, evaluated).execute(), reading.fields _, odd)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): UsualFieldsExec =
+    copy(child = newChild)
+}
+
+/** How a struct is made of a message.
   *
   * @param message what gives it, of a row of the child.
-  * @param output all columns of the row, the struct last.
   */
-private[jvm] final case class Struct(
-    columns: Array[Column],
-    message: Expression,
-    output: Seq[Attribute]
-) {
+private[jvm] final case class Struct(columns: Array[Column], message: Expression) {
 
-  /** Return what makes rows, for one task. */
-  def reader(): InternalRow => InternalRow = {
+  /** Return what makes rows of its fields, for one task. */
+  def fields(): InternalRow => InternalRow = {
     val messages = new Message(new Plan(columns))
+    row => messages.read(message.eval(row).asInstanceOf[Array[Byte]])
+  }
+
+  /** Return what makes rows of what the child gives and the struct, for one task.
+    *
+    * @param output all columns of the row, the struct last.
+    */
+  def behind(output: Seq[Attribute]): InternalRow => InternalRow = {
+    val read = fields()
     val both = new JoinedRow
     val struct = new GenericInternalRow(1)
     val row = UnsafeProjection.create(output.zipWithIndex.map { case (one, at) =>
       BoundReference(at, one.dataType, one.nullable && at < output.length - 1)
     })
     given => {
-      struct(0) = messages.read(message.eval(given).asInstanceOf[Array[Byte]])
+      struct(0) = read(given)
       if (struct.isNullAt(0)) null else row(both(given, struct))
     }
   }

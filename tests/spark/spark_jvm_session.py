@@ -106,6 +106,11 @@ def in_sql(session: Any, raw: Any) -> dict[str, Any]:
         "literal": "select few_{0}(x'') m",
         "expression": "select n, few_{0}(if(n = 1, null, wire)).message_id i from messages",
         "two": "select all_{0}(wire).subject a, few_{0}(wire) b from messages",
+        "fields": "select m.* from (select all_{0}(wire) m from messages)",
+        "renamed": "select m.error.code c, upper(m.message_id) i from "
+        "(select few_{0}(wire) m from messages)",
+        "filtered": "select m.* from (select few_{0}(wire) m from messages) where m.error is null",
+        "whole": "select m, m.wire from (select few_{0}(wire) m from messages)",
     }
     made = {
         name: [session.sql(text.format(engine)) for engine in ("jvm", "python")]
@@ -113,7 +118,11 @@ def in_sql(session: Any, raw: Any) -> dict[str, Any]:
     }
     return {
         "sql": {name: same_rows(*two) for name, two in made.items()},
-        "sql planned": {name: is_planned(two[0], "UsualStructs") for name, two in made.items()},
+        "sql planned": {
+            name: [one for one in ("Fields", "Structs") if is_planned(two[0], f"Usual{one}")]
+            for name, two in made.items()
+        },
+        "sql fields odd": odd_rows(session.sql(queries["fields"].format("jvm")), "UsualFields"),
         "sql odd": odd_rows(session.sql("select few_jvm(wire) m from messages"), "UsualStructs"),
     }
 
