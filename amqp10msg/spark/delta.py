@@ -15,13 +15,14 @@ from typing import Any, cast
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from amqp10msg.columns import VARIANT
 from amqp10msg.files.atomic import synced
 from amqp10msg.jobs.writing import ParquetFile
 from amqp10msg.spark._frames import OF_SPARK, arrow_schema
 from amqp10msg.spark._workers import settle
+from amqp10msg.spark.sink import described
 
 # Types whose values are the same text in the log of a table and everywhere else.
 _OF_PARTITIONS = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
@@ -112,7 +113,8 @@ def to_delta(
             for (place, columns), is_missing in zip(tables, missing, strict=True)
         ]
         files = _Files(targets)
-        made = df.mapInArrow(cast("Any", files.write), _MADE_TYPES).collect()
+        with described(df.sparkSession, f"to_delta: batch {batch} -> {table}"):
+            made = _collected(df.mapInArrow(cast("Any", files.write), _MADE_TYPES))
         for number, one in enumerate(found):
             if missing[number]:
                 adds = [
@@ -137,6 +139,14 @@ def to_delta(
                 )
 
     return write
+
+
+def _collected(df: DataFrame) -> list[Any]:
+    """Return the rows; `DataFrame.collect` would name the stage after a line of this file."""
+    session: Any = df.sparkSession
+    if not isinstance(session, SparkSession):
+        return df.collect()
+    return session.sparkContext.runJob(df.rdd, list)
 
 
 def _schema(kind: Any, rows: pa.Schema) -> Any:

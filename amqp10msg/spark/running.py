@@ -105,7 +105,7 @@ def run(
             df = session.read.format("amqp10").options(**chosen).load(source)
         job.check(df.columns)
         how = {"compression": compression}
-        with described(session, job, source, path), _watched(session, progress):
+        with described(session, f"{job.kind}: {source} -> {path}"), _watched(session, progress):
             write(df, path, job, overwrite=overwrite, options=how)
         return _stats_of(session, path)
     job.check(found.names)
@@ -115,7 +115,7 @@ def run(
     if rows is not None:
         rows = attrs.evolve(rows, folder=seen(rows.folder))
     work = Work(output_at(seen(path), given), job, given, rows)
-    told = described(session, job, source, path)
+    told = described(session, f"{job.kind}: {source} -> {path}")
     with told, _watched(session, progress), reasoned():
         carry_out(work, parts, partial(_do, session, work), overwrite=overwrite)
     return read_stats(path)

@@ -78,7 +78,7 @@ def write(
     """
     mode = "overwrite" if overwrite else "append"
     writer = df.write.format("amqp10").mode(mode).options(**{**(options or {}), **job.as_options()})
-    told = described(df.sparkSession, job, "a DataFrame", path)
+    told = described(df.sparkSession, f"{job.kind}: a DataFrame -> {path}")
     with _held(df, path), told, reasoned():
         writer.save(str(path))
 
@@ -100,20 +100,22 @@ def _held(df: DataFrame, path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def described(session: Any, job: Job, source: str, path: str | Path) -> Iterator[None]:
+def described(session: Any, what: str) -> Iterator[None]:
     """Have Spark's pages say what its jobs and stages are for, where the caller has not said it."""
     context = session.sparkContext if isinstance(session, SparkSession) else None
     if context is None:
         yield
         return
-    names = [name for name in (_DESCRIPTION, _STAGE) if not context.getLocalProperty(name)]
-    for name in names:
-        context.setLocalProperty(name, f"amqp10msg {job.kind}: {source} -> {path}")
+    said = {name: context.getLocalProperty(name) for name in (_DESCRIPTION, _STAGE)}
+    # What a stream starts has the place of its start in Spark's own code.
+    unsaid = {name: one for name, one in said.items() if not one or one.startswith("start at ")}
+    for name in unsaid:
+        context.setLocalProperty(name, f"amqp10msg {what}")
     try:
         yield
     finally:
-        for name in names:
-            context.setLocalProperty(name, cast("str", None))
+        for name, one in unsaid.items():
+            context.setLocalProperty(name, cast("str", one))
 
 
 def seen(path: str | Path) -> str:

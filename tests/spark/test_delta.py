@@ -223,3 +223,25 @@ def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
             if row[name] is not None:
                 found = table.to_pyarrow_table(filters=[(name, "=", row[name])]).to_pylist()
                 assert row[name] in [one[name] for one in found]
+
+
+def test_the_stage_of_a_batch_has_its_name(spark_session: Any, tmp_path: Path) -> None:
+    spark_session.createDataFrame(pa.table({"wire": WIRES})).write.parquet(str(tmp_path / "in"))
+    rows = spark_session.readStream.schema("wire binary").parquet(str(tmp_path / "in"))
+    query = (
+        spark.decode(rows, columns=COLUMNS)
+        .writeStream.foreachBatch(spark.to_delta(tmp_path / "t", "app"))
+        .option("checkpointLocation", str(tmp_path / "state"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+    tracker = spark_session.sparkContext.statusTracker()
+    stages = [
+        tracker.getStageInfo(stage).name
+        for number in tracker.getJobIdsForGroup(str(query.runId))
+        for stage in tracker.getJobInfo(number).stageIds
+    ]
+    assert [f"amqp10msg to_delta: batch 0 -> {tmp_path / 't'}"] == stages
+    assert len(WIRES) == len(rows_of(tmp_path / "t"))
