@@ -27,7 +27,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import Message, Properties, __version__, spark
-from amqp10msg.jobs.judging import decoded, schema_for_spark
+from amqp10msg.jobs.job import decoded, schema_for_spark
 from amqp10msg.spark._frames import with_errors
 from bench import avro
 from bench.harness import Effort, Timing, Timings

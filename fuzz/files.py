@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from amqp10msg.files import MAX_SIZE as DEFAULT_SIZE
-from amqp10msg.files import Record, streams
+from amqp10msg.files import Record, containers
 from amqp10msg.files.reading import read_stream
 from fuzz.mutate import mutate
 from fuzz.shapes import EDGES
@@ -104,7 +104,7 @@ def records(octets: bytes, form: str, max_size: int = MAX_SIZE) -> list[Record]:
         AssertionError: a record is not as `Record` says.
         Exception: whatever a reader raises.
     """
-    stream = streams.unpacked(io.BufferedReader(io.BytesIO(octets)))
+    stream = containers.unpacked(io.BufferedReader(io.BytesIO(octets)))
     found = list(read_stream(stream, form, max_size=max_size))
     for record in found:
         for name, fits in _FITS.items():

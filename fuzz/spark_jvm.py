@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from amqp10msg import DecodeError, Message, spark
 from amqp10msg.columns import MapsAs, decode
-from amqp10msg.jobs.judging import decoded, schema_for_spark
+from amqp10msg.jobs.job import decoded, schema_for_spark
 from amqp10msg.spark._frames import mapped
 from amqp10msg.spark._jvm import EXTENSION, marks
 from fuzz.columns import FINDINGS, same, seeds

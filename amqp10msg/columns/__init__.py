@@ -59,9 +59,8 @@ except ModuleNotFoundError as _error:
         'amqp10msg.columns needs pyarrow: pip install "amqp10msg[arrow]"', name="pyarrow"
     ) from _error
 
-from amqp10msg.columns._decode import binary_chunks, decode, suspects
+from amqp10msg.columns._decode import TooMuchError, binary_chunks, decode, in_pieces, suspects
 from amqp10msg.columns._encode import encode
-from amqp10msg.columns._memory_limit import TooMuchError, in_pieces
 from amqp10msg.columns._picked import Pick, pick_of
 from amqp10msg.columns._schema import LEAN, MAPS, SCHEMA, SETS, VALUE, VARIANT, MapsAs, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches

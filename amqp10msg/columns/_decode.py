@@ -1,29 +1,40 @@
-"""Batches of encoded messages to columns."""
+"""Batches of encoded messages to columns, and what becomes of batches that would be too large."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg.columns import _prefilter
-from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import judged, row, text_size
-from amqp10msg.columns._schema import ERROR, ERRORS, VALUE, VARIANT, MapsAs, Plan, plan_of
+from amqp10msg.columns._schema import (
+    ERROR,
+    ERRORS,
+    VALUE,
+    VARIANT,
+    WIRE,
+    MapsAs,
+    Plan,
+    plan_of,
+)
 from amqp10msg.message.picks import Picker
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
-#: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
-scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None
+_Made = TypeVar("_Made")
+
+# What makes the kernel's plans, where it is compiled.
+_column_plan: Any = None
 if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
     from amqp10msg.columns import _kernel_plan
 
-    scanned = _kernel_plan.scanned
+    _column_plan = _kernel_plan.column_plan
+_NO_BOUND = 2**62
 
 
 def decode(
@@ -79,7 +90,8 @@ def decode(
             their JSON would be more than 64 MiB and 32 times their bytes: pass fewer messages at
             once.
     """
-    plan = plan_of(columns, maps)
+    names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
+    plan = plan_of(names, maps)
     if validate is not None and validate not in PROFILES:
         raise ValueError(f"unknown profile {validate!r}: use {', '.join(PROFILES.names)}")
     limits = limits or DEFAULT_LIMITS
@@ -151,6 +163,45 @@ def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> 
     if odd:
         batch = _with_odd(batch, array, odd, plan, limits)
     return batch if profile is None else _judged(array, batch, plan, limits, profile)
+
+
+def _scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch, list[int]]:
+    """Read an array of binary or large_binary; return its columns and the rows left null.
+
+    Raises:
+        OverflowError: a column would exceed Arrow's 32-bit offsets, or values without content would
+            be written out to more than `room_for` the array.
+        ValueError: the array is not valid.
+    """
+    valid, offsets, data = array.buffers()
+    batch, odd = _column_plan(plan).read(
+        *_place_of(data),
+        *_place_of(offsets),
+        8 if pa.types.is_large_binary(array.type) else 4,
+        *_place_of(valid),
+        array.offset,
+        len(array),
+        min(limits.items, _NO_BOUND),
+        min(limits.zero_width, _NO_BOUND),
+        _NO_BOUND if limits.size is None else min(limits.size, _NO_BOUND),
+        limits.depth,
+        room_for(array),
+    )
+    place = plan.schema.get_field_index("wire")
+    if place >= 0:
+        batch = batch.add_column(place, WIRE, array.cast(pa.binary()))
+    return batch, odd
+
+
+def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
+    """Return the address and the size of a buffer, which an array may lack."""
+    return (buffer.address, buffer.size) if buffer else (0, 0)
+
+
+#: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
+scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = (
+    None if _column_plan is None else _scanned
+)
 
 
 def _with_odd(
@@ -360,3 +411,59 @@ def formats_of(given: Any, count: int) -> pa.Array:
     if len(column) != count:
         raise ValueError(f"there are {count} messages and {len(column)} message formats")
     return column.cast(pa.int64())
+
+
+# What a batch may hold.
+
+# The text that rows may be written out to: 64 MiB, and 32 times the bytes of the messages. JSON
+# takes up to 17 times the bytes of what has content. An array of 65,536 values without content,
+# which fits a message of 13 bytes, takes 80,000 times: a batch of them would fill any memory.
+_ROOM = 64 << 20
+_TIMES = 32
+
+
+class TooMuchError(ValueError):
+    """A batch decodes to more than its columns may hold; decode fewer messages at once."""
+
+    __module__ = "amqp10msg.columns"  # where users import it from: tracebacks show it
+
+
+def room_for(*arrays: pa.Array) -> int:
+    """Return how many bytes of text the messages of arrays may be written out to."""
+    return _ROOM + _TIMES * sum(int(array.nbytes) for array in arrays)
+
+
+def bounded(rows: Iterable[_Made], room: int, size: Callable[[_Made], int]) -> Iterator[_Made]:
+    """Yield rows, or batches of them, while the sizes of their texts add up to `room` at most.
+
+    Raises:
+        TooMuchError: they add up to more, and there is more than one of them.
+    """
+    for count, cells in enumerate(rows):
+        room -= size(cells)
+        if room < 0 and count:
+            raise TooMuchError(
+                "the messages hold so many values without content that their JSON would fill the "
+                "memory: decode fewer messages at once, or set Limits(zero_width=...)"
+            )
+        yield cells
+
+
+def in_pieces(
+    batch: pa.RecordBatch, work: Callable[[pa.RecordBatch], _Made]
+) -> Iterator[tuple[pa.RecordBatch, _Made]]:
+    """Run work on a batch, or on halves and so on if it is too large; yield each with its result.
+
+    Raises:
+        TooMuchError: a single message is too much.
+    """
+    try:
+        made = work(batch)
+    except TooMuchError:
+        if batch.num_rows < 2:
+            raise
+        middle = batch.num_rows // 2
+        yield from in_pieces(batch.slice(0, middle), work)
+        yield from in_pieces(batch.slice(middle), work)
+    else:
+        yield batch, made

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
 
 # Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
 import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402  (see above)
-from amqp10msg.columns._memory_limit import room_for
 from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, Plan
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS
-from amqp10msg.wire.limits import Limits
 
 _INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
 _BODY = (
@@ -25,7 +23,6 @@ _BODY = (
     "body_value",
     "body_lengths",
 )
-_NO_BOUND = 2**62
 _KINDS = {
     pa.bool_(): scan.BOOL,
     pa.int16(): scan.INT16,
@@ -51,42 +48,10 @@ _FIELDS = {
 }
 
 
-def scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch, list[int]]:
-    """Read an array of binary or large_binary; return its columns and the rows left null.
-
-    Raises:
-        OverflowError: a column would exceed Arrow's 32-bit offsets, or values without content would
-            be written out to more than `room_for` the array.
-        ValueError: the array is not valid.
-    """
-    valid, offsets, data = array.buffers()
-    batch, odd = _column_plan(plan).read(
-        *_place_of(data),
-        *_place_of(offsets),
-        8 if pa.types.is_large_binary(array.type) else 4,
-        *_place_of(valid),
-        array.offset,
-        len(array),
-        min(limits.items, _NO_BOUND),
-        min(limits.zero_width, _NO_BOUND),
-        _NO_BOUND if limits.size is None else min(limits.size, _NO_BOUND),
-        limits.depth,
-        room_for(array),
-    )
-    place = plan.schema.get_field_index("wire")
-    if place >= 0:
-        batch = batch.add_column(place, WIRE, array.cast(pa.binary()))
-    return batch, odd
-
-
-def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
-    """Return the address and the size of a buffer, which an array may lack."""
-    return (buffer.address, buffer.size) if buffer else (0, 0)
-
-
 # A stream of batches is read with one projection. 64 plans of some kilobytes each are kept.
 @lru_cache(maxsize=64)
-def _column_plan(plan: Plan) -> scan.ColumnPlan:
+def column_plan(plan: Plan) -> scan.ColumnPlan:
+    """Return the plan for the kernel: what to read, and where to."""
     schema = pa.schema([field for field in plan.schema if field != WIRE])
     kinds: list[int] = []
     place: dict[str, int] = {}
@@ -128,5 +93,5 @@ def _column_plan(plan: Plan) -> scan.ColumnPlan:
         kinds=kinds,
         kind_names=[kind.name.encode() for kind in BODY_KINDS],
         results=[sources[name] for name in schema.names],
-        importer=lambda address: pa.RecordBatch._import_from_c(address, schema),
+        importer=partial(pa.RecordBatch._import_from_c, schema=schema),
     )

@@ -235,7 +235,9 @@ class Plan:
         return len(self.needs) == len(KINDS)
 
 
-def plan_of(columns: str | Picker | Iterable[str] | None, maps: MapsAs = "map") -> Plan:
+# A stream of batches is decoded with one projection; a plan is made once for all of them.
+@lru_cache(maxsize=64)
+def plan_of(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs = "map") -> Plan:
     """Return the plan for names of columns, or for ``all``, which None means, or ``lean``.
 
     Args:
@@ -248,12 +250,12 @@ def plan_of(columns: str | Picker | Iterable[str] | None, maps: MapsAs = "map") 
     if maps not in {"map", "variant"}:
         raise ValueError(f"maps is {maps!r}, and must be map or variant")
     if isinstance(columns, Picker):
-        columns = [name for path in columns.paths for name in _names_of(path_of(path))]
+        columns = tuple(name for path in columns.paths for name in _names_of(path_of(path)))
     if columns is None:
         columns = "all"
     if isinstance(columns, str):
-        return _plan_of(_LISTS.get((columns, maps), (columns,)), maps)
-    return _plan_of(tuple(columns), maps)
+        columns = _LISTS.get((columns, maps), (columns,))
+    return _plan_of(columns, maps)
 
 
 def _names_of(path: Path) -> tuple[str, ...]:
@@ -277,7 +279,7 @@ def _names_of(path: Path) -> tuple[str, ...]:
     return tuple(column.name for field in fields for column in _columns_of(field))
 
 
-# A stream of batches is decoded with one projection; a plan is made once for all of them.
+# The kernel has a plan for each of these: names that mean the same share one.
 @lru_cache(maxsize=64)
 def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
     result: list[pa.Field] = []
@@ -343,4 +345,5 @@ def schema_of(
     Raises:
         ValueError: a column is unknown, or named twice.
     """
-    return plan_of(columns, maps).result
+    names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
+    return plan_of(names, maps).result

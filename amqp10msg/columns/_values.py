@@ -7,8 +7,14 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg.columns._cells import value_cell
-from amqp10msg.columns._decode import binary_chunks, formats_of, octets_in
-from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
+from amqp10msg.columns._decode import (
+    TooMuchError,
+    binary_chunks,
+    bounded,
+    formats_of,
+    octets_in,
+    room_for,
+)
 from amqp10msg.columns._plain import error_cells
 from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
 from amqp10msg.message import Message

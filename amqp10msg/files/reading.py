@@ -12,9 +12,9 @@ import attrs
 from amqp10msg.files import FORMS, MAX_SIZE, containers, stores
 from amqp10msg.files._record import Range, Record
 from amqp10msg.files.capture import read_capture
+from amqp10msg.files.containers import GZIP, DamagedGzipError, opened
 from amqp10msg.files.event_hubs import read_avro
 from amqp10msg.files.recognition import HEAD, advice, form_of_head
-from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
 from amqp10msg.files.tables import read_parquet
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 

@@ -19,11 +19,10 @@ except ModuleNotFoundError as _error:
         f"amqp10msg.jobs needs {_error.name}: pip install 'amqp10msg[arrow]'", name=_error.name
     ) from _error
 
-from amqp10msg.jobs._job import DAMAGED, KINDS, QUARANTINE, Job
 from amqp10msg.jobs._report import EXAMPLES, Run, page
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
-from amqp10msg.jobs.judging import ERRORS
+from amqp10msg.jobs.job import DAMAGED, ERRORS, KINDS, QUARANTINE, Job
 from amqp10msg.jobs.output import examples_of, made_files, output_of, quarantined, read_stats
 from amqp10msg.jobs.reader import read
 from amqp10msg.jobs.running import InterruptedJobError, JobError, run

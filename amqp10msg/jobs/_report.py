@@ -13,8 +13,8 @@ from amqp10msg.app import pages
 from amqp10msg.app.pages import charts
 from amqp10msg.app.pages.charts import COLORS, SLIM, WIDE, Bar, proportions
 from amqp10msg.app.pages.reports import LEAST, Part, rule_rows, table
-from amqp10msg.jobs._job import DAMAGED, UNREADABLE
 from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.job import DAMAGED, UNREADABLE
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.validation import validate

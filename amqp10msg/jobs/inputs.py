@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -317,11 +318,23 @@ class Reading:
             ),
         )
 
-    def batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
-        """Read a part: rows of `MESSAGES`, or of `rows` where it is Parquet."""
-        if self.rows is not None:
-            yield from parquet.batches(part, self.rows, self.limits)
-            return
+    def batches(
+        self, part: Part, guard: Callable[[Part], AbstractContextManager[Any]] = nullcontext
+    ) -> Iterator[pa.RecordBatch]:
+        """Read a part: rows of `MESSAGES`, or of `rows` where it is Parquet.
+
+        Args:
+            part: its ranges are read one after the other.
+            guard: what each range is read within, to name the file that could not be read.
+        """
+        for one in part:
+            with guard((one,)):
+                if self.rows is None:
+                    yield from self._range(one)
+                else:
+                    yield from parquet.batches(one, self.rows, self.limits)
+
+    def _range(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []
         octets = 0
         records = files.read(

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from amqp10msg.files.atomic import publish, sync_folder, synced, write_whole
 from amqp10msg.files.locks import locked_folder
 from amqp10msg.files.stores import Place, is_url, opened
-from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS, listed_below
 from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import Done, compression_of, write_part

@@ -10,7 +10,6 @@ import attrs
 import pyarrow as pa
 
 from amqp10msg.columns import in_pieces
-from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import (
     MESSAGES,
@@ -22,6 +21,7 @@ from amqp10msg.jobs.inputs import (
     number_of,
     refuse_unknown,
 )
+from amqp10msg.jobs.job import Job
 
 
 def read(
@@ -71,10 +71,9 @@ _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 
 def _rows(found: Input, reading: Reading, job: Job) -> Iterator[_Rows]:
     for part in found.parts:
-        for one in part:
-            for batch in reading.batches(one):
-                for _, rows in in_pieces(batch, lambda piece: _rows_of(piece, job)):
-                    yield rows
+        for batch in reading.batches(part):
+            for _, rows in in_pieces(batch, lambda piece: _rows_of(piece, job)):
+                yield rows
 
 
 def _rows_of(batch: pa.RecordBatch, job: Job) -> _Rows:

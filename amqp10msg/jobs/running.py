@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
-import pyarrow as pa
 
 from amqp10msg import __version__
 from amqp10msg.files import Range, stores
 from amqp10msg.files.stores import Place, StoreError
-from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import READING, Part, Reading, input_of, number_of, refuse_unknown
+from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.output import Output, output_at, read_stats
 from amqp10msg.jobs.parquet import Rows
 from amqp10msg.jobs.store_output import StoreOutput
@@ -217,15 +216,11 @@ class Work:
 
     def __call__(self, number: int, part: Part, attempt: int = 0) -> Done:
         """Run the job on one part, and note that it is done; see `Output.write`."""
-        done = self.output.write(number, attempt, self._batches(part), self.job)
+        reading = attrs.evolve(Reading.of(self.options), rows=self.rows)
+        batches = reading.batches(part, _faults_of)
+        done = self.output.write(number, attempt, batches, self.job)
         self.output.note(number, done)
         return done
-
-    def _batches(self, part: Part) -> Iterator[pa.RecordBatch]:
-        reading = attrs.evolve(Reading.of(self.options), rows=self.rows)
-        for one in part:
-            with _faults_of((one,)):
-                yield from reading.batches(one)
 
     def key(self, parts: Sequence[Part]) -> str:
         """Return a key of this work on these files as they are now."""

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg.files.stores import Place
-from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, parsed
 from amqp10msg.jobs.writing import Done, write_part
 

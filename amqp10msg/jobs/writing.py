@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg.columns import in_pieces
-from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD
 
 #: The options of how it is written.

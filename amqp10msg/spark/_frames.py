@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
 from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
 from amqp10msg.jobs.inputs import shared
-from amqp10msg.jobs.judging import ERRORS, schema_for_spark
+from amqp10msg.jobs.job import ERRORS, schema_for_spark
 from amqp10msg.spark._workers import pure_place, settle, tell
 
 #: What makes the new columns of a batch, in the order of their schema.

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.event_hubs import FIELDS, message_of
-from amqp10msg.jobs.judging import VALIDATED, decoded, judged
+from amqp10msg.jobs.job import VALIDATED, decoded, judged
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator
 from amqp10msg.spark._frames import (
     BINARY,

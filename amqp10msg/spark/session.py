@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
-from amqp10msg.jobs.judging import decoded, schema_for_spark
+from amqp10msg.jobs.job import decoded, schema_for_spark
 from amqp10msg.spark._frames import with_errors
 from amqp10msg.spark._jvm import Engine, is_chosen, mark
 from amqp10msg.spark._jvm import settings as jvm_settings

@@ -152,8 +152,7 @@ class _Files:
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for part in partition.value:
-            yield from self._options.reading.batches(part)
+        yield from self._options.reading.batches(partition.value)
         settle()
 
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.inputs import number_of, refuse_unknown, shared
-from amqp10msg.jobs.judging import decoded, schema_for_spark
+from amqp10msg.jobs.job import decoded, schema_for_spark
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
 from amqp10msg.net.stream_ranges import (

@@ -33,7 +33,7 @@ from tests.columns.column_rows import BAD, ERRORS, VALUES, decode, only, said
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
-_memory_limit = pytest.importorskip("amqp10msg.columns._memory_limit")
+_decode = pytest.importorskip("amqp10msg.columns._decode")
 fuzzing = pytest.importorskip("fuzz.columns")
 FIXED_NAMES = """
     durable priority ttl first_acquirer delivery_count message_id user_id to subject reply_to

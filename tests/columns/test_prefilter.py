@@ -44,7 +44,7 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 
 from amqp10msg import columns  # noqa: E402
 from amqp10msg.columns import _decode, _prefilter  # noqa: E402
-from amqp10msg.jobs.judging import judged  # noqa: E402
+from amqp10msg.jobs.job import judged  # noqa: E402
 
 SPOILABLE = [octets for octets in MESSAGES if octets]
 VALUES: st.SearchStrategy[Any] = st.sampled_from(

@@ -11,7 +11,7 @@ from tests.columns.column_rows import decode
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
-_memory_limit = pytest.importorskip("amqp10msg.columns._memory_limit")
+_decode = pytest.importorskip("amqp10msg.columns._decode")
 
 
 #: An array of a thousand nulls: 13 bytes, and 9,018 of JSON.
@@ -20,7 +20,7 @@ NULLS = bytes.fromhex("005377f000000005000003e840")
 
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amqp10msg.columns._memory_limit._ROOM", 20_000)
+    monkeypatch.setattr("amqp10msg.columns._decode._ROOM", 20_000)
 
 
 @pytest.mark.usefixtures("little_room")
@@ -42,7 +42,7 @@ def test_what_is_too_much_is_done_in_pieces() -> None:
     sound = Message(b"body").encode()
     batch = pa.record_batch({"wire": pa.array([NULLS] * 5 + [sound] + [NULLS] * 6, pa.binary())})
 
-    done = list(_memory_limit.in_pieces(batch, lambda piece: columns.decode(piece.column("wire"))))
+    done = list(_decode.in_pieces(batch, lambda piece: columns.decode(piece.column("wire"))))
 
     # Two of these have room: halves of twelve, of six and of three are tried for that.
     assert [1, 2, 3, 1, 2, 1, 2] == [piece.num_rows for piece, _ in done]
@@ -73,8 +73,8 @@ def test_chunks_share_their_room_and_only_texts_take_it() -> None:
 
 def test_one_message_that_is_too_much_alone_is_no_reason_to_go_on() -> None:
     def work(piece: Any) -> None:
-        raise _memory_limit.TooMuchError(str(piece.num_rows))
+        raise _decode.TooMuchError(str(piece.num_rows))
 
     batch = pa.record_batch({"wire": pa.array([b"a", b"b"])})
-    with pytest.raises(_memory_limit.TooMuchError, match=r"^1$"):
-        list(_memory_limit.in_pieces(batch, work))
+    with pytest.raises(_decode.TooMuchError, match=r"^1$"):
+        list(_decode.in_pieces(batch, work))

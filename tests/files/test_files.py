@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Limits, Message, Properties, columns, files, jobs
 from amqp10msg.app.cli._input import Inputs
-from amqp10msg.files import Record, streams, tables
+from amqp10msg.files import Record, containers, tables
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.inputs import Reading
@@ -339,7 +339,7 @@ class TestBombs:
     def test_a_gzip_file_makes_so_many_times_its_size(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
     ) -> None:
-        monkeypatch.setattr(streams, "_ROOM", 100_000)
+        monkeypatch.setattr(containers, "_ROOM", 100_000)
         path = tmp_path / "m.gz"
         content = b"" if form == "raw" else WRITERS[form]([bytes(500)])
         path.write_bytes(gzipped(content or bytes(500), 2_000))
@@ -402,7 +402,7 @@ def batches_of(path: Path, **options: str) -> Any:
     """Read Parquet as a job does."""
     rows, ranges = parquet.table_of([str(path)], str(path), 1 << 40)
     reading = attrs.evolve(Reading.of(options), rows=rows)
-    return (batch for part, _ in ranges for batch in reading.batches(part))
+    return (batch for part, _ in ranges for batch in reading.batches((part,)))
 
 
 def faults_of(path: Path) -> list[str]:
@@ -604,7 +604,7 @@ def test_a_size_that_is_damaged_takes_no_memory(tmp_path: Path, form: str, octet
 
 @given(st.integers(0, 5_000_000), st.integers(0, 5_000_000))
 def test_reading_up_to_a_size(there: int, size: int) -> None:
-    assert min(there, size) == len(streams.read_up_to(io.BytesIO(bytes(there)), size))
+    assert min(there, size) == len(containers.read_up_to(io.BytesIO(bytes(there)), size))
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))

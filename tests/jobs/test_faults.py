@@ -96,9 +96,9 @@ def test_an_interrupted_job_goes_on_from_what_is_done(
     lost.write_text("{")  # as after a loss of power
     read_again: list[Any] = []
 
-    def counted(self: Reading, part: Any) -> Iterator[Any]:
+    def counted(self: Reading, part: Any, guard: Any) -> Iterator[Any]:
         read_again.append(part)
-        return batches(self, part)
+        return batches(self, part, guard)
 
     monkeypatch.setattr(Reading, "batches", counted)
     # As many workers as there are now: the parts are those of before.
@@ -173,12 +173,12 @@ def test_what_this_process_lacks_ends_the_job(
     honest = Reading.batches
     done = 0
 
-    def fails(self: Reading, part: Any) -> Iterator[Any]:
+    def fails(self: Reading, part: Any, guard: Any) -> Iterator[Any]:
         nonlocal done
         done += 1
         if done == 4:
             raise error
-        return honest(self, part)
+        return honest(self, part, guard)
 
     monkeypatch.setattr(Reading, "batches", fails)
 

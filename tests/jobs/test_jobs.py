@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqp10msg.columns._memory_limit._ROOM", 20_000)
+    monkeypatch.setattr("amqp10msg.columns._decode._ROOM", 20_000)
     # An annotation that is an array of a thousand nulls: 9,018 bytes of JSON.
     annotations = {"x-opt-k": Array("null", [None] * 1_000)}
     nulls = Message(b"", message_annotations=annotations).encode()

@@ -364,7 +364,7 @@ def test_packages_touch_only_public_attributes_of_each_other(unit: str) -> None:
 @pytest.mark.parametrize(
     "source, number",
     [
-        ("from amqp10msg import jobs\njobs._job", 1),
+        ("from amqp10msg import jobs\njobs._stats", 1),
         ("from amqp10msg.jobs import Job\ndef f():\n    Job._sound(1)", 1),
         ("import amqp10msg.jobs\namqp10msg._x", 1),
         ("from amqp10msg import jobs\njobs.__name__, jobs.run", 0),
@@ -403,10 +403,10 @@ def test_the_page_about_the_design_lists_the_layers() -> None:
         ("testing.py", "from proton import Message", foreign_imports),
         ("interop/corpus/run.py", "import socket", sockets),
         ("app/cli/serve.py", "from asyncio import run", sockets),
-        ("spark/sink.py", "from amqp10msg.jobs._job import Job", private_imports),
+        ("spark/sink.py", "from amqp10msg.jobs._stats import Stats", private_imports),
         ("spark/sink.py", "from amqp10msg.jobs import _job", private_imports),
-        ("spark/sink.py", "def f():\n    import amqp10msg.jobs._job", private_imports),
-        ("net/spool.py", "from ..jobs._job import Job", private_imports),
+        ("spark/sink.py", "def f():\n    import amqp10msg.jobs._stats", private_imports),
+        ("net/spool.py", "from ..jobs._stats import Stats", private_imports),
     ],
 )
 def test_the_checks_see_a_wrong_import(file: str, source: str, check: object) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -18,6 +22,9 @@ from amqp10msg.basic import (
     decode_content_header,
     encode_content_header,
 )
+from amqp10msg.delivery import Accepted, Source, Target
+from amqp10msg.net import transport
+from amqp10msg.net.serve import Server
 from amqp10msg.translate import to_amqp10, to_basic
 
 ROOT = Path(amqp10msg.__file__).parent
@@ -50,23 +57,40 @@ def listed() -> dict[tuple[str, bool], set[str]]:
     }
 
 
+class Calls(Counter[str]):
+    """How often a function was called, by the file of the package that it is in."""
+
+    def look(self, frame: FrameType, event: str, _: object) -> None:
+        """What `sys.setprofile` takes."""
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(f"{ROOT}{os.sep}"):
+            self[Path(name).relative_to(ROOT).as_posix()] += 1
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count the calls of this thread."""
+        before = sys.getprofile()
+        sys.setprofile(self.look)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+
 def entered(work: Callable[[], object]) -> set[str]:
-    """The files of the package in which a function was called, after what is done once."""
+    """The files in which a function was called, after what is done once."""
     work()
-    found = set()
-
-    def look(frame: FrameType, event: str, _: object) -> None:
-        file = Path(frame.f_code.co_filename)
-        if event == "call" and file.is_relative_to(ROOT):
-            found.add(file.relative_to(ROOT).as_posix())
-
-    before = sys.getprofile()
-    sys.setprofile(look)
-    try:
+    calls = Calls()
+    with calls.counted():
         work()
-    finally:
-        sys.setprofile(before)
-    return found
+    return set(calls)
+
+
+def grown(calls_of: Callable[[int], Calls]) -> set[str]:
+    """The files in which a function was called once for each of some messages, or batches."""
+    count = 20
+    few, many = calls_of(count), calls_of(2 * count)
+    return {file for file in many if many[file] - few[file] >= count}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -78,6 +102,97 @@ def test_the_page_lists_the_files_of_a_way(way: str) -> None:
     assert files == entered(WAYS[way])
 
 
+@pytest.mark.skipif(not COMPILED, reason="the page lists this way compiled")
+def test_the_page_lists_the_files_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+    from amqp10msg.jobs import Job, inputs, run  # noqa: PLC0415  (they need pyarrow)
+
+    monkeypatch.setattr(inputs, "_BATCH_ROWS", 10)
+    sized = len(WIRE).to_bytes(4, "big") + WIRE
+
+    def calls_of(batches: int) -> Calls:
+        messages, calls = tmp_path / f"{batches}.bin", Calls()
+        messages.write_bytes(sized * 10 * batches)
+        with calls.counted():
+            run(messages, tmp_path / f"{batches}", Job("decode"), workers=1)
+        return calls
+
+    assert listed()["pipeline decode", True] == grown(calls_of)
+
+
+class Client(transport.Handler):
+    """Sends messages to a node and takes them back, each once it knows of the last.
+
+    Args:
+        server: runs, and has seen nothing of this client.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.engine = transport.Connection(self, transport.Open(container_id="client"))
+        self.came = self.confirmed = 0
+        self.socket = socket.create_connection((server.host, server.port), timeout=20)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.engine.open()
+        session = self.engine.begin()
+        self.sender = session.link("out", sends=True)
+        self.sender.attach(source=Source(), target=Target(address="q"))
+        receiver = session.link("in", sends=False)
+        receiver.attach(source=Source(address="q"), target=Target())
+        receiver.grant(1_000)
+        self.talk(lambda: bool(self.sender.credit))
+
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+        self.came += 1
+        delivery.update(Accepted())
+
+    def on_disposition(self, delivery: transport.LinkDelivery) -> None:  # noqa: ARG002
+        self.confirmed += 1
+
+    def talk(self, done: Callable[[], bool]) -> None:
+        while True:
+            self.socket.sendall(self.engine.take())
+            if done():
+                return
+            octets = self.socket.recv(65_536)
+            assert octets, "the server closed the connection"
+            self.engine.feed(octets)
+            while self.engine.step():
+                pass
+
+    def exchange(self) -> None:
+        count = self.came + 1
+        self.sender.send(b"tag", WIRE)
+        self.talk(lambda: self.came == self.confirmed == count)
+
+
+@pytest.mark.skipif(not COMPILED, reason="the page lists this way compiled")
+def test_the_page_lists_the_files_of_a_message_at_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What the server does from time to time is no part of the way.
+    monkeypatch.setattr("amqp10msg.net.serve.server._TICK", 60)
+    with Server(accept_durable=True) as server:
+        client = Client(server)
+        client.exchange()  # what is done once
+
+        def calls_of(messages: int) -> Calls:
+            calls = Calls()
+            server.call(lambda _: sys.setprofile(calls.look))
+            for _ in range(messages):
+                client.exchange()
+            server.call(lambda _: sys.setprofile(None))
+            return calls
+
+        try:
+            found = grown(calls_of)
+        finally:
+            client.socket.close()
+
+    assert listed()["serve", True] == found
+
+
 def test_the_tracer_sees_a_file() -> None:
     assert {"message/__init__.py"} <= entered(lambda: Message(b"x").encode())
-    assert {way for way, _ in listed()} == set(WAYS)
+    assert {way for way, _ in listed()} == {*WAYS, "pipeline decode", "serve"}

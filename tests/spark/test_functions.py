@@ -22,7 +22,7 @@ from pyspark.sql.pandas import functions as pandas_functions  # noqa: E402
 from pyspark.sql.types import StructType, VariantType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.jobs import judging  # noqa: E402
+from amqp10msg.jobs.job import decoded  # noqa: E402
 from amqp10msg.spark._frames import arrow_schema  # noqa: E402
 from amqp10msg.spark.functions import _converter  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
@@ -71,7 +71,7 @@ def said(found: list[dict[str, Any]]) -> list[str]:
 def test_decode_gives_what_columns_gives(
     spark_session: Any, names: str, maps: columns.MapsAs
 ) -> None:
-    expected = judging.decoded(pa.array(WIRES, pa.binary()), names, maps=maps)
+    expected = decoded(pa.array(WIRES, pa.binary()), names, maps=maps)
 
     made = spark.decode(frame(spark_session, WIRES).repartition(3), columns=names, maps=maps)
 
@@ -86,7 +86,7 @@ def test_decode_of_some_columns_with_a_profile(
 ) -> None:
     wanted = ["subject", "application_properties.tenant", "application_properties.a string", "wire"]
     given = pa.array(WIRES, pa.binary())
-    expected = judging.decoded(given, [*wanted, "error"], profile)
+    expected = decoded(given, [*wanted, "error"], profile)
 
     made = spark.decode(frame(spark_session, WIRES), columns=wanted, validate=profile, keep=[])
 
@@ -247,7 +247,7 @@ def test_what_cannot_be_encoded_is_a_row_that_says_why(spark_session: Any) -> No
 def test_messages_decode_in_sql(spark_session: Any) -> None:
     df = frame(spark_session, WIRES)
     df.createOrReplaceTempView("raw")
-    found = judging.decoded(pa.array(WIRES, pa.binary()), "lean", maps="variant").to_pylist()
+    found = decoded(pa.array(WIRES, pa.binary()), "lean", maps="variant").to_pylist()
 
     made = rows(
         spark_session.sql("select id, m.* from (select id, amqp10_decode(wire) m from raw)")

@@ -267,7 +267,7 @@ class Inputs:
 
     def _guarded(self, source: _Source, given: bytes | None = None) -> Iterator[Item]:
         """Read a file, bytes or standard input; what is wrong is a fault of this one alone."""
-        from amqp10msg.files.streams import DamagedGzipError
+        from amqp10msg.files.containers import DamagedGzipError
 
         try:
             if given is not None:

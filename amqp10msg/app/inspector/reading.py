@@ -102,8 +102,7 @@ class InputReader:
             OSError: it cannot be read.
         """
         # Text on a command line is read without what files need.
-        from amqp10msg.files.containers import STARTS  # noqa: PLC0415  (see above)
-        from amqp10msg.files.streams import unpacked  # noqa: PLC0415  (see above)
+        from amqp10msg.files.containers import STARTS, unpacked  # noqa: PLC0415  (see above)
 
         stream, form = buffered(stream), self.form
         if form not in ("raw", "parquet"):
@@ -167,8 +166,7 @@ class InputReader:
         return Item(name, b"" if fault else data, fault, number, record.offset, record)
 
     def _all(self, stream: IO[bytes]) -> bytes:
-        from amqp10msg.files.containers import too_large  # noqa: PLC0415  (see `read`)
-        from amqp10msg.files.streams import read_up_to  # noqa: PLC0415  (see `read`)
+        from amqp10msg.files.containers import read_up_to, too_large  # noqa: PLC0415  (see `read`)
 
         octets = read_up_to(stream, self.max_size + 1)
         if len(octets) > self.max_size:

@@ -26,7 +26,7 @@ from amqp10msg.app.inspector.protocols import (
 )
 from amqp10msg.app.inspector.reading import InputReader, Item
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
-from amqp10msg.files.streams import DamagedGzipError
+from amqp10msg.files.containers import DamagedGzipError
 from amqp10msg.message import Message
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated

@@ -169,7 +169,7 @@ cdef inline bint is_affordable(Batch* b, Py_ssize_t size) noexcept nogil:
     """Whether so many bytes for values without content are within the bounds of the batch.
 
     The input does not pay for them byte by byte, so they are counted for the message in
-    `zero_width`, and what they become for the batch in `zero_room` (see `_memory_limit`).
+    `zero_width`, and what they become for the batch in `zero_room` (see `_decode`).
     """
     b.zero_room -= size
     # A single message is left to the plain implementation.

@@ -8,6 +8,13 @@ from amqp10msg.delivery.node.contents import (
     Capacity,
     Counts,
     Memory,
+    MemoryStore,
+    NodeError,
+    OutcomeError,
+    Quarantined,
+    Store,
+    Stored,
+    StoreError,
     Waiting,
     priority_level,
 )
@@ -20,15 +27,6 @@ from amqp10msg.delivery.node.node import (
     LifetimePolicy,
     Outcome,
     OutgoingLink,
-)
-from amqp10msg.delivery.node.store import (
-    MemoryStore,
-    NodeError,
-    OutcomeError,
-    Quarantined,
-    Store,
-    Stored,
-    StoreError,
 )
 
 __all__ = [

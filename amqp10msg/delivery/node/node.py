@@ -11,6 +11,8 @@ import attrs
 from amqp10msg.delivery.node.contents import (
     NO_HEADER,
     NOBODY,
+    PRECONDITION_FAILED,
+    RESOURCE_DELETED,
     SEVERAL,
     Capacity,
     Contents,
@@ -19,20 +21,16 @@ from amqp10msg.delivery.node.contents import (
     Cursors,
     Entry,
     Memory,
-    Waiting,
-    priority_level,
-)
-from amqp10msg.delivery.node.deaths import DeadLetter
-from amqp10msg.delivery.node.store import (
-    PRECONDITION_FAILED,
-    RESOURCE_DELETED,
     MemoryStore,
     NodeError,
     OutcomeError,
     Quarantined,
     Store,
     Stored,
+    Waiting,
+    priority_level,
 )
+from amqp10msg.delivery.node.deaths import DeadLetter
 from amqp10msg.delivery.states import (
     Accepted,
     DeliveryState,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import Any, Self
 
-from amqp10msg.delivery.node.store import Quarantined, Stored, StoreError
+from amqp10msg.delivery.node.contents import Quarantined, Stored, StoreError
 
 # PRAGMA application_id of the files: "A10M".
 _APPLICATION = 0x4131304D

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.composite import Error, read_composite
@@ -10,6 +11,7 @@ from amqp10msg.net.transport.frames import (
     AMQP_HEADER,
     HEAD,
     HEAD_SIZE,
+    HEAD_WORDS,
     MIN_FRAME,
     Attach,
     Begin,
@@ -19,12 +21,12 @@ from amqp10msg.net.transport.frames import (
     End,
     Flow,
     Open,
-    Output,
     Transfer,
 )
 from amqp10msg.net.transport.sasl import SaslEnd, SaslError
 from amqp10msg.net.transport.sessions import FaultError, Handler, Session, SessionFaultError
 from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import Limits
 
 _SESSION = (Transfer, Disposition, Flow, Attach, Detach)
@@ -34,6 +36,72 @@ _LIMITS = Limits(depth=32)
 _ENDS = {b"\0\x53\x17", b"\0\x53\x18"}
 #: Seconds between empty frames, whatever the peer asks for.
 _MIN_BEAT = 0.01
+
+
+class Output:
+    """The protocol header and the frames that a connection is to send.
+
+    Attributes:
+        room: how many bytes the body of a frame may take.
+        pending: how many bytes `take` has at least.
+        closed: whether the connection is closed at this end: nothing more is written.
+        flushes: what is called before bytes are taken, by channel.
+    """
+
+    def __init__(self) -> None:
+        self.room = MIN_FRAME - HEAD_SIZE
+        self.pending = 0
+        self.closed = False
+        self.flushes: dict[int, Callable[[], None]] = {}
+        self._frames: list[bytes] = []
+        self._greeted = False
+        self._took = False  # since `keep_alive` looked last
+        self._last = 0.0
+
+    def greet(self) -> None:
+        """Write the protocol header, once."""
+        if not self._greeted:
+            self._greeted = True
+            self._frames.append(AMQP_HEADER)
+
+    def write(self, channel: int, performative: Any) -> None:
+        """Write a frame."""
+        self.write_body(channel, encode_value(performative))
+
+    def write_body(self, channel: int, body: bytes) -> None:
+        """Write a frame with a body that is encoded already."""
+        if self.closed:
+            return
+        self.greet()
+        self._frames.append(HEAD.pack(HEAD_SIZE + len(body), HEAD_WORDS, AMQP_FRAME, channel))
+        self._frames.append(body)
+        self.pending += HEAD_SIZE + len(body)
+
+    def take(self) -> bytes:
+        """Take the bytes that are to be sent now."""
+        for flush in self.flushes.values():
+            flush()
+        self.flushes.clear()
+        taken = b"".join(self._frames)
+        self._frames.clear()
+        self.pending = 0
+        self._took = self._took or bool(taken)
+        return taken
+
+    def keep_alive(self, now: float, beat: float) -> float:
+        """Write an empty frame if nothing was sent for a while; return when to call again.
+
+        Args:
+            now: the time in seconds, of a clock that does not go back.
+            beat: seconds between frames.
+        """
+        if self._took or self._frames:
+            self._took = False
+            self._last = now
+        elif now >= self._last + beat:
+            self.write_body(0, b"")
+            self._last = now
+        return self._last + beat
 
 
 class ConnectionFaultError(FaultError):

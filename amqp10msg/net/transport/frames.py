@@ -1,16 +1,14 @@
-"""Frames: their heads (Part 2, 2.3.1), the performatives (2.7), and what is to be sent."""
+"""Frames: their heads (Part 2, 2.3.1) and the performatives (2.7)."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Annotated, Any
 
 import attrs
 
 from amqp10msg.composite import Error, composite
-from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import (
     Wire,
     boolean,
@@ -29,80 +27,10 @@ AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 HEAD = struct.Struct(">IBBH")
 HEAD_SIZE = HEAD.size
 AMQP_FRAME, SASL_FRAME = 0, 1
-_WORDS = HEAD_SIZE // 4
+#: The words of 4 bytes of a head without an extended header.
+HEAD_WORDS = HEAD_SIZE // 4
 #: The smallest max-frame-size (Part 2, 2.7.1).
 MIN_FRAME = 512
-
-
-def frame_head(body: int, kind: int, channel: int = 0) -> bytes:
-    """The head of a frame without extended header with a body of this many bytes."""
-    return HEAD.pack(HEAD_SIZE + body, _WORDS, kind, channel)
-
-
-class Output:
-    """The protocol header and the frames that a connection is to send.
-
-    Attributes:
-        room: how many bytes the body of a frame may take.
-        pending: how many bytes `take` has at least.
-        closed: whether the connection is closed at this end: nothing more is written.
-        flushes: what is called before bytes are taken, by channel.
-    """
-
-    def __init__(self) -> None:
-        self.room = MIN_FRAME - HEAD_SIZE
-        self.pending = 0
-        self.closed = False
-        self.flushes: dict[int, Callable[[], None]] = {}
-        self._frames: list[bytes] = []
-        self._greeted = False
-        self._took = False  # since `keep_alive` looked last
-        self._last = 0.0
-
-    def greet(self) -> None:
-        """Write the protocol header, once."""
-        if not self._greeted:
-            self._greeted = True
-            self._frames.append(AMQP_HEADER)
-
-    def write(self, channel: int, performative: Any) -> None:
-        """Write a frame."""
-        self.write_body(channel, encode_value(performative))
-
-    def write_body(self, channel: int, body: bytes) -> None:
-        """Write a frame with a body that is encoded already."""
-        if self.closed:
-            return
-        self.greet()
-        self._frames.append(frame_head(len(body), AMQP_FRAME, channel))
-        self._frames.append(body)
-        self.pending += HEAD_SIZE + len(body)
-
-    def take(self) -> bytes:
-        """Take the bytes that are to be sent now."""
-        for flush in self.flushes.values():
-            flush()
-        self.flushes.clear()
-        taken = b"".join(self._frames)
-        self._frames.clear()
-        self.pending = 0
-        self._took = self._took or bool(taken)
-        return taken
-
-    def keep_alive(self, now: float, beat: float) -> float:
-        """Write an empty frame if nothing was sent for a while; return when to call again.
-
-        Args:
-            now: the time in seconds, of a clock that does not go back.
-            beat: seconds between frames.
-        """
-        if self._took or self._frames:
-            self._took = False
-            self._last = now
-        elif now >= self._last + beat:
-            self.write_body(0, b"")
-            self._last = now
-        return self._last + beat
 
 
 class SenderSettleMode(IntEnum):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, Protocol
 
-from amqp10msg.net.transport.frames import AMQP_HEADER, HEAD, HEAD_SIZE, SASL_FRAME, frame_head
+from amqp10msg.net.transport.frames import AMQP_HEADER, HEAD, HEAD_SIZE, HEAD_WORDS, SASL_FRAME
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.limits import Limits
@@ -53,7 +53,7 @@ class SaslError(ConnectionError):
 def sasl_frame(code: int, *fields: Any) -> bytes:
     """Encode a frame of SASL: that of a list with this descriptor and these fields."""
     body = encode_value(Described(ULong(code), list(fields)))
-    return frame_head(len(body), SASL_FRAME) + body
+    return HEAD.pack(HEAD_SIZE + len(body), HEAD_WORDS, SASL_FRAME, 0) + body
 
 
 class SaslFrames:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import attrs
 
@@ -17,7 +17,6 @@ from amqp10msg.net.transport.frames import (
     Disposition,
     End,
     Flow,
-    Output,
     ReceiverSettleMode,
     SenderSettleMode,
     Transfer,
@@ -26,6 +25,9 @@ from amqp10msg.net.transport.sasl import SaslError
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
+
+if TYPE_CHECKING:
+    from amqp10msg.net.transport.connection import Output
 
 #: A property of a link's state: how many messages of its source other links hold unsettled, a
 #: ulong. This library's server tells it beside what is available.
