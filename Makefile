@@ -141,18 +141,21 @@ spark-streams: setup  ## RabbitMQ to Delta and back by Spark, 2,000,000 messages
 large-inputs: setup  ## 100,000 tiny files, one of 2 GB, a message of 200 MB, a damaged page: nothing lost, and the memory of a process
 	$(PY) tools/large_inputs.py $(LARGE_ARGS)
 
-soak: setup  ## the tests that take long: Spark's deployments, the pipeline's figures in short
+soak: setup  ## the tests that take long: Spark's deployments, the pipeline's figures in short; then sparks
 	$(PY) -m pytest -m soak $(PYTEST_ARGS)
+	$(MAKE) sparks
 
 pythons:  ## the tests without Spark, on the compiled kernel, with each Python of PYTHONS that is here
 	@bash .ci/pythons $(PYTHONS)
 
-# Earlier ones leave sockets to the garbage collector, which pytest would call errors.
-sparks: setup  ## the tests of Spark with the lowest PySpark that is supported
+# Earlier ones leave sockets to the garbage collector, which pytest would call errors. The jar is of
+# another line of Spark, and the archive of test_cluster has the PySpark of the environment.
+sparks: setup  ## the tests of Spark, classic and Connect, with the lowest PySpark that is supported
 	[ -d build/pyspark-$(LOWEST_SPARK) ] || \
 	  $(PIP) --no-deps --no-build-isolation --target build/pyspark-$(LOWEST_SPARK) 'pyspark==$(LOWEST_SPARK).*'
-	PYTHONPATH=build/pyspark-$(LOWEST_SPARK) $(PY) -m pytest -q -W ignore::ResourceWarning \
-	  -m 'not kills and not soak' tests/spark --ignore tests/spark/test_jvm.py $(PYTEST_ARGS)
+	PYTHONPATH=$(CURDIR)/build/pyspark-$(LOWEST_SPARK) $(PY) -m pytest -q -W ignore::ResourceWarning \
+	  -m 'not kills' tests/spark --ignore tests/spark/test_jvm.py --ignore tests/spark/test_cluster.py \
+	  $(PYTEST_ARGS)
 
 fresh:  ## README's commands on bare Debian 12, 13 and testing, as root, FRESH_ARGS such as --short
 	@python3 tools/fresh.py $(FRESH_ARGS)
