@@ -21,7 +21,7 @@ from amqp10msg.sections.parts import FIELD_NAMES, PartOf, kind_of, parts_of
 from amqp10msg.validation import PROFILES, RULES, rule_of, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
-from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACE_FOOTER, PLACES
+from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACES
 from amqp10msg.wire.limits import Limits
 
 _HEADER = tuple(field.name for field in rows(Header))
@@ -180,9 +180,9 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
             index = kind.code - FIRST_CODE
             if not FOLLOWERS[last + 1][FIRST_CODE + index]:
                 # As the kernel notes what it found, by place.
-                places = [None] * (PLACE_FOOTER + 1)
-                for section, value in found.items():
-                    places[PLACES[section]] = value
+                places = 0
+                for section in found:
+                    places |= 1 << PLACES[section]
                 raise reader.misplaced(index, last, places, start)
             last = index
             content = reader.pos

@@ -175,7 +175,7 @@ def suspected(
         known_keys: the reserved keys of annotations that a profile knows, by section.
     """
     try:
-        message: Any = kernel.Reader(data, 0, limits).message(_Decoded, 0)
+        message: Any = kernel.Reader(data, 0, limits).read_message(_Decoded, 0)
     except kernel.READ_FAULTS:
         return None
     return _of_sections(message, known_keys)

@@ -4,6 +4,7 @@ from amqp10msg.wire.kernel.twin cimport Slots
 from amqp10msg.wire.kernel.value_reader cimport ValueReader
 from amqp10msg.wire.kernel.writer cimport Spec, Writer
 
+cdef object DEFAULT_LIMITS
 cdef bytes KIND_OF
 cdef bytes IS_MESSAGE_ID
 cdef list FOLLOWERS
@@ -19,11 +20,10 @@ cdef int FIRST_CODE, FOOTER_CODE, PLACE_BODY
 cdef int MAX_GUESSABLE
 cdef int _PART_ITEMS
 cdef list SCAN
-cdef int FOOTER, PLACE_FOOTER, PLACE_WIRE, PLACE_LENIENT
+cdef int AMQP_VALUE, FOOTER, PLACE_FOOTER, PLACE_WIRE, PLACE_LENIENT
 cdef Py_ssize_t _SMALL
 
 
-@cython.final
 cdef class Reader(ValueReader):
     @cython.locals(have=int, pos=Py_ssize_t)
     cdef object field(self, int kind, int code, Spec spec, int index)
@@ -53,10 +53,10 @@ cdef class Reader(ValueReader):
     @cython.locals(pos=Py_ssize_t, buf=bytes, code=int, kind=int)
     cdef int section_code(self) except -2
 
-    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, index=int, last=int, shape=int,
-                   followers=bytes,  several=bint,
-                   found=list, spec=Spec, kind=type, buf=bytes, layout=Slots)
-    cpdef message(self, cls, message_format)
+    @cython.locals(index=int)
+    cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2
+
+    cdef object other_section(self, int index)
 
     @cython.locals(start=Py_ssize_t, code=int)
     cdef int part(self) except -2

@@ -14,6 +14,7 @@ from amqp10msg.wire.errors import (
     EncodeError,
 )
 from amqp10msg.wire.kernel.codes import (
+    AMQP_VALUE,
     CODES,
     FIRST_CODE,
     FOLLOWERS,
@@ -312,60 +313,29 @@ class Reader(ValueReader):
             found = CODES.get(buf[pos : self.pos])
         return -1 if found is None else found
 
-    def message(self, cls: Any, message_format: int) -> Any:
-        """Read the sections of a message into an instance of this class."""
-        buf = self.buf
-        # In the order of the attributes: by place, then format, bytes and leniency.
-        found: list[Any]
-        found = [None, None, None, None, None, None, None, message_format, buf, False]
-        last = -1
-        followers = FOLLOWERS[0]
-        several = False
-        end = self.end
-        while self.pos < end:
-            start = self.pos
-            if (
-                end - start > 2
-                and buf[start + 1] == 0x53
-                and followers[buf[start + 2]]
-                and buf[start] == 0
-            ):
-                index = buf[start + 2] - FIRST_CODE
-                self.pos = start + 3
-            else:
-                index = self.section_code() - FIRST_CODE
-                if index < 0:
-                    raise self.no_section(start)
-                if not followers[FIRST_CODE + index]:
-                    raise self.misplaced(index, last, found, start)
-            last = index
-            spec = SECTIONS[index]
-            followers = spec.followers
-            shape = spec.shape
-            if shape == SHAPE_COMPOSITE:
-                section = self.quick_fields(spec.layout, spec.usual, spec.defaults, index == 0)
-            elif shape == SHAPE_PROPERTIES:
-                section = self.quick_mapping(spec.cls, 0xA1)
-            elif shape == SHAPE_ANNOTATIONS:
-                section = self.quick_mapping(spec.cls, 0xA3)
-            elif shape == SHAPE_BINARY:
-                section = self.quick_data(spec.layout)
-            else:
-                section = None
-            if section is None:
-                section = self.section(spec)
-            if not spec.is_body or found[PLACE_BODY] is None:
-                found[spec.place] = section
-            elif several:
-                found[PLACE_BODY].append(section)
-            else:
-                found[PLACE_BODY] = [found[PLACE_BODY], section]
-                several = True
-        kind = cls
-        made = kind.__new__(kind)
-        layout: Any = MESSAGE[0]
-        layout.fill(made, found)
-        return made
+    def odd_section(self, last: int, places: int, start: int) -> int:
+        """Pass over a section's descriptor that is not the usual one; return the section's number.
+
+        Args:
+            last: the section before; -1 for none.
+            places: the places of a message that are taken, as bits.
+            start: where the section begins.
+
+        Raises:
+            DecodeError: there is no section, or it may not stand here.
+        """
+        index = self.section_code() - FIRST_CODE
+        if index < 0:
+            raise self.no_section(start)
+        if not FOLLOWERS[last + 1][FIRST_CODE + index]:
+            raise self.misplaced(index, last, places, start)
+        return index
+
+    def other_section(self, index: int) -> Any:
+        """Read what follows a section's descriptor, where the quick way does not."""
+        if index == AMQP_VALUE:
+            return self.wrapped(index, self.value())
+        return self.section(SECTIONS[index])
 
     def no_section(self, start: int) -> DecodeError:
         # Whatever stands here must still be an encoding; if it is not, that is the better report.
@@ -387,9 +357,9 @@ class Reader(ValueReader):
             condition=NOT_IMPLEMENTED,
         )
 
-    def misplaced(self, index: int, last: int, found: Any, start: int) -> DecodeError:
+    def misplaced(self, index: int, last: int, places: int, start: int) -> DecodeError:
         name = SECTIONS[index].name
-        seen = sum(1 << i for i, place in enumerate(PLACES) if found[place] is not None)
+        seen = sum(1 << i for i, place in enumerate(PLACES) if places >> place & 1)
         rule = order_rule(index, last, seen)
         if rule == "duplicate-section":
             reason = f"duplicate {name} section"
@@ -470,16 +440,19 @@ def decode_message(
             repeated, unknown or mixed in the body, and fields and keys of wrong types; otherwise
             only where not one section parses. The error's `data` holds the input.
     """
-    if limits is None:
-        limits = DEFAULT_LIMITS
     if not strict:
+        limits = DEFAULT_LIMITS if limits is None else limits
         return MESSAGE[1](cls, data, limits, message_format)
-    if type(data) is not bytes or limits is not DEFAULT_LIMITS:
+    # The default limits are not named in passing: threads that count references to them wait for
+    # each other.
+    if limits is not None and limits is not DEFAULT_LIMITS:
         data = octets_of(data, limits)
+    elif type(data) is not bytes:
+        data = octets_of(data, DEFAULT_LIMITS)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     try:
-        return reader.message(cls, message_format)
+        return reader.read_message(cls, message_format)
     except READ_FAULTS as error:
         raise reader.fault(error, NAMES) from None
 

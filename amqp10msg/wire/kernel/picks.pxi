@@ -4,18 +4,29 @@
 cdef class Keys:
     """Keys that are looked for in the bytes of a map, by their content."""
 
-    def __init__(self, dict places):
-        self.keys = list(places)
-        self.places = list(places.values())
+    def __cinit__(self, dict places):
+        cdef Py_ssize_t i
+        self.keys = tuple(places)
+        if not all(type(key) is bytes for key in self.keys):
+            raise TypeError("keys are bytes")
+        self.places = <Py_ssize_t *>PyMem_Malloc(max(len(places), 1) * sizeof(Py_ssize_t))
+        if self.places == NULL:
+            raise MemoryError
+        for i, place in enumerate(places.values()):
+            self.places[i] = place
+
+    def __dealloc__(self):
+        PyMem_Free(self.places)
 
     cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2:
         """Return the place of the key that stands there, -1 where it is none of them."""
         cdef Py_ssize_t i
         cdef PyObject *key
+        cdef PyObject *keys = <PyObject *>self.keys
         if not 0 <= start <= stop <= PyBytes_GET_SIZE(buf):
             raise IndexError("bytes outside the input")
-        for i in range(PyList_GET_SIZE(self.keys)):
-            key = PyList_GET_ITEM(self.keys, i)
+        for i in range(PyTuple_GET_SIZE(<tuple>keys)):
+            key = PyTuple_GET_ITEM(<tuple>keys, i)
             if (
                 PyBytes_GET_SIZE(<bytes>key) == stop - start
                 and memcmp(
@@ -115,7 +126,7 @@ cdef inline object entry_at(const unsigned char *at, const unsigned char *end):
     if code == 0x55:
         return <int>at[1] - 256 if at[1] > 127 else <int>at[1]
     if 0x50 <= code <= 0x54:
-        return (<list>_OF_OCTET[code - 0x50])[at[1]]
+        return octet_value(code, at[1])
     return _ODD
 
 
@@ -150,6 +161,11 @@ cdef class QuickPicks:
             if shape < 0 or len(fields) > MOST_SLOTS or len(usual) != len(own) << 8:
                 self.ways[i] = GIVE_UP
                 continue
+            if type(usual) is not bytes or type(own) is not tuple or type(keys) is not Keys:
+                raise TypeError("no such section")
+            self.usual[i] = <const unsigned char *>PyBytes_AS_STRING(<bytes>usual)
+            self.own[i] = <PyObject *>own
+            self.keys[i] = <PyObject *>keys
             self.ways[i] = READ_FIELDS + shape
             self.wide[i] = len(fields)
             self.known[i] = len(own)
@@ -176,8 +192,7 @@ cdef class QuickPicks:
         cdef Py_ssize_t count, i, place, size, left = MOST_VALUES
         cdef unsigned int seen = 0
         cdef int index, way, code, key_code
-        cdef Keys keys
-        cdef tuple section
+        cdef PyObject *known
         cdef tuple found = PyTuple_New(PyTuple_GET_SIZE(self.defaults))
         while at < stop:
             if stop - at < 4 or at[0] != 0 or at[1] != 0x53 or not 0x70 <= at[2] <= 0x78:
@@ -220,11 +235,11 @@ cdef class QuickPicks:
             left -= count
             if left < 0 or count > close - p:
                 return None
-            section = <tuple>self.sections[index]
             if way == READ_FIELDS:
                 if count > self.known[index]:
                     return None
-                usual = <const unsigned char *>PyBytes_AS_STRING(<bytes>section[2])
+                usual = self.usual[index]
+                known = self.own[index]
                 for i in range(count):
                     if i == self.wide[index]:
                         p = close
@@ -241,19 +256,18 @@ cdef class QuickPicks:
                 for i in range(self.wide[index]):
                     place = self.places[index][i]
                     if place >= 0 and PyTuple_GET_ITEM(found, place) == NULL:
-                        value = (<tuple>section[3])[i]
-                        if value is not None:
-                            self.put(found, place, value)
+                        if PyTuple_GET_ITEM(<tuple>known, i) != <PyObject *>None:
+                            self.put(found, place, <object>PyTuple_GET_ITEM(<tuple>known, i))
             else:
                 if count & 1:
                     return None
-                keys = <Keys>section[4]
+                known = self.keys[index]
                 key_code = 0xA1 if way == READ_PROPERTIES else 0xA3
                 for i in range(count >> 1):
                     if close - p < 2 or p[0] != key_code or p[1] > close - p - 2:
                         return None
                     size = p[1]
-                    place = keys.place(data, p + 2 - base, p + 2 + size - base)
+                    place = (<Keys>known).place(data, p + 2 - base, p + 2 + size - base)
                     p += 2 + size
                     end = after(p, close)
                     if end == NULL:
@@ -262,7 +276,7 @@ cdef class QuickPicks:
                         if PyTuple_GET_ITEM(found, place) != NULL:
                             return None
                         value = entry_at(p, end)
-                        if value is _ODD:
+                        if <PyObject *>value == <PyObject *>_ODD:
                             return None
                         self.put(found, place, value)
                     p = end

@@ -83,8 +83,8 @@ cdef class Slots
 
 @cython.final
 cdef class Keys:
-    cdef list keys
-    cdef list places
+    cdef tuple keys
+    cdef Py_ssize_t *places
 
     cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2
 
@@ -94,6 +94,10 @@ cdef class QuickPicks:
     cdef list sections
     cdef tuple defaults
     cdef Py_ssize_t body
+    # Of `sections`, without references of their own.
+    cdef const unsigned char *usual[9]
+    cdef PyObject *own[9]
+    cdef PyObject *keys[9]
     cdef int[9] ways
     cdef Py_ssize_t[9] wide
     cdef Py_ssize_t[9] known
@@ -118,11 +122,18 @@ cdef class Cursor:
 
     cdef bint passed(self, Py_ssize_t count) except -1
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
+    cdef object octet_value(self, int code, int octet)
+    cpdef object read_message(self, cls, message_format)
+    cdef int usual_section(self, int last) except -2
+    cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2
+    cdef object quick_section(self, int index)
+    cdef object other_section(self, int index)
+    cdef object wrapped(self, int index, value)
     cdef object quick_fields(
-        self, Slots layout, bytes usual_codes, tuple defaults, bint is_header
+        self, PyObject *layout, const unsigned char *usual, PyObject *defaults
     )
-    cdef object quick_mapping(self, type cls, int key_code)
-    cdef object quick_data(self, Slots layout)
+    cdef object quick_mapping(self, PyObject *cls, int key_code)
+    cdef object quick_data(self, PyObject *layout)
 
     cdef inline long long u32(self, Py_ssize_t pos) except? -1:
         if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 4:
@@ -248,7 +259,6 @@ cdef class Slots:
     cdef bint check(self) except -1
     cdef bint direct(self) except -1
     cdef object bare(self)
-    cdef int complete(self, made, tuple defaults) except -1
     cdef tuple values(self, made)
     cdef object first(self, made)
     cdef int fill(self, made, list values) except -1

@@ -11,12 +11,22 @@ from operator import attrgetter
 from typing import Any, Self
 
 from amqp10msg.wire.kernel.codes import (
+    FIRST_CODE,
+    FOLLOWERS,
     IS_STRING,
     KIND_BOOLEAN,
     KIND_DOUBLE,
     KIND_SYMBOL,
     KINDS,
+    MESSAGE,
     OF_OCTET,
+    PLACE_BODY,
+    PLACE_FOOTER,
+    SECTIONS,
+    SHAPE_ANNOTATIONS,
+    SHAPE_BINARY,
+    SHAPE_COMPOSITE,
+    SHAPE_PROPERTIES,
     SHORT_SIZE,
     SIGNED,
     SMALL_CODES,
@@ -88,6 +98,16 @@ class Headers:
 
 
 HEADERS = Headers()
+
+
+def declare_section(*_: Any) -> None:
+    """Have cursors read a kind of section the quick way: here they look at its `Spec`."""
+
+
+def declare_message(_: Any) -> None:
+    """Have cursors make messages: here they look at `MESSAGE`."""
+
+
 # Bytes outside the input, and bytes that are not text.
 _FAULTS = (IndexError, struct.error, UnicodeDecodeError)
 
@@ -355,6 +375,70 @@ class Cursor:
         """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
         octets = self.buf[start:stop]
         return SYMBOLS.known.get(octets) or SYMBOLS.keep(octets)
+
+    def octet_value(self, code: int, octet: int) -> Any:
+        """Return the value of a format code from 0x50 to 0x54 and the byte after it."""
+        return OF_OCTET[code - 0x50][octet]
+
+    def read_message(self, cls: Any, message_format: int) -> Any:
+        """Read the sections of a message into an instance of this class."""
+        buf = self.buf
+        # In the order of the attributes: by place, then format, bytes and leniency.
+        found: list[Any]
+        found = [None, None, None, None, None, None, None, message_format, buf, False]
+        last = -1
+        followers = FOLLOWERS[0]
+        several = False
+        end = self.end
+        while self.pos < end:
+            start = self.pos
+            if (
+                end - start > 2
+                and buf[start + 1] == 0x53
+                and followers[buf[start + 2]]
+                and buf[start] == 0
+            ):
+                index = buf[start + 2] - FIRST_CODE
+                self.pos = start + 3
+            else:
+                places = sum(1 << i for i in range(PLACE_FOOTER + 1) if found[i] is not None)
+                index = self.odd_section(last, places, start)
+            last = index
+            spec = SECTIONS[index]
+            followers = spec.followers
+            shape = spec.shape
+            if shape == SHAPE_COMPOSITE:
+                section = self.quick_fields(spec.layout, spec.usual, spec.defaults, index == 0)
+            elif shape == SHAPE_PROPERTIES:
+                section = self.quick_mapping(spec.cls, 0xA1)
+            elif shape == SHAPE_ANNOTATIONS:
+                section = self.quick_mapping(spec.cls, 0xA3)
+            elif shape == SHAPE_BINARY:
+                section = self.quick_data(spec.layout)
+            else:
+                section = None
+            if section is None:
+                section = self.other_section(index)
+            if not spec.is_body or found[PLACE_BODY] is None:
+                found[spec.place] = section
+            elif several:
+                found[PLACE_BODY].append(section)
+            else:
+                found[PLACE_BODY] = [found[PLACE_BODY], section]
+                several = True
+        made = cls.__new__(cls)
+        MESSAGE[0].fill(made, found)
+        return made
+
+    def odd_section(self, last: int, places: int, start: int) -> int:
+        raise NotImplementedError
+
+    def other_section(self, index: int) -> Any:
+        raise NotImplementedError
+
+    def wrapped(self, index: int, value: Any) -> Any:
+        """Return the body section that holds a value."""
+        return SECTIONS[index].layout.build([value])
 
     # Sections in, the quick way: these take the encodings that nearly every message is made of.
     # They return what `Reader` returns; where anything is out of the ordinary they return None and

@@ -10,6 +10,7 @@ memory of an object.
 cimport cython
 from cpython.dict cimport PyDict_Next, PyDict_SetItem, PyDict_Size
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
@@ -18,9 +19,16 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 from operator import attrgetter
 
 from amqp10msg.wire.kernel.codes import (
+    FIRST_CODE,
+    FOLLOWERS,
     IS_STRING,
     KIND_COUNT,
     OF_OCTET,
+    PLACES,
+    SHAPE_ANNOTATIONS,
+    SHAPE_BINARY,
+    SHAPE_COMPOSITE,
+    SHAPE_PROPERTIES,
     SIGNED,
     SMALL_CODES,
     STEPS,
@@ -76,9 +84,21 @@ cdef extern from *:
         /* Each thread has a share of the texts, so that no two count references to the same ones
            (mostly: there are as many shares as this). */
         #define AMQP_SHARES 16
+        #if defined(_MSC_VER)
+            #define AMQP_OF_THREAD __declspec(thread)
+        #elif defined(__GNUC__)
+            #define AMQP_OF_THREAD __thread
+        #else
+            #define AMQP_OF_THREAD _Thread_local
+        #endif
+        static Py_ssize_t amqp_threads;
+        static AMQP_OF_THREAD Py_ssize_t amqp_own_share; /* and 1: 0 where it has none yet */
         static CYTHON_INLINE Py_ssize_t amqp_share(void) {
-            return (Py_ssize_t)(
-                (unsigned PY_LONG_LONG)PyThread_get_thread_ident() * 0x9E3779B97F4A7C15ULL >> 60);
+            if (amqp_own_share == 0) {
+                amqp_own_share = 1
+                    + (_Py_atomic_add_ssize(&amqp_threads, 1) & (AMQP_SHARES - 1));
+            }
+            return amqp_own_share - 1;
         }
         #define amqp_item PyList_GetItemRef
     #else
@@ -92,12 +112,21 @@ cdef extern from *:
             return item;
         }
     #endif
+    static PyObject *amqp_no_arguments; /* set when this is imported, and kept */
+    static void amqp_keep(PyObject *empty) {
+        Py_INCREF(empty);
+        amqp_no_arguments = empty;
+    }
     /* A number that any change of the class or its bases changes; 0 if it is not known. */
     static CYTHON_INLINE unsigned int amqp_version(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_version_tag;
     }
     static CYTHON_INLINE PyObject *amqp_bare(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
+    }
+    /* What `cls.__new__(cls)` gives, without a reference to the class. */
+    static CYTHON_INLINE PyObject *amqp_new(PyObject *cls) {
+        return ((PyTypeObject *)cls)->tp_new((PyTypeObject *)cls, amqp_no_arguments, NULL);
     }
     static CYTHON_INLINE PyObject *amqp_get(PyObject *mapping, PyObject *key) {
         return PyDict_Type.tp_as_mapping->mp_subscript(mapping, key);
@@ -115,13 +144,15 @@ cdef extern from *:
     """
     Py_ssize_t amqp_offset(object member, object cls)
     bint amqp_ordinary(object cls)
-    unsigned int amqp_version(object cls)
+    unsigned int amqp_version(PyObject *cls) noexcept
     void amqp_say(unsigned int *to, unsigned int number)
     unsigned int amqp_said(unsigned int *to)
     Py_ssize_t AMQP_SHARES
     Py_ssize_t amqp_share() noexcept
     object amqp_item(PyObject *list_, Py_ssize_t i)
-    object amqp_bare(object cls)
+    object amqp_bare(PyObject *cls)
+    object amqp_new(PyObject *cls)
+    void amqp_keep(object empty)
     object amqp_get(object mapping, object key)
     int amqp_short_ascii(object text) except -1
 
@@ -144,6 +175,7 @@ cdef extern from "Python.h":
 
 #: Whether the kernel that runs is the compiled one.
 COMPILED = True
+amqp_keep(())
 
 # Texts.
 
@@ -215,7 +247,25 @@ cdef type _Symbol = Symbol
 cdef type _Int = Int
 cdef type _Timestamp = Timestamp
 cdef type _UInt = UInt
-cdef list _OF_OCTET = OF_OCTET
+# By share, by code less 0x50 and by byte; those of other threads are made when they are wanted.
+cdef list OCTET_VALUES = [value for values in OF_OCTET for value in values]
+OCTET_VALUES += [None] * (len(OCTET_VALUES) * (AMQP_SHARES - 1))
+
+
+cdef object octet_value(int code, int octet):
+    """Return the value of a format code from 0x50 to 0x54 and the byte after it."""
+    cdef Py_ssize_t place = (amqp_share() * 5 + (code - 0x50)) * 256 + octet
+    if not 0x50 <= code <= 0x54 or not 0 <= octet <= 255:
+        raise IndexError("no such value")
+    value = amqp_item(<PyObject *>OCTET_VALUES, place)
+    if AMQP_SHARES > 1 and value is None:
+        known = OF_OCTET[code - 0x50][octet]
+        value = type(known)(int(known))
+        Py_INCREF(value)  # the list takes over a reference
+        PyList_SetItem(<PyObject *>OCTET_VALUES, place, <PyObject *>value)
+    return value
+
+
 # By format code, as `STEPS`.
 cdef int SHORT_SIZE = _SHORT_SIZE
 cdef unsigned char STEP_OF[256]
@@ -287,6 +337,103 @@ cdef int leave_compound(Cursor cursor, Compound *found) except -1:
 include "picks.pxi"
 
 
+# Sections. What is declared of them is never given up, so that reading takes no reference to it:
+# threads that count references to one object wait for each other.
+
+cdef enum:
+    KINDS_OF_SECTION = 9
+    # The places in a message; the kinds of body share one.
+    PARTS = 7
+    BODY = 5
+
+cdef struct Shape:
+    int shape
+    PyObject *cls
+    PyObject *layout
+    PyObject *defaults
+    const unsigned char *usual
+
+cdef Shape SHAPES[KINDS_OF_SECTION]
+cdef PyObject *MESSAGE_LAYOUT = NULL
+cdef list _DECLARED = []
+# By section.
+cdef int PLACE_OF[KINDS_OF_SECTION]
+# By the section before, the beginning first, and by section: whether it may follow.
+cdef bint FOLLOWS[KINDS_OF_SECTION + 1][KINDS_OF_SECTION]
+for _i in range(KINDS_OF_SECTION):
+    PLACE_OF[<int>_i] = PLACES[_i]
+    SHAPES[<int>_i].shape = -1
+    for _last in range(KINDS_OF_SECTION + 1):
+        FOLLOWS[<int>_last][<int>_i] = FOLLOWERS[_last][FIRST_CODE + _i]
+cdef int _COMPOSITE = SHAPE_COMPOSITE
+cdef int _ANNOTATIONS = SHAPE_ANNOTATIONS
+cdef int _PROPERTIES = SHAPE_PROPERTIES
+cdef int _BINARY = SHAPE_BINARY
+
+
+def declare_section(int index, int shape, type cls, Slots layout, bytes usual, tuple defaults):
+    """Have cursors read a kind of section the quick way.
+
+    Args:
+        index: the section's code less that of the header.
+        shape: how it is built.
+        cls: its class.
+        layout: of the fields of a composite, or of the one value of a body section.
+        usual: of a composite, by field and format code, whether the quick way takes it.
+        defaults: of its fields.
+    """
+    if not 0 <= index < KINDS_OF_SECTION:
+        raise IndexError("there is no such section")
+    if shape == _COMPOSITE and (
+        layout.count != len(defaults) or len(usual) != layout.count << 8
+    ):
+        raise ValueError("a composite has a default and usual codes for each field")
+    if shape != _COMPOSITE and layout.count > 1:
+        raise ValueError("other sections have one value")
+    _DECLARED.append((cls, layout, usual, defaults))
+    SHAPES[index].shape = shape
+    SHAPES[index].cls = <PyObject *>cls
+    SHAPES[index].layout = <PyObject *>layout
+    SHAPES[index].defaults = <PyObject *>defaults
+    SHAPES[index].usual = <const unsigned char *>PyBytes_AS_STRING(usual)
+
+
+def declare_message(Slots layout):
+    """Have cursors make messages: the places of sections, then format, bytes and leniency."""
+    global MESSAGE_LAYOUT
+    if layout.count != PARTS + 3:
+        raise ValueError("a message has ten attributes")
+    _DECLARED.append(layout)
+    MESSAGE_LAYOUT = <PyObject *>layout
+
+
+cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
+    """Make a message of sections, whose references it takes over."""
+    cdef PyObject *layout = MESSAGE_LAYOUT
+    cdef Py_ssize_t i
+    if layout == NULL:
+        raise TypeError("no class of messages was declared")
+    if (
+        cls == <PyObject *>(<Slots>layout).cls
+        and (<Slots>layout).direct()
+    ):
+        made = amqp_bare(cls)
+        for i in range(PARTS):
+            if found[i] == NULL:
+                amqp_hold(made, (<Slots>layout).offsets[i], <PyObject *>None)
+            else:
+                amqp_slot(made, (<Slots>layout).offsets[i])[0] = found[i]
+                found[i] = NULL
+        (<Slots>layout).hold(made, PARTS, message_format)
+        (<Slots>layout).hold(made, PARTS + 1, buf)
+        (<Slots>layout).hold(made, PARTS + 2, False)
+        return made
+    made = (<object>cls).__new__(<object>cls)
+    values = [None if found[i] == NULL else <object>found[i] for i in range(PARTS)]
+    (<Slots>layout).fill(made, [*values, message_format, buf, False])
+    return made
+
+
 @cython.freelist(8)
 cdef class Cursor:
     """A position in bytes. What takes positions checks them: IndexError."""
@@ -337,30 +484,127 @@ cdef class Cursor:
             <const unsigned char *>PyBytes_AS_STRING(self.buf) + start, stop - start
         )
 
+    cdef object octet_value(self, int code, int octet):
+        """Return the value of a format code from 0x50 to 0x54 and the byte after it."""
+        return octet_value(code, octet)
+
+    cpdef object read_message(self, cls, message_format):
+        """Read the sections of a message into an instance of this class."""
+        cdef PyObject *found[PARTS]
+        cdef Py_ssize_t start
+        cdef int index, place, i, last = -1, places = 0, bodies = 0
+        for i in range(PARTS):
+            found[i] = NULL
+        try:
+            while self.pos < self.end:
+                start = self.pos
+                index = self.usual_section(last)
+                if index < 0:
+                    index = self.odd_section(last, places, start)
+                    if not 0 <= index < KINDS_OF_SECTION:
+                        raise IndexError("there is no such section")
+                last = index
+                section = self.quick_section(index)
+                if section is None:
+                    section = self.other_section(index)
+                place = PLACE_OF[index]
+                if place == BODY:
+                    bodies += 1
+                    if bodies > 2:
+                        (<list>found[BODY]).append(section)
+                        continue
+                    if bodies == 2:
+                        section = [<object>found[BODY], section]
+                places |= 1 << place
+                Py_INCREF(section)
+                Py_XDECREF(found[place])
+                found[place] = <PyObject *>section
+            return message_of(<PyObject *>cls, found, message_format, self.buf)
+        finally:
+            for i in range(PARTS):
+                Py_XDECREF(found[i])
+
+    cdef int usual_section(self, int last) except -2:
+        """Pass over a section's usual descriptor; return its number, -1 where it is odd.
+
+        Odd is also what may not follow the last one, -1 for the beginning.
+        """
+        cdef const unsigned char *at
+        cdef int index
+        if (
+            not 0 <= self.pos <= self.end - 3
+            or self.end > PyBytes_GET_SIZE(self.buf)
+            or not -1 <= last < KINDS_OF_SECTION
+        ):
+            return -1
+        at = <const unsigned char *>PyBytes_AS_STRING(self.buf) + self.pos
+        index = at[2] - 0x70
+        if (
+            at[0] != 0
+            or at[1] != 0x53
+            or not 0 <= index < KINDS_OF_SECTION
+            or not FOLLOWS[last + 1][index]
+        ):
+            return -1
+        self.pos += 3
+        return index
+
+    cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2:
+        raise NotImplementedError
+
+    cdef object other_section(self, int index):
+        raise NotImplementedError
+
     # Sections in, the quick way: these take the encodings that nearly every message is made of.
     # They return what `Reader` returns; where anything is out of the ordinary they return None and
     # leave the cursor where it was, so that `Reader` reads instead and says what is wrong.
 
+    cdef object quick_section(self, int index):
+        """Read what follows a section's descriptor into its class, or return None."""
+        cdef Shape *known
+        if not 0 <= index < KINDS_OF_SECTION:
+            return None
+        known = &SHAPES[index]
+        if known.shape == _COMPOSITE:
+            return self.quick_fields(known.layout, known.usual, known.defaults)
+        if known.shape == _PROPERTIES:
+            return self.quick_mapping(known.cls, 0xA1)
+        if known.shape == _ANNOTATIONS:
+            return self.quick_mapping(known.cls, 0xA3)
+        if known.shape == _BINARY:
+            return self.quick_data(known.layout)
+        return None
+
+    cdef object wrapped(self, int index, value):
+        """Return the body section that holds a value."""
+        cdef PyObject *layout
+        if not 0 <= index < KINDS_OF_SECTION or SHAPES[index].shape <= _PROPERTIES:
+            raise IndexError("there is no such section")
+        layout = SHAPES[index].layout
+        if (<Slots>layout).count != 1 or not (<Slots>layout).direct():
+            return (<Slots>layout).build([value])
+        made = (<Slots>layout).bare()
+        (<Slots>layout).hold(made, 0, value)
+        return made
+
     cdef object quick_fields(
-        self, Slots layout, bytes usual_codes, tuple defaults, bint is_header
+        self, PyObject *layout, const unsigned char *usual, PyObject *defaults
     ):
         """Read the list of a composite into its class, or return None."""
         cdef Compound found
         cdef const unsigned char *at
         cdef const unsigned char *stop
-        cdef const unsigned char *usual = <const unsigned char *>PyBytes_AS_STRING(usual_codes)
         cdef Py_ssize_t i, n
         cdef int code
         if (
             not enter_compound(self, 0xC0, &found)
-            or found.count > layout.count
-            or PyBytes_GET_SIZE(usual_codes) != layout.count << 8
-            or not layout.direct()
+            or found.count > (<Slots>layout).count
+            or not (<Slots>layout).direct()
         ):
             return None
         at = found.at
         stop = found.stop
-        made = layout.bare()
+        made = (<Slots>layout).bare()
         try:
             for i in range(found.count):
                 if at >= stop or not usual[i << 8 | at[0]]:
@@ -404,16 +648,20 @@ cdef class Cursor:
                     at += 4
                 else:  # uint0, ulong0
                     value = 0
-                layout.hold(made, i, value)
+                (<Slots>layout).hold(made, i, value)
         except UnicodeDecodeError:
             return None
         if at != stop:
             return None
-        layout.complete(made, defaults)
+        for i in range((<Slots>layout).count):
+            if amqp_slot(made, (<Slots>layout).offsets[i])[0] == NULL:
+                amqp_hold(
+                    made, (<Slots>layout).offsets[i], PyTuple_GET_ITEM(<tuple>defaults, i)
+                )
         leave_compound(self, &found)
         return made
 
-    cdef object quick_mapping(self, type cls, int key_code):
+    cdef object quick_mapping(self, PyObject *cls, int key_code):
         """Read the map of a section into its class, or return None."""
         cdef Compound found
         cdef const unsigned char *at
@@ -424,7 +672,7 @@ cdef class Cursor:
             return None
         at = found.at
         stop = found.stop
-        made = cls.__new__(cls)
+        made = amqp_new(cls)
         try:
             for i in range(found.count >> 1):
                 if stop - at < 2 or at[0] != key_code or at[1] > stop - at - 2:
@@ -480,7 +728,7 @@ cdef class Cursor:
                     if code == 0x55:
                         value = n - 256 if n > 127 else n
                     else:
-                        value = (<list>_OF_OCTET[code - 0x50])[n]
+                        value = octet_value(code, <int>n)
                 else:
                     return None
                 PyDict_SetItem(made, key, value)
@@ -492,7 +740,7 @@ cdef class Cursor:
         leave_compound(self, &found)
         return made
 
-    cdef object quick_data(self, Slots layout):
+    cdef object quick_data(self, PyObject *layout):
         """Read a binary into the class of a data section, or return None."""
         cdef const unsigned char *at
         cdef Py_ssize_t left, n
@@ -513,11 +761,11 @@ cdef class Cursor:
         if n > left:
             return None
         value = <bytes>(<const char *>at)[:n]
-        if layout.direct():
-            made = layout.bare()
-            layout.hold(made, 0, value)
+        if (<Slots>layout).direct():
+            made = (<Slots>layout).bare()
+            (<Slots>layout).hold(made, 0, value)
         else:
-            made = layout.build([value])
+            made = (<Slots>layout).build([value])
         self.pos = self.end - left + n
         return made
 
@@ -756,7 +1004,7 @@ cdef class Slots:
             # The look-up gives the state of the class its number.
             found[i] = amqp_offset(getattr(cls, self.names[i], None), cls)
             ordinary = found[i] >= 0
-        version = amqp_version(cls)
+        version = amqp_version(<PyObject *>self.cls)
         # Another thread may find out the same: it reads what holds for the number that it sees.
         with cython.critical_section(self):
             if ordinary:
@@ -768,7 +1016,7 @@ cdef class Slots:
     cdef bint direct(self) except -1:
         """Return whether slots may be read and set where they lie."""
         cdef unsigned int version = amqp_said(&self.version)
-        if version != 0 and version == amqp_version(self.cls):
+        if version != 0 and version == amqp_version(<PyObject *>self.cls):
             return self.ordinary
         return self.check()
 
@@ -813,22 +1061,11 @@ cdef class Slots:
 
     cdef object bare(self):
         """Make an instance without attributes; only where `direct` is true."""
-        return amqp_bare(self.cls)
-
-    cdef int complete(self, made, tuple defaults) except -1:
-        """Set what was not set yet of what `bare` made."""
-        cdef Py_ssize_t i
-        if type(made) is not self.cls or len(defaults) != self.count:
-            raise IndexError("no such attributes")
-        for i in range(self.count):
-            if amqp_slot(made, self.offsets[i])[0] == NULL:
-                amqp_hold(made, self.offsets[i], PyTuple_GET_ITEM(defaults, i))
-        return 0
+        return amqp_bare(<PyObject *>self.cls)
 
     cdef object build(self, list values):
         """Make an instance with these attributes, without its converters."""
-        cls = self.cls
-        made = amqp_bare(cls) if self.direct() else cls.__new__(cls)
+        made = self.bare() if self.direct() else amqp_new(<PyObject *>self.cls)
         self.fill(made, values)
         return made
 

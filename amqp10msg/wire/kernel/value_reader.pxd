@@ -5,11 +5,9 @@ from amqp10msg.wire.kernel.twin cimport Cursor
 # Positions and counts are Py_ssize_t or long long, never a type in which four bytes of the wire
 # could look like the error value.
 
+cdef object DEFAULT_LIMITS
 cdef bytes KIND_OF
 cdef bytes LEAST
-cdef list OF_OCTET
-cdef object _UINT0
-cdef object _ULONG0
 # Typed so that X.__new__(X, n) is a C call.
 cdef type _Timestamp
 cdef type _Int

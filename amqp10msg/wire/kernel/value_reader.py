@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.wire.kernel.codes import KIND_OF, LEAST, MAX_GUESSABLE, OF_OCTET
+from amqp10msg.wire.kernel.codes import KIND_OF, LEAST, MAX_GUESSABLE
 from amqp10msg.wire.kernel.path import path_of
 from amqp10msg.wire.kernel.twin import Cursor
 from amqp10msg.wire.kernel.writer import encode_key
@@ -94,9 +94,6 @@ _UUID = uuid.UUID
 _UNKNOWN_SAFETY = uuid.SafeUUID.unknown
 _F32 = struct.Struct(">f")
 
-_UINT0 = OF_OCTET[0x52 - 0x50][0]
-_ULONG0 = OF_OCTET[0x53 - 0x50][0]
-
 # As C integers in the compiled build: a literal of this size would be a Python int there.
 _WORD = 2**32
 _INT_MAX = 2**31 - 1
@@ -127,13 +124,13 @@ class ValueReader(Cursor):
         self.begin(data, pos, limits)
 
     def begin(self, data: Any, pos: int, limits: Any) -> None:
-        """Set up a bare instance, which costs less than a call of the class."""
+        """Set up a bare instance, which costs less than a call; no limits are the default ones."""
         self.buf = data
         self.pos = pos
         self.end = len(data)
         self.count = 0
         self.first = 0
-        if limits is DEFAULT_LIMITS:
+        if limits is None or limits is DEFAULT_LIMITS:
             # Three attribute look-ups saved, on the way that nearly every message goes.
             self.depth = _DEPTH
             self.items = _ITEMS
@@ -296,9 +293,9 @@ class ValueReader(Cursor):
             if code == 0x00:
                 return self.described()
             if code == 0x43:
-                return _UINT0
+                return self.octet_value(0x52, 0)
             if code == 0x44:
-                return _ULONG0
+                return self.octet_value(0x53, 0)
             if code == 0x45:
                 return []
             if code < 0x50:
@@ -313,7 +310,7 @@ class ValueReader(Cursor):
             if code == 0x55:
                 return n - 256 if n > 127 else n
             if code < 0x55:
-                return OF_OCTET[code - 0x50][n]
+                return self.octet_value(code, n)
             if n > 1:
                 raise DecodeError(
                     f"a boolean byte must be 0 or 1, not {n}", pos, rule="boolean-octet-not-0-or-1"

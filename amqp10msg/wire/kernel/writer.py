@@ -39,7 +39,7 @@ from amqp10msg.wire.kernel.codes import (
     TYPE_NAMES,
     USUAL,
 )
-from amqp10msg.wire.kernel.twin import Entries, Slots
+from amqp10msg.wire.kernel.twin import Entries, Slots, declare_message, declare_section
 from amqp10msg.wire.kernel.value_writer import ValueWriter, encode_fault
 from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
 
@@ -100,6 +100,7 @@ def register(cls: type, spec: Spec) -> None:
 def register_section(cls: type, spec: Spec) -> None:
     """Make readers and writers of messages know a kind of section; the kinds come in order."""
     SPECS[cls] = spec
+    declare_section(len(SECTIONS), spec.shape, cls, spec.layout, spec.usual, spec.defaults)
     SECTIONS.append(spec)
     BODIES[:] = SECTIONS[DATA:FOOTER]
     CODES[spec.code] = CODES[spec.symbol.encode()] = spec.code
@@ -110,12 +111,14 @@ def register_message(cls: type, lenient: Callable[..., Any]) -> None:
     """Make `decode_message` know how messages are made.
 
     Args:
-        cls: the class of messages, whose attributes are in the order of `Reader.message`.
+        cls: the class of messages, whose attributes are in the order of `Cursor.read_message`.
         lenient: reads a message that may break the rules.
     """
     # What attrs.fields returns: the kernel does without an import of attrs.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
-    MESSAGE[:] = Slots(cls, names), lenient
+    layout = Slots(cls, names)
+    declare_message(layout)
+    MESSAGE[:] = layout, lenient
 
 
 def register_scan(cls: type) -> None:
