@@ -11,6 +11,7 @@ from typing import Any, Self
 import attrs
 
 from amqp10msg.message import Message
+from amqp10msg.message.picks import Picker
 from amqp10msg.net.bridge.links import open_target
 from amqp10msg.net.bridge.sending import sender_of
 from amqp10msg.net.bridge.statistics import Statistics
@@ -72,16 +73,19 @@ class Refused:
     outcome: Outcome
 
 
+_MESSAGE_ID = Picker("properties.message_id")
+
+
 def with_message_id(octets: bytes, identity: str, *, replace: bool = False) -> bytes:
     """Return a message with a message-id; one that has one is unchanged, unless it is replaced.
 
     What cannot be decoded stays as it is.
     """
     try:
+        if not replace and _MESSAGE_ID(octets) != (None,):
+            return octets
         message = Message.decode(octets)
     except AmqpError:
-        return octets
-    if message.message_id is not None and not replace:
         return octets
     properties = copy.copy(message.properties) or Properties()
     properties.message_id = identity

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import AmqpValue, Message, Properties, ULong
+from amqp10msg import AmqpValue, DecodeError, Message, Properties, ULong
 from amqp10msg.delivery.node import NodeError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
+from amqp10msg.net.serve.attaching import Attacher  # noqa: E402  (the same)
 
 pytestmark = pytest.mark.once
 
@@ -234,6 +235,31 @@ def test_exchange_routes_to_its_queues(
     assert "204" == ask(server, "DELETE", path)[0]
     assert ("200", []) == ask(server, "GET", "/bindings?src=e")
     assert "204" == ask(server, "DELETE", "/exchanges/e")[0]
+
+
+@pytest.mark.parametrize("exchange", ["", "amq.direct", "amq.headers", "none"])
+@pytest.mark.parametrize("key", [None, "no-such-queue"])
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"\x00",
+        # Only the subject, and the address that it is sent to, are looked at on the way to a node.
+        Message(properties=Properties(to="none", subject="s")).encode() + b"\0\x53\x77\xa1\x01\xff",
+    ],
+)
+def test_bytes_that_are_no_message_are_refused_as_such_wherever_they_go(
+    server: Server, exchange: str, key: str | None, octets: bytes
+) -> None:
+    with pytest.raises(DecodeError) as expected:
+        Message.decode(octets)
+    with pytest.raises(DecodeError) as found:
+        server.call(lambda _: server.broker.exchanges.publish(exchange, key, octets, origin=None))
+    assert (str(expected.value), expected.value.offset) == (str(found.value), found.value.offset)
+
+    by_address = Attacher(server.broker, None)._publish_by_address
+    with pytest.raises(DecodeError) as found:
+        server.call(lambda _: by_address(octets, 0))
+    assert str(expected.value) == str(found.value)
 
 
 def test_exchanges_that_are_bound_in_a_circle_route_a_message_once(server: Server) -> None:

@@ -33,9 +33,17 @@ from amqp10msg.delivery.node import (
     OutgoingLink,
 )
 from amqp10msg.message import Message
+from amqp10msg.message.picks import Picker
 from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
-from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND, Published, exchange_of, publish_to
+from amqp10msg.net.serve.nodes import (
+    LIFETIME,
+    NOT_FOUND,
+    Published,
+    exchange_of,
+    judged_first,
+    publish_to,
+)
 from amqp10msg.net.serve.service_bus import SESSION_FILTER, SessionFilter, chosen_session
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
@@ -186,6 +194,7 @@ class Attacher:
     def __init__(self, broker: Broker, origin: object) -> None:
         self._broker = broker
         self._origin = origin
+        self._to = Picker("properties.to", limits=broker.limits)
         # By session, too: clients have a pair of links for requests in each, and several pairs.
         self._services: dict[tuple[transport.Session, str], DistributionNode] = {}
 
@@ -249,14 +258,19 @@ class Attacher:
         return partial(self._broker.exchanges.publish, *exchange, origin=self._origin)
 
     def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
-        Message.decode(octets, limits=self._broker.limits)  # also where nobody subscribes
         nodes = self._broker.nodes.subscriptions(address)
-        return publish_to(nodes, octets, message_format, origin=self._origin)
+        if not nodes:
+            Message.decode(octets, limits=self._broker.limits)  # also where nobody subscribes
+        with judged_first(octets, self._broker.limits):
+            return publish_to(nodes, octets, message_format, origin=self._origin)
 
     def _publish_by_address(self, octets: bytes, message_format: int) -> Published:
         """Publish a message of the anonymous terminus to the address in its ``to``."""
-        properties = Message.decode(octets, limits=self._broker.limits).properties
-        to = properties.to if properties is not None else None
+        with judged_first(octets, self._broker.limits):
+            (to,) = self._to(octets)
+            return self._publish_to_address(to, octets, message_format)
+
+    def _publish_to_address(self, to: str | None, octets: bytes, message_format: int) -> Published:
         nodes = self._broker.nodes
         bus = self._broker.service_bus
         if bus is not None and to:

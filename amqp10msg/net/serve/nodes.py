@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,7 +17,13 @@ import attrs
 
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DeleteOnNoLinks, DistributionNode
-from amqp10msg.delivery.filters import DirectBinding, Filter, HeadersBinding, TopicBinding
+from amqp10msg.delivery.filters import (
+    DirectBinding,
+    EvaluationError,
+    Filter,
+    HeadersBinding,
+    TopicBinding,
+)
 from amqp10msg.delivery.node import (
     DeadLetter,
     LifetimePolicy,
@@ -26,6 +33,7 @@ from amqp10msg.delivery.node import (
     Store,
 )
 from amqp10msg.message import Message
+from amqp10msg.message.picks import Picker
 from amqp10msg.sections import MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import DecodeError, EncodeError
@@ -319,6 +327,22 @@ def publish_to(
     ]
 
 
+@contextmanager
+def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
+    """Say what is wrong with a message itself before anything else that kept it from a node.
+
+    Nodes decode what they take. Until then only the fields are read that say where it goes.
+
+    Raises:
+        DecodeError: the bytes are not a message.
+    """
+    try:
+        yield
+    except (DecodeError, EvaluationError, NodeError):
+        Message.decode(octets, limits=limits)
+        raise
+
+
 class Exchanges:
     """The exchanges of a server, by name; those that begin with ``amq.`` are always there."""
 
@@ -326,6 +350,7 @@ class Exchanges:
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
+        self._pick = Picker("properties.subject", "application_properties", limits=nodes.limits)
         self._exchanges = {f"amq.{kind}": Exchange(f"amq.{kind}", kind, {}) for kind in self.TYPES}
 
     def get(self, name: str) -> Exchange:
@@ -416,15 +441,21 @@ class Exchanges:
             NodeError: there is no such exchange, or a node refuses the message.
             DecodeError: the bytes are not a message.
         """
-        message = Message.decode(octets, limits=self._nodes.limits)
+        with judged_first(octets, self._nodes.limits):
+            return self._publish(name, key, octets, message_format, origin)
+
+    def _publish(
+        self, name: str, key: str | None, octets: bytes, message_format: int, origin: object
+    ) -> Published:
+        subject, application_properties = self._pick(octets)
         if key is None:
-            key = (message.properties.subject if message.properties else None) or ""
+            key = subject or ""
         routed: dict[DistributionNode, None] = {}
         if name:
             probe = Message(
                 None,
                 properties=Properties(subject=key),
-                application_properties=message.application_properties,
+                application_properties=application_properties,
             )
             self._route(self.get(name), probe, routed, set())
         elif (queue := self._nodes.find(key)) is not None:

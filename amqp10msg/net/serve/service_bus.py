@@ -26,6 +26,7 @@ from amqp10msg.delivery.node import (
 )
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
+from amqp10msg.message.picks import Picker
 from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes, Published
 from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
@@ -300,7 +301,7 @@ class ServiceBus:
         if not (wanted is None or isinstance(wanted, str)):
             raise NodeError(f"the id of a session is a string, not {wanted!r:.80}", INVALID_FIELD)
         if wanted is None:
-            waiting = (_session_of(_decoded(one.octets)) for one in node.messages())
+            waiting = (_session_in(one.octets) for one in node.messages())
             wanted = next((one for one in waiting if one is not None and one not in taken), None)
             if wanted is None:
                 raise NodeError("no session has messages", "com.microsoft:timeout")
@@ -493,7 +494,7 @@ class ServiceBus:
         session = body.get("session-id")
         found = []
         for number, state, octets in sorted(self._all(entity)):
-            if number < first or (session and _session_of(_decoded(octets)) != session):
+            if number < first or (session and _session_in(octets) != session):
                 continue
             told = {_SEQUENCE: number, _STATE: Int(state)}
             found.append({"message": _annotated(octets, told)})
@@ -555,7 +556,7 @@ class ServiceBus:
         held = {lock.sequence for lock in entity.locks.values() if lock.delivery is None}
         for number in numbers:
             octets = entity.deferred.get(number)
-            of = _session_of(_decoded(octets)) if octets is not None else None
+            of = _session_in(octets) if octets is not None else None
             if octets is None or number in held or (session and of != session):
                 raise _RequestError(404, _MISSING, f"no message {number} is deferred and free")
         found = []
@@ -633,7 +634,7 @@ class ServiceBus:
         sessions = dict.fromkeys(
             session
             for _, _, octets in sorted(self._all(entity))
-            if (session := _session_of(_decoded(octets))) is not None
+            if (session := _session_in(octets)) is not None
         )
         chosen = list(sessions)[skip : skip + min(most, _MOST)]
         if not chosen:
@@ -699,6 +700,16 @@ def _decoded(octets: bytes) -> Message:
 def _session_of(message: Message) -> str | None:
     """The id of the session of a message; None if it has none."""
     return message.properties.group_id if message.properties is not None else None
+
+
+_GROUP_ID = Picker("properties.group_id", limits=UNLIMITED)
+
+
+def _session_in(octets: bytes) -> str | None:
+    """The id of the session of a message that was accepted; None if it has none."""
+    found: str | None
+    (found,) = _GROUP_ID(octets)
+    return found
 
 
 def _token_of(tag: bytes) -> uuid.UUID | None:
