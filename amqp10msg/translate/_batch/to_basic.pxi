@@ -439,8 +439,8 @@ cdef class ToBasic:
 
     cdef int read_header(self, Span* section, Value* values, Py_ssize_t* count) except -1:
         """Read the fields of a header, those that are not there as null."""
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
+        cdef cursor p
+        cdef cursor stop
         cdef cursor end = NULL
         cdef Py_ssize_t i
         cdef int kind
@@ -449,6 +449,7 @@ cdef class ToBasic:
             values[i].kind = NULL_KIND
         if section.at == NULL or section.n == 4:  # an empty list
             return GOOD
+        p, stop = section.at + 3, section.at + section.n
         if open_compound(&p, stop, 0xC0, count, &end) == ODD or end != stop or count[0] > 5:
             return ODD
         for i in range(count[0]):
@@ -461,8 +462,8 @@ cdef class ToBasic:
 
     cdef int read_fields(self, Span* section, Value* fields, Py_ssize_t* count) except -1:
         """Read the fields of the properties, those that are not there as null."""
-        cdef cursor p = section.at + 3
-        cdef cursor stop = section.at + section.n
+        cdef cursor p
+        cdef cursor stop
         cdef Py_ssize_t i
         cdef Value* v
         count[0] = 0
@@ -470,6 +471,7 @@ cdef class ToBasic:
             fields[i].kind = NULL_KIND
         if section.at == NULL or section.n == 4:  # an empty list
             return GOOD
+        p, stop = section.at + 3, section.at + section.n
         if open_compound(&p, stop, 0xC0, count, &stop) == ODD or count[0] > FIELDS:
             return ODD
         for i in range(count[0]):
