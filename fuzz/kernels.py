@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "fuzz"
 BUILDS = ("pure", "compiled", "asan")
-_SOURCES = {".py", ".pyx", ".pxd"}
+_SOURCES = {".py", ".pyx", ".pxd", ".pxi"}
 _SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -52,14 +52,7 @@ def tree(build: str) -> Path:
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     modules = _kernels()
     libraries = [target / f"{module.replace('.', '/')}{suffix}" for module in modules]
-    sources = [
-        *(path for path in (ROOT / "amqp10msg").rglob("*.p*") if path.suffix in _SOURCES),
-        *Path(__file__).parent.glob("*.c"),
-        *(Path(__file__), ROOT / "setup.py"),
-    ]
-    # Of the sources only those that are compiled make a library old.
-    compiled = {module.rpartition(".")[2] for module in modules} | {"coverage", "kernels", "setup"}
-    newest = max(path.stat().st_mtime for path in sources if path.stem in compiled)
+    newest = max(path.stat().st_mtime for path in _sources(modules))
     # The modules take each other apart in C: they are of one make.
     fresh = all(path.exists() and path.stat().st_mtime > newest for path in libraries)
     made = [path.read_bytes() for path in libraries] if fresh else []
@@ -74,6 +67,20 @@ def tree(build: str) -> Path:
     for path, octets in zip(libraries, made, strict=False):
         path.write_bytes(octets)
     return target
+
+
+def _sources(modules: list[str]) -> list[Path]:
+    """Return the files that libraries are made of: those of modules, and what these include."""
+    compiled = {module.rpartition(".")[2] for module in modules}
+    return [
+        *(
+            path
+            for path in (ROOT / "amqp10msg").rglob("*.p*")
+            if path.suffix in _SOURCES and (path.suffix == ".pxi" or path.stem in compiled)
+        ),
+        *Path(__file__).parent.glob("*.c"),
+        *(Path(__file__), ROOT / "setup.py"),
+    ]
 
 
 def environment(build: str) -> dict[str, str]:
@@ -110,7 +117,7 @@ def _runtime(build: str) -> str:
         return ""
     found = [
         subprocess.run(
-            [*compiler()[:1], f"-print-file-name={name}"],
+            [*compiler(), f"-print-file-name={name}"],
             capture_output=True,
             text=True,
             check=True,
@@ -153,7 +160,7 @@ def _compile(module: str, library: Path, flags: list[str]) -> None:
 
 
 def _cc(*arguments: str) -> None:
-    subprocess.run([*compiler()[:1], *arguments], check=True)
+    subprocess.run([*compiler(), *arguments], check=True)
 
 
 def _kernels() -> list[str]:

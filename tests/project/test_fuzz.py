@@ -13,7 +13,7 @@ import amqp10msg
 import amqp10msg.basic
 import amqp10msg.delivery  # registers its composites, as the other copy of the package does
 import amqp10msg.translate
-from fuzz import basic, builds
+from fuzz import basic, builds, kernels, notations
 from fuzz.check import agreement, contract
 from fuzz.mutate import mutate
 from fuzz.worker import Target, functions
@@ -159,3 +159,34 @@ def test_a_translation_that_does_not_come_back_is_seen(monkeypatch: pytest.Monke
     monkeypatch.setattr(amqp10msg.translate, "to_amqp10", lambda *_, **__: nothing)
     with pytest.raises(AssertionError, match="does not come back"):
         basic.properties(amqp10msg, octets)
+
+
+def test_a_library_is_old_where_what_it_includes_is_newer() -> None:
+    made_of = set(kernels._sources(kernels._kernels()))
+
+    assert {*(kernels.ROOT / "amqp10msg").rglob("*.pxi")} <= made_of
+    assert {path.name for path in made_of} >= {"kernel.pyx", "scan.pyx", "messages.py", "twin.pxd"}
+
+
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
+def test_what_is_written_down_is_read_back(other: ModuleType) -> None:
+    for octets in SEEDS[::10]:
+        assert builds.alike(notations.check(amqp10msg, octets), notations.check(other, octets))
+
+
+def test_a_notation_that_gives_back_something_else_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(amqp10msg.notation, "from_cbor", lambda _: "another")
+
+    with pytest.raises(AssertionError, match=r"^cbor: "):
+        notations.check(amqp10msg, amqp10msg.Message(b"x").encode())
+
+
+def test_documents_are_spoilt_in_a_place() -> None:
+    draw = random.Random(1)
+    document = {"header": {"ttl": 1}, "body": ["list", [["int", 1]]]}
+    made = [notations.spoilt(document, draw) for _ in range(100)]
+
+    assert {"header": {"ttl": 1}, "body": ["list", [["int", 1]]]} == document
+    assert sum(one != document for one in made) > 90
