@@ -31,7 +31,7 @@ cdef class Original:
     cdef readonly list tables
 
     @cython.locals(index=Py_ssize_t, before=tuple)
-    cpdef bint is_said(self, tuple values, dialect) except -1
+    cdef bint is_said(self, tuple values, dialect) except -1
 
 
 @cython.final

@@ -50,9 +50,9 @@ cdef class CborWriter(ValueReader):
 @cython.locals(i=int, short=bytes)
 cdef bytes _shortest(number, int form, bytes octets)
 @cython.locals(reader=CborWriter)
-cpdef bytes cbor_of_value(bytes octets)
+cdef bytes cbor_of_value(bytes octets)
 @cython.locals(reader=CborWriter, count=Py_ssize_t, sections=bytes)
-cpdef bytes cbor_of_message(bytes octets, unsigned long long message_format, bint is_lenient)
+cdef bytes cbor_of_message(bytes octets, unsigned long long message_format, bint is_lenient)
 
 
 @cython.final
@@ -104,7 +104,7 @@ cdef class CborReader(ValueReader):
 
 
 @cython.locals(reader=CborReader)
-cpdef object bytes_of_cbor(bytes data, bint careful)
+cdef object bytes_of_cbor(bytes data, bint careful)
 @cython.locals(
     pos=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, width=Py_ssize_t, i=Py_ssize_t,
     major=int, detail=int, number="unsigned long long", left="unsigned long long", outer=list,

@@ -34,7 +34,7 @@ cdef class TypedReader(ValueReader):
 
 
 @cython.locals(reader=TypedReader)
-cpdef object typed_of(bytes octets, bint is_message, bint is_lenient)
+cdef object typed_of(bytes octets, bint is_message, bint is_lenient)
 
 
 @cython.final
@@ -70,4 +70,4 @@ cdef int _code_of(typed) except -1
 @cython.locals(writer=TypedWriter)
 cpdef bytes bytes_of_value(typed)
 @cython.locals(writer=TypedWriter, index=Py_ssize_t)
-cpdef bytes bytes_of_sections(typed)
+cdef bytes bytes_of_sections(typed)

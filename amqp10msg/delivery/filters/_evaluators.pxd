@@ -4,8 +4,8 @@
 cimport cython
 
 cpdef kind_of(value)
-cpdef types_of(literal)
-cpdef bint is_comparable(value) except -1
+cdef types_of(literal)
+cdef bint is_comparable(value) except -1
 cpdef settled(value, bint octets)
 cpdef bint is_exact(literal) except -1
 cdef tuple _promoted(left, right)

@@ -37,4 +37,4 @@ cdef class ShiftAnd:
         char=Py_UCS4,
         row=Py_ssize_t,
     )
-    cpdef Py_ssize_t find_long(self, str text, Py_ssize_t start, Py_ssize_t end) except -2
+    cdef Py_ssize_t find_long(self, str text, Py_ssize_t start, Py_ssize_t end) except -2

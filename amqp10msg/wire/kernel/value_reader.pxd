@@ -63,7 +63,7 @@ cdef class ValueReader(Cursor):
     @cython.locals(pos=Py_ssize_t, n=int)
     cdef object read(self, int code)
 
-    @cython.locals(kind=int, pos=Py_ssize_t, n="long long", word="long long", width=int)
+    @cython.locals(pos=Py_ssize_t, n="long long", word="long long", width=int)
     cdef object fixed(self, int code)
 
     @cython.locals(pos=Py_ssize_t, small=int, word="long long",
