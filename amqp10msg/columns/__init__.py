@@ -61,8 +61,18 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.columns._decode import TooMuchError, binary_chunks, decode, in_pieces, suspects
 from amqp10msg.columns._encode import encode
-from amqp10msg.columns._picked import Pick, pick_of
-from amqp10msg.columns._schema import LEAN, MAPS, SCHEMA, SETS, VALUE, VARIANT, MapsAs, schema_of
+from amqp10msg.columns._schema import (
+    LEAN,
+    MAPS,
+    SCHEMA,
+    SETS,
+    VALUE,
+    VARIANT,
+    MapsAs,
+    Pick,
+    pick_of,
+    schema_of,
+)
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.files._packets import Packet
 from amqp10msg.files._record import Record
+from amqp10msg.files._segments import Packet
 from amqp10msg.files.containers import too_large
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value

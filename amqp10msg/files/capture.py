@@ -8,9 +8,8 @@ from typing import IO
 import attrs
 
 from amqp10msg.files import MAX_SIZE
-from amqp10msg.files._packets import Packet, read_packets
 from amqp10msg.files._record import Record
-from amqp10msg.files._segments import Flow, Held, Segment, segment_of
+from amqp10msg.files._segments import Flow, Held, Packet, Segment, read_packets, segment_of
 from amqp10msg.files._transfers import FRAME_HEAD, Frames
 
 #: Connections that are followed at once; beyond, the one that was silent longest is given up.

@@ -24,8 +24,7 @@ from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
 from amqp10msg.jobs.job import DAMAGED, ERRORS, KINDS, QUARANTINE, Job
 from amqp10msg.jobs.output import examples_of, made_files, output_of, quarantined, read_stats
-from amqp10msg.jobs.reader import read
-from amqp10msg.jobs.running import InterruptedJobError, JobError, run
+from amqp10msg.jobs.running import InterruptedJobError, JobError, read, run
 from amqp10msg.validation.rules import RuleCount
 
 __all__ = [

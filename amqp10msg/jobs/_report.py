@@ -10,9 +10,18 @@ from typing import Any
 import attrs
 
 from amqp10msg.app import pages
-from amqp10msg.app.pages import charts
-from amqp10msg.app.pages.charts import COLORS, SLIM, WIDE, Bar, proportions
-from amqp10msg.app.pages.reports import LEAST, Part, rule_rows, table
+from amqp10msg.app.pages.reports import (
+    COLORS,
+    LEAST,
+    SLIM,
+    WIDE,
+    Bar,
+    Part,
+    columns,
+    proportions,
+    rule_rows,
+    table,
+)
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import DAMAGED, UNREADABLE
 from amqp10msg.notation import parse_tree
@@ -181,7 +190,7 @@ def _hours(stats: Stats) -> Part:
 
 
 def _columns(bars: list[Bar], note: str) -> tuple[Any, ...]:
-    return charts.columns(bars, note, WIDE), charts.columns(bars, note, SLIM)
+    return columns(bars, note, WIDE), columns(bars, note, SLIM)
 
 
 def _moment(hour: int) -> str:

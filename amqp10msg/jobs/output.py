@@ -16,8 +16,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg.files.atomic import publish, sync_folder, synced, write_whole
-from amqp10msg.files.locks import locked_folder
+from amqp10msg.files.atomic import locked_folder, publish, sync_folder, synced, write_whole
 from amqp10msg.files.stores import Place, is_url, opened
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job

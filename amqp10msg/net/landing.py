@@ -19,8 +19,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
-from amqp10msg.files.atomic import replacing
-from amqp10msg.files.locks import lock
+from amqp10msg.files.atomic import lock, replacing
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.records import id_of_message, id_of_properties
 from amqp10msg.sections.parts import scan

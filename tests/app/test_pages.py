@@ -21,7 +21,7 @@ from markupsafe import Markup
 from amqp10msg import Message, __version__
 from amqp10msg.app import pages
 from amqp10msg.app.made import command, facts, line
-from amqp10msg.app.pages.charts import SLIM, WIDE, Bar, columns, proportions
+from amqp10msg.app.pages.reports import SLIM, WIDE, Bar, columns, proportions
 from amqp10msg.notation import render_html
 from tests.pages import Page
 

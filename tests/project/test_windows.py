@@ -87,7 +87,7 @@ print(count)
 def test_what_takes_the_place_of_a_file_and_of_folders(tmp_path: Path) -> None:
     program = """
 from pathlib import Path
-from amqp10msg.files import atomic, locks
+from amqp10msg.files import atomic
 class System(types.SimpleNamespace):
     def __getattr__(self, name):
         return getattr(os, name)
@@ -105,9 +105,9 @@ for text in ("one", "two"):
 atomic.publish(folder / "made", folder / "target", folder / "aside")
 print((folder / "file").read_text(), *sorted(path.name for path in folder.iterdir()))
 for _ in range(2):
-    with locks.locked_folder(folder / "held"):
+    with atomic.locked_folder(folder / "held"):
         try:
-            with locks.locked_folder(folder / "held"):
+            with atomic.locked_folder(folder / "held"):
                 print("twice")
         except BlockingIOError as error:
             print("once", error.filename == str(folder / "held"))

@@ -355,8 +355,7 @@ class _Report:
             ImportError: Jinja2 is not installed.
         """
         from amqp10msg.app import pages
-        from amqp10msg.app.pages.charts import proportions
-        from amqp10msg.app.pages.reports import rule_rows
+        from amqp10msg.app.pages.reports import proportions, rule_rows
         from amqp10msg.notation import parse_tree
         from amqp10msg.notation.html import annotated
         from amqp10msg.validation import PROFILES, RULES

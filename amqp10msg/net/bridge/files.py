@@ -17,8 +17,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.files.atomic import sync_folder
-from amqp10msg.files.locks import lock
+from amqp10msg.files.atomic import lock, sync_folder
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from amqp10msg.basic import BasicProperties, decode_content_header
-from amqp10msg.files.locks import lock
+from amqp10msg.files.atomic import lock
 from amqp10msg.net.bridge.files import Quarantine
 from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.urls import Endpoint

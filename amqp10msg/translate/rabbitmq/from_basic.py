@@ -13,7 +13,7 @@ from typing import Any
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.basic.tables import as_array, as_table
 from amqp10msg.translate.circumstances import Circumstances
-from amqp10msg.translate.rabbitmq import deaths
+from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     CREATION_TIME,
     DELIVERY_COUNT,
@@ -25,7 +25,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     octets,
     utf8_without_nul,
 )
-from amqp10msg.translate.rabbitmq.redelivery import added_terms, check_typed, redelivery
+from amqp10msg.translate.rabbitmq.history import added_terms, check_typed, redelivery
 from amqp10msg.translate.rabbitmq.sections import (
     MARKER,
     check_filter,
@@ -99,7 +99,7 @@ def to_amqp10(
         check_filter(annotations, "headers")
     own = [(b"x-exchange", basic.exchange), (b"x-routing-key", basic.routing_key)]
     added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
-    told = deaths.added_annotations(given)
+    told = history.added_annotations(given)
     counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in before.counts]
     said = added_terms(broker, given)
     check_typed(said)

@@ -9,7 +9,7 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
-from amqp10msg.translate.rabbitmq import deaths
+from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     ABSOLUTE_EXPIRY_TIME,
     CONTENT_ENCODING,
@@ -33,7 +33,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     utf8_without_nul,
     written,
 )
-from amqp10msg.translate.rabbitmq.redelivery import (
+from amqp10msg.translate.rabbitmq.history import (
     DEATH_NAMES,
     added_terms,
     check_typed,
@@ -139,7 +139,7 @@ def to_basic(
     before = redelivery(broker, given)
     extra += [(name, "l", count) for name, count in before.counts]
     if not is_hidden:
-        extra += deaths.added_headers(given)
+        extra += history.added_headers(given)
     extra += annotation_headers(broker, annotations, notes)
     message_id = _id(fields[MESSAGE_ID], b"x-message-id", notes)
     correlation = _id(fields[CORRELATION_ID], b"x-correlation-id", notes)
@@ -348,9 +348,9 @@ def annotation_headers(
         elif name == b"x-opt-rabbitmq-received-time" and is_kind(value, "timestamp"):
             out.append((b"timestamp_in_ms", "l", value[1]))
         elif name == b"x-opt-deaths":
-            history = deaths.to_header(value)
-            if history is not None:
-                out.append((b"x-death", "A", history))
+            deaths = history.to_header(value)
+            if deaths is not None:
+                out.append((b"x-death", "A", deaths))
             else:
                 notes.dropped(path, shown(value), "no list of deaths")
         elif broker.drops_unread and is_kind(value, "as_is"):

@@ -12,7 +12,7 @@ from typing import Any
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.basic.tables import as_array
 from amqp10msg.translate.circumstances import Circumstances
-from amqp10msg.translate.rabbitmq import deaths
+from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -32,7 +32,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     written,
 )
 from amqp10msg.translate.rabbitmq.from_basic import property_fields
-from amqp10msg.translate.rabbitmq.redelivery import redelivery
+from amqp10msg.translate.rabbitmq.history import redelivery
 from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
     CODEC_3,
@@ -209,7 +209,7 @@ def to_basic(
             headers.append((_OFFSET.encode(), "l", circumstances.stream_offset))
     else:
         headers += [(name, "l", count) for name, count in before.counts]
-        headers += deaths.added_headers(circumstances, is_old=True)
+        headers += history.added_headers(circumstances, is_old=True)
         if circumstances.deaths:
             made.expiration = None
     if headers:
