@@ -35,7 +35,7 @@ __all__ = ["FORMS", "MAX_SIZE", "Range", "Record", "form_of", "ranges", "read", 
 
 #: The forms of files that can be read.
 FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro")
-#: Bytes that one message may take, unless said otherwise: a bound on memory.
+#: Bytes that one message may take unless said otherwise, a bound on memory.
 MAX_SIZE = 256 << 20
 
 if not TYPE_CHECKING:  # so that type checkers find names that are not there
