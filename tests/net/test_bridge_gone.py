@@ -93,14 +93,16 @@ def test_an_address_that_is_deleted_is_waited_for_once(
     assert ["target-queue-deleted", "target-given-up"] == events(caplog)
 
 
-def test_what_is_to_go_back_is_not_given_up(odd: tuple[str, odd_broker.OddBroker]) -> None:
-    """It would come again at once, and again: each goes back when it was tried for long enough."""
+def test_what_is_to_go_back_is_not_given_up() -> None:
+    """A route that is to run on waits: each goes back when it was tried for long enough."""
 
     async def run() -> Statistics:
-        async with BasicBroker("from") as broker:
+        async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(numbered(COUNT))
-            given = options(attempts=2, on={"released": "requeue"}, max_backoff=0.1, backoff=0.1)
-            urls = (broker.url("queue=from"), f"{odd[0]}/to")
+            delete_after(broker, 1, lambda: None)
+            how = {"returned": "requeue"}
+            given = options(attempts=2, on=how, max_backoff=0.1, backoff=0.1, idle=None)
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
             async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
                 (counts,) = (one.statistics for one in bridge.routes)
                 while not counts.requeued:
@@ -109,14 +111,49 @@ def test_what_is_to_go_back_is_not_given_up(odd: tuple[str, odd_broker.OddBroker
                 bridge.stop()
                 await bridge.run()
             async with asyncio.timeout(10):  # until the broker has put it back
-                while len(broker.queues["from"]) + len(odd[1].queues["to"]) < COUNT:
+                while len(broker.queues["from"]) < COUNT - counts.accepted:
                     await asyncio.sleep(0.01)
             return counts
 
     counts = asyncio.run(run())
 
-    assert counts.requeued["released"] <= 10 * WINDOW
+    assert 0 < counts.requeued["returned"] <= 10 * WINDOW
     assert [] == quarantined()
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_what_is_to_go_back_ends_a_route_that_is_to_end(
+    protocol: str, odd: tuple[str, odd_broker.OddBroker], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It came again at once, and again, until the deadline."""
+    broker = BasicBroker("from", "to")
+    target = f"{odd[0]}/to"
+
+    async def run() -> Statistics:
+        await broker.listen()
+        broker.serve()
+        broker.queues["from"].extend(numbered(COUNT))
+        if protocol == "0-9-1":
+            delete_after(broker, BEFORE, lambda: None)
+        given = options(attempts=ATTEMPTS, on={"returned": "requeue", "released": "requeue"})
+        ends = broker.url("queue=from"), broker.url("queue=to") if protocol == "0-9-1" else target
+        bridge = Bridge(*ends, given)
+        try:
+            with pytest.raises(LinkError, match="what it refuses goes back to the source"):
+                async with asyncio.timeout(15), bridge:
+                    await bridge.run()
+        finally:
+            await broker.down()
+        return bridge.routes[0].statistics
+
+    counts = asyncio.run(run())
+
+    assert ("failed", []) == (counts.ending, quarantined())
+    left = len(broker.queues["from"])
+    assert COUNT - BEFORE <= left
+    assert COUNT == left + counts.accepted
+    assert left - WINDOW <= (counts.remaining or 0) <= left
+    assert ["target-queue-deleted", "target-given-up", "route-failed"] == events(caplog)
 
 
 @pytest.mark.parametrize("ends", [True, False])

@@ -143,7 +143,14 @@ def bridge(
     if (config is None) == (not source or not target):
         raise click.UsageError("give --from and --to, or --config")
     try:
-        from amqp10msg.net.bridge.bridge import drop_signals, run_bridge, status_of
+        from amqp10msg.net.bridge.bridge import (
+            Interrupted,
+            ask,
+            drop_signals,
+            run_bridge,
+            signals_are_held,
+            status_of,
+        )
         from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
         raise lacking(error, "bridge") from None
@@ -154,13 +161,19 @@ def bridge(
             wanted["match"] = Matcher(selector, filter_language or "selector")
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--filter") from None
+    held = signals_are_held()
     try:
         if config is not None:
-            specs = read_routes(config)
+            path = config
+            specs = ask(lambda: read_routes(path))
         elif pattern is not None:
-            specs = routes_of_queues(source, target, RouteOptions(**wanted), pattern)
+            name, options = pattern, RouteOptions(**wanted)
+            specs = ask(lambda: routes_of_queues(source, target, options, name))
         else:
             specs = _specs(source, target, wanted)
+    except Interrupted:
+        complain("it ended before it knew its routes")
+        return 4 if config is not None or until_empty or wanted.get("until_length") else 0
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
@@ -194,7 +207,8 @@ def bridge(
             click.echo(err=True)
         _write(reports, specs, counts)
     finally:
-        drop_signals()
+        if not held:  # in a process that goes on; in its own one they are held back to the end
+            drop_signals()
     show_counts(counts)
     if fault is not None:
         complain(str(fault))

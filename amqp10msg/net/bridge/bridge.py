@@ -7,12 +7,12 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import attrs
 
 from amqp10msg.net.bridge.dry import Checked, DryRun, check_queues, dry_run
-from amqp10msg.net.bridge.management import Queue, beside
+from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.records import rename
 from amqp10msg.net.bridge.route import Route
@@ -20,7 +20,7 @@ from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Sides
+from amqp10msg.net.bridge.wire import Sides, beside
 from amqp10msg.net.options import RouteOptions
 
 #: How many routes that are no more are told apart.
@@ -295,6 +295,7 @@ _LAG_SECONDS = 1.0
 #: Seconds that a source has to answer.
 _ANSWER_SECONDS = 0.2
 
+_T = TypeVar("_T")
 Show = Callable[[Mapping[str, Statistics]], None]
 
 
@@ -440,6 +441,36 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> No
 def _hold_signals() -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
+class Interrupted(Exception):  # noqa: N818  (as KeyboardInterrupt)
+    """SIGINT or SIGTERM came, which are held back, before there was an answer."""
+
+
+def ask(call: Callable[[], _T]) -> _T:
+    """Return the result of a call that may wait for an API, unless a signal that is held comes.
+
+    Raises:
+        Interrupted: one came.
+    """
+
+    async def run() -> _T:
+        asking = asyncio.ensure_future(beside(call))
+        while not asking.done():
+            await asyncio.wait([asking], timeout=_ANSWER_SECONDS)
+            if signals_are_held() and signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
+                asking.cancel()
+                raise Interrupted
+        return asking.result()
+
+    return asyncio.run(run())
+
+
+def signals_are_held() -> bool:
+    """Whether SIGINT and SIGTERM are held back, as in the command's own process."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return False
+    return signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def drop_signals() -> None:

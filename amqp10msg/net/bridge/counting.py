@@ -13,10 +13,10 @@ from urllib.parse import unquote
 import attrs
 
 from amqp10msg.net.bridge.links import at_first, open_source
-from amqp10msg.net.bridge.management import Management, beside
+from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.terms import Depth, LinkError, Oversized, SourceLink, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines
+from amqp10msg.net.bridge.wire import Lines, beside
 
 #: Seconds that a source has to answer.
 _ANSWER = 10.0

@@ -177,6 +177,12 @@ class Ending:
         counts.uncounted = depth.why
         return counts
 
+    def end_unasked(self, why: str) -> None:
+        """Note that the route ended before its source was asked: it is not known to be empty."""
+        counts = self._statistics
+        counts.state = "ended"
+        counts.asked, counts.uncounted = self._options.asks, why
+
     async def rest(
         self, source: SourceLink | None, following: int | None, wait: float
     ) -> Depth | None:

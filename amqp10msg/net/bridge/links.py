@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -88,6 +88,14 @@ def _ends(endpoint: Endpoint) -> Any:
     from amqp10msg.net.bridge import amqp10  # noqa: PLC0415  (an extra)
 
     return amqp10
+
+
+def warn_of_strangers(ends: Iterable[Endpoint | None], log: Callable[..., None]) -> None:
+    """Log the places whose certificates are not verified."""
+    for place in (place for end in ends if end is not None for place in end.places):
+        if place.tls and not place.verify:
+            why = "verify=verify_none: whoever is there may read and change all"
+            log("certificate-not-verified", logging.WARNING, at=str(place), why=why)
 
 
 async def open_at_first(open_: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
@@ -399,7 +407,8 @@ class Absence:
 
     What is to be sent there is tried again, as anything that is refused. Where a route is to end,
     that is done in full for one message: others that it refuses then are tried once, or each
-    window would wait as long for a queue that does not come back.
+    window would wait as long for a queue that does not come back. Where they go back to the source
+    and would come again, the route ends with an error instead.
 
     Args:
         endpoint: the target.
@@ -438,14 +447,26 @@ class Absence:
         """Whether a message with an outcome is not tried again."""
         return outcome.final or (self.given_up and outcome.kind in _NOWHERE)
 
-    def give_up(self, outcome: Outcome) -> None:
-        """Note that a message was tried for long enough, last with this outcome."""
-        kind, options = outcome.kind, self._options
-        # What goes back to the source would come again at once.
-        waits = not options.ends or options.on.get(kind) == "requeue"
-        if self._why is not None and kind in _NOWHERE and not waits:
-            self.given_up = True
-            self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._why)
+    def give_up(self, outcome: Outcome, *, goes_back: bool) -> LinkError | None:
+        """Note that a message was tried for long enough, last with this outcome.
+
+        Args:
+            outcome: the outcome.
+            goes_back: whether it goes back to the source, from where it would come again at once.
+
+        Returns:
+            What the route is to stop with; None to go on.
+        """
+        if self._why is None or outcome.kind not in _NOWHERE or not self._options.ends:
+            return None
+        self.given_up = True
+        self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._why)
+        if not goes_back:
+            return None
+        text = (
+            f"{self._endpoint}: its queue is no more, and what it refuses goes back to the source"
+        )
+        return LinkError(f"{text} ({self._why})", permanent=True)
 
 
 class QuarantineQueue:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import contextlib
 import http.client
 import json
 import os
 import re
 import ssl
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import attrs
@@ -30,35 +27,6 @@ _UNTAGGED = (
     ": the user has none of the tags management, policymaker, monitoring, administrator; "
     "rabbitmqctl set_user_tags USER management gives it one"
 )
-
-
-_T = TypeVar("_T")
-
-
-async def beside(call: Callable[..., _T], *args: Any) -> _T:
-    """Return the result of a call that may wait for an API, in a thread that ends with the process.
-
-    Those of `asyncio.to_thread` would keep the process until they have their answer.
-    """
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[_T] = loop.create_future()
-
-    def settle(how: Callable[[Any], None], what: Any) -> None:
-        if not found.done():
-            how(what)
-
-    def run() -> None:
-        how: Callable[[Any], None] = found.set_result
-        what: Any
-        try:
-            what = call(*args)
-        except Exception as error:  # noqa: BLE001  (raised to who asked)
-            how, what = found.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop is no more
-            loop.call_soon_threadsafe(settle, how, what)
-
-    threading.Thread(target=run, daemon=True).start()
-    return await found
 
 
 class Management:

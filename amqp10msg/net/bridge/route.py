@@ -24,8 +24,8 @@ from amqp10msg.net.bridge.links import (
     open_source,
     open_target,
     pause,
+    warn_of_strangers,
 )
-from amqp10msg.net.bridge.management import beside
 from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
@@ -215,47 +215,48 @@ class Route:
                 counts.state = _STANDS_BY
                 self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
             counts.seconds = self._loop.time() - started
-            deadline = self.options.deadline
-            if deadline is not None and counts.seconds >= deadline:
-                self._finish_as("deadline")
-            elif reach is not None and counts.seconds >= reach:
+            self._ending.end_if_late()
+            if reach is not None and counts.seconds >= reach and not self._stop.is_set():
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK):
                     await self._stop.wait()
             if self._stop.is_set():
-                counts.state = "ended"
-                # Nobody asked the source: it is not known to be empty.
-                counts.asked, counts.uncounted = self.options.asks, _STANDS_BY
+                self._ending.end_unasked(_STANDS_BY)
                 return False
         return True
 
-    async def _declare(self) -> None:
-        """Make at the target what the source's queue is."""
-        from amqp10msg.net.bridge.topology import declare, plan_of  # noqa: PLC0415  (rarely used)
+    async def _declare(self, started: float) -> bool:
+        """Make at the target what the source's queue is; return whether it did before the end."""
+        from amqp10msg.net.bridge.topology import declare_for  # noqa: PLC0415  (rarely used)
 
         self.statistics.state = "declaring"
-        steps, target = await beside(plan_of, self.source, self.target, self.options)
-        for step in await beside(declare, steps, target):
-            level = logging.INFO if step.is_sound else logging.WARNING
-            fields = {"why": "; ".join(step.notes)} if step.notes else {}
-            self.log(f"{step.kind}-{step.state}", level, name=step.name, **fields)
+        making = declare_for(self.source, self.target, self.options, self.log)
+        declaring = asyncio.ensure_future(making)
+        try:
+            while not (declaring.done() or self._stop.is_set()):
+                self.statistics.seconds = self._loop.time() - started
+                self._ending.end_if_late()
+                await asyncio.wait([declaring], timeout=_TICK)
+            if declaring.done():
+                declaring.result()
+                return True
+            self._ending.end_unasked("it ended while it declared")
+            return False
+        finally:
+            declaring.cancel()
 
     async def _run(self, started: float) -> None:
         try:
-            if self.options.declare:
-                await self._declare()
+            if self.options.declare and not await self._declare(started):
+                return
             self._records = Records(self.name, self.source, self.target, self.options)
         except (OSError, ValueError) as error:
             self._note_failure(error)
             raise
         self._ticked = started
-        ends = (self.source, self.target, self.options.quarantine_queue)
-        for end in (place for one in ends if one is not None for place in one.places):
-            if end.tls and not end.verify:
-                why = "verify=verify_none: whoever is there may read and change all"
-                self.log("certificate-not-verified", logging.WARNING, at=str(end), why=why)
+        warn_of_strangers((self.source, self.target, self.options.quarantine_queue), self.log)
         keeping = [self._to.keep(), self._keep_source()]
         if self.options.quarantine_queue is not None:
             self._queue = QuarantineQueue(
@@ -799,6 +800,9 @@ class Route:
         if delivery.link is None:
             self._forget(delivery)  # the source was lost meanwhile, and delivers it again
             return
+        action = options.on.get(outcome.kind, "quarantine")
+        if action == "requeue" and self.source.keeps:
+            action = "quarantine"  # a stream takes nothing back, and would go on after it
         if not self._absence.is_final(outcome):
             now = self._loop.time()
             delivery.first = delivery.first or now
@@ -810,10 +814,9 @@ class Route:
                 self._pending.hold(delivery, due)
                 self._loop.call_at(due, self._pump)
                 return
-            self._absence.give_up(outcome)
-        action = options.on.get(outcome.kind, "quarantine")
-        if action == "requeue" and self.source.keeps:
-            action = "quarantine"  # a stream takes nothing back, and would go on after it
+            gone = self._absence.give_up(outcome, goes_back=action == "requeue")
+            if gone is not None:
+                self._fail(gone)
         if action == "quarantine" and self._queue is not None and delivery.large is None:
             self._queue.add(delivery, outcome)
         elif action == "quarantine":

@@ -6,6 +6,7 @@ has another one of is translated.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.management import EXCLUSIVE, Management, Queue, queues_of, table
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import beside
 from amqp10msg.net.options import RouteOptions
 
 #: What becomes of a step.
@@ -295,3 +297,19 @@ def plan_of(
     name = queue.queue if there is None or not there.queue else there.queue
     made = Management(options.target_management, target)
     return plan(Management(options.management, source), made, {queue.queue: name}), made
+
+
+async def declare_for(
+    source: Endpoint, target: Endpoint, options: RouteOptions, log: Callable[..., None]
+) -> None:
+    """Make what the target of a route is to have, in threads that end with the process.
+
+    Raises:
+        LinkError: a management API does not answer, or refuses.
+        ValueError: the route names none, or an end is not of RabbitMQ.
+    """
+    steps, at = await beside(plan_of, source, target, options)
+    for step in await beside(declare, steps, at):
+        level = logging.INFO if step.is_sound else logging.WARNING
+        fields = {"why": "; ".join(step.notes)} if step.notes else {}
+        log(f"{step.kind}-{step.state}", level, name=step.name, **fields)

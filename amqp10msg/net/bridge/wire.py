@@ -13,6 +13,7 @@ import os
 import re
 import socket
 import ssl
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +28,32 @@ _NUMBER = re.compile(r"\[Errno (\d+)\]")
 #: Bytes that a link sends in its turn, where others share its connection.
 _TURN = 1 << 18
 _T = TypeVar("_T")
+
+
+async def beside(call: Callable[..., _T], *args: Any) -> _T:
+    """Return the result of a call that may wait for others, in a thread that ends with the process.
+
+    Those of `asyncio.to_thread` would keep the process until they have their answer.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[_T] = loop.create_future()
+
+    def settle(how: Callable[[Any], None], what: Any) -> None:
+        if not found.done():
+            how(what)
+
+    def run() -> None:
+        how: Callable[[Any], None] = found.set_result
+        what: Any
+        try:
+            what = call(*args)
+        except Exception as error:  # noqa: BLE001  (raised to who asked)
+            how, what = found.set_exception, error
+        with contextlib.suppress(RuntimeError):  # the loop is no more
+            loop.call_soon_threadsafe(settle, how, what)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await found
 
 
 async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
@@ -48,8 +75,9 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
     try:
         async with asyncio.timeout(at.timeout):
             name = (at.server_name or at.host) if at.tls else None
+            reached = await _reached(at)
             await asyncio.get_running_loop().create_connection(
-                lambda: made, at.host, at.port, ssl=context, server_hostname=name
+                lambda: made, sock=reached, ssl=context, server_hostname=name
             )
             await ready()
             made.is_open = True
@@ -77,6 +105,38 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
     except OSError as error:
         made.abort()
         raise LinkError(_words_of(error)) from None
+
+
+async def _reached(at: Endpoint) -> socket.socket:
+    """Return a socket that is connected to the first address of a host that answers.
+
+    asyncio would look the name up in a thread that keeps the process until it has its answer.
+
+    Raises:
+        OSError: the name has no address, or none of them answers; why, at each.
+    """
+    loop, errors = asyncio.get_running_loop(), []
+    family, kind = socket.AF_UNSPEC, socket.SOCK_STREAM
+    for *how, _, address in await beside(socket.getaddrinfo, at.host, at.port, family, kind):
+        try:
+            made = socket.socket(*how)
+        except OSError as error:  # a family that this machine has not
+            errors.append(error)
+            continue
+        try:
+            made.setblocking(False)
+            await loop.sock_connect(made, address)
+        except OSError as error:
+            made.close()
+            errors.append(error)
+        except BaseException:
+            made.close()
+            raise
+        else:
+            return made
+    if len(errors) == 1:
+        raise errors[0]
+    raise OSError("; ".join(map(str, errors)))
 
 
 def _words_of(error: OSError) -> str:

@@ -1,0 +1,246 @@
+"""Whether a bridge that is asked to end does so soon, whatever it waits for, by its own status."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pika")
+
+from amqp10msg.net.bridge import Bridge, LinkError, Statistics, management
+from amqp10msg.net.bridge.bridge import status_of
+from amqp10msg.net.serve import Server
+from tests.basic_broker import BasicBroker
+from tests.bridging import options
+
+ROOT = Path(__file__).parents[2]
+#: Seconds that a bridge has to end.
+END = 5.0
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM that can be held"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """An API that takes connections, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        made.settimeout(30)
+        yield made
+
+
+def place_of(silent: socket.socket) -> str:
+    return f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+
+# In this process.
+
+
+@pytest.mark.parametrize(
+    "how, ending, status",
+    [
+        ({}, "stopped", 4),
+        ({"idle": None}, "stopped", 0),
+        ({"deadline": 0.3}, "deadline", 4),
+    ],
+)
+def test_a_route_that_declares_ends_when_it_is_to(
+    how: dict[str, Any], ending: str, status: int, silent: socket.socket, monkeypatch: Any
+) -> None:
+    """It waited for the API, and had no time of its own."""
+    monkeypatch.setattr(management, "_SECONDS", 8.0)
+    api = place_of(silent)
+    taken: list[Any] = []
+
+    async def run() -> Statistics:
+        async with BasicBroker("from", "to") as broker:
+            urls = broker.url("queue=from"), broker.url("queue=to")
+            given = options(declare=True, management=api, target_management=api, **how)
+            async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
+                taken.append((await asyncio.to_thread(silent.accept))[0])
+                if "deadline" not in how:
+                    bridge.stop()
+                (counts,) = (await bridge.run()).values()
+            return counts
+
+    started = time.monotonic()
+    counts = asyncio.run(run())
+    took = time.monotonic() - started
+    taken.pop().close()
+
+    assert took < END
+    assert (ending, "ended", status) == (counts.ending, counts.state, status_of([counts]))
+
+
+def test_a_name_has_several_addresses(monkeypatch: Any) -> None:
+    """The first one that answers is used; where none does, all are named."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = closed.getsockname()[1]
+    ports: list[int] = []
+
+    def found(*_: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
+
+    async def run() -> int:
+        async with BasicBroker("from", "to") as broker:
+            ports[:] = [nobody, int(broker.url("").rpartition(":")[2].strip("/?"))]
+            monkeypatch.setattr(socket, "getaddrinfo", found)
+            one, other = (f"amqp091://broker.example/?queue={name}" for name in ("from", "to"))
+            async with asyncio.timeout(15), Bridge(one, other, options(idle=0.1)) as bridge:
+                (counts,) = (await bridge.run()).values()
+            return status_of([counts])
+
+    assert 0 == asyncio.run(run())
+
+    ports[:] = [nobody, nobody]
+    with pytest.raises(LinkError, match="Connection refused: nothing listens on that port"):
+        asyncio.run(_reach("amqp091://broker.example/?queue=q"))
+
+
+async def _reach(url: str) -> None:
+    async with Bridge(url, "file:there.jsonl", options(connect_timeout=0.3)) as bridge:
+        await bridge.run()
+
+
+# The command.
+
+
+def ended(command: list[str], begun: Any) -> tuple[int, float]:
+    """Start a process, ask it to end when it has begun; return its status, and the seconds."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        begun(process)
+        started = time.monotonic()
+        process.terminate()
+        process.communicate(timeout=50)
+        return process.returncode, time.monotonic() - started
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("what", ["--declare", "--all-queues", "--config"])
+def test_an_api_that_says_nothing_keeps_no_command(what: str, silent: socket.socket) -> None:
+    """It ended when the API had been given up, after half a minute."""
+    api = place_of(silent)
+    command = ["-m", "amqp10msg", "bridge", "--until-empty", "--management", api]
+    ends = ["--from", "amqp091://127.0.0.1:1/", "--to", "amqp091://127.0.0.1:2/"]
+    if what == "--declare":
+        ends = [f"{end}?queue=q" if "://" in end else end for end in ends]
+        command += [*ends, "--declare", "--target-management", api]
+    elif what == "--all-queues":
+        command += [*ends, "--all-queues", "*"]
+    else:
+        Path("r.toml").write_text(
+            f'[[route]]\nfrom = "{ends[1]}"\nto = "{ends[3]}"\nall-queues = "*"\n'
+            f'management = "{api}"\n'
+        )
+        command = ["-m", "amqp10msg", "bridge", "--config", "r.toml"]
+
+    taken: list[Any] = []
+    status, took = ended(command, lambda _: taken.append(silent.accept()[0]))
+    taken.pop().close()
+
+    assert (4, True) == (status, took < END)
+
+
+_RESOLVING = """
+import socket, sys, time
+
+def getaddrinfo(*given, **named):
+    print("looking it up", flush=True)
+    time.sleep(30)
+
+socket.getaddrinfo = getaddrinfo
+from amqp10msg.__main__ import main
+
+sys.argv[1:] = ["bridge", *sys.argv[1:]]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("scheme", ["amqp091", "amqp"])
+def test_a_name_that_is_looked_up_keeps_no_command(scheme: str) -> None:
+    """asyncio waits for its threads before a process ends."""
+    ends = ["--from", f"{scheme}://broker.example/?queue=q", "--to", "file:there.jsonl"]
+
+    def begun(process: Any) -> None:
+        assert b"looking it up\n" == process.stdout.readline()
+
+    status, took = ended(["-c", _RESOLVING, "--until-empty", *ends], begun)
+
+    assert (4, True) == (status, took < END)
+
+
+_LATE = """
+import atexit, os, signal, sys
+
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+from amqp10msg.__main__ import main
+
+sys.argv[1:] = ["bridge", *sys.argv[1:]]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_sigterm_while_the_process_exits_changes_no_status(fails: bool) -> None:
+    """It ended by the signal."""
+    Path("in.jsonl").touch()
+    with Server(accept_durable=True) as server:
+        target = "amqp://127.0.0.1:1/q" if fails else f"{server.url}/q"
+        ends = ["--from", "file:in.jsonl?protocol=1.0", "--to", target, "--until-empty"]
+        done = subprocess.run(
+            [sys.executable, "-c", _LATE, *ends, "--connect-timeout", "0.1" if fails else "30"],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    assert (1 if fails else 0) == done.returncode, done.stderr
+
+
+def test_sigterm_is_the_default_again_where_the_process_goes_on() -> None:
+    """A program that calls the command has its signals afterwards."""
+    code = """
+import signal
+from amqp10msg.app.cli import main
+try:
+    main(["bridge", "--from", "file:in.jsonl?protocol=1.0", "--to", "amqp://127.0.0.1:1/q",
+          "--connect-timeout", "0.1"])
+except SystemExit:
+    pass
+print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGTERM).name)
+"""
+    Path("in.jsonl").touch()
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert "set() SIG_DFL" == done.stdout.splitlines()[-1], done.stderr
