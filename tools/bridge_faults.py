@@ -1,9 +1,10 @@
 """Break what a bridge stands on, at random moments, and count its messages.
 
     .ci/rabbitmq install 3 && .ci/rabbitmq install 4
-    python tools/bridge_faults.py --old $(.ci/rabbitmq start 3) --new $(.ci/rabbitmq start 4)
+    python tools/bridge_faults.py --old $(.ci/rabbitmq start 3) --new $(.ci/rabbitmq start 4) \
+        --other $(RABBITMQ_PORT=26902 .ci/rabbitmq start 4)
 
-Numbered messages go from a durable queue of one broker to one of the other, in portions; while each
+Numbered messages go from a durable queue of one broker to one of another, in portions; while each
 is under way something breaks once, at a random moment:
 
 - ``bridge``: SIGKILL of the bridge; another one is started.
@@ -16,9 +17,13 @@ is under way something breaks once, at a random moment:
 - ``expiry``: a third of the messages expires within 100 ms.
 - ``poison``: one message of a hundred ends the target's session.
 
-Afterwards all messages are there (but for what may expire, and the poison), at most the window has
-come twice by break, the quarantine holds the poison and nothing else, and the bridge has not grown.
-The exit status is 1 where that is not so.
+Afterwards all messages are there (but for what may expire, and the poison), none is altered (body
+and properties are held to what was sent), at most the window has come twice by break, the source
+has none left by its broker's count, the quarantine holds the poison and nothing else, and the
+bridge has not grown. The exit status is 1 where that is not so.
+
+RabbitMQ 3.10 gives out messages over 1.0 without their headers, so that 1.0 to 1.0 is from one 4.0
+to another.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -46,15 +51,64 @@ import attrs
 import pika
 from pika.exceptions import AMQPError
 
+from amqp10msg import Data, Message
 from amqp10msg.net.bridge import read_quarantine
 
 ROOT = Path(__file__).parents[1]
 RABBITMQ = ROOT / ".ci/rabbitmq"
 WINDOW = 100
 FAULTS = ("bridge", "cut", "stop", "full", "expiry", "poison", "source", "target")
-WAYS = ("0-9-1 -> 1.0", "1.0 -> 0-9-1")
+WAYS = ("0-9-1 -> 1.0", "1.0 -> 0-9-1", "0-9-1 -> 0-9-1", "1.0 -> 1.0")
 #: Seconds that what broke has to mend.
 _PATIENCE = 120
+#: What a message has that is compared, besides its body and headers.
+_FIELDS = (
+    *("content_type", "correlation_id", "delivery_mode", "message_id", "priority"),
+    *("reply_to", "timestamp"),
+)
+
+
+def message(
+    queue: str, number: int, odd: Sequence[Any] = (-1, True, "ü")
+) -> tuple[bytes, pika.BasicProperties]:
+    """Return what is published to a queue as a number: always the same.
+
+    Args:
+        queue: its name.
+        number: which one it is.
+        odd: of which one is a header.
+    """
+    order = random.Random(f"{queue} {number}")
+    properties = pika.BasicProperties(
+        delivery_mode=2,
+        message_id=f"{queue}/{number}",
+        priority=order.randrange(4),  # 4 is what 1.0 has without one, and 0-9-1 has not
+        content_type=order.choice([None, "text/plain", "application/json"]),
+        correlation_id=order.choice([None, f"order {number}"]),
+        reply_to=order.choice([None, "answers"]),
+        timestamp=order.choice([None, 1_700_000_000 + number]),
+        headers={"queue": queue, "n": number, "odd": order.choice(odd)},
+    )
+    return b"%d " % number + order.randbytes(order.randrange(2_000)), properties
+
+
+def number_of(properties: Any) -> int:
+    """Return which message of its queue one is."""
+    return int(properties.message_id.rpartition("/")[2])
+
+
+def is_altered(properties: Any, body: bytes, *odd: Any) -> bool:
+    """Whether a message is not what was published under its id.
+
+    A broker may have put headers with ``x-`` to it.
+    """
+    queue = properties.message_id.rpartition("/")[0]
+    wanted, expected = message(queue, number_of(properties), *odd)
+    headers = properties.headers or {}
+    headers = {name: value for name, value in headers.items() if not name.startswith("x-")}
+    return (wanted, expected.headers) != (body, headers) or any(
+        getattr(properties, name) != getattr(expected, name) for name in _FIELDS
+    )
 
 
 @attrs.frozen
@@ -102,6 +156,22 @@ class Place:
         version = "1" if self.version == "3" else "2"
         given = f"queue={queue}&address_version={version}&heartbeat=4"
         return f"amqp://guest:guest@{self.host}:{port}/?{given}"
+
+
+def messages_of(channel: Any, queue: str) -> Iterator[tuple[Any, bytes]]:
+    """Take the messages that a queue has, and those that come meanwhile."""
+    channel.basic_qos(prefetch_count=1_000)
+    while count := channel.queue_declare(queue, passive=True).method.message_count:
+        # None where what was there has expired meanwhile.
+        for method, properties, body in channel.consume(queue, inactivity_timeout=5):
+            count -= 1
+            if method is not None:
+                yield properties, body
+                if not count or not count % 500:
+                    channel.basic_ack(method.delivery_tag, multiple=True)
+            if not count or method is None:
+                break
+        channel.cancel()  # what it got besides goes back
 
 
 class Proxy:
@@ -175,6 +245,8 @@ class Found:
     Attributes:
         sent: how many there were.
         missing: those that did not come, and had to.
+        altered: those that came, or are in the quarantine, and are not what was sent.
+        left: those that the source has, by its broker.
         twice: how many more came than there are numbers.
         may: so many may come twice.
         expired: those that did not come, and did not have to.
@@ -187,6 +259,8 @@ class Found:
 
     sent: int = 0
     missing: int = 0
+    altered: int = 0
+    left: int = 0
     twice: int = 0
     may: int = 0
     expired: int = 0
@@ -200,7 +274,8 @@ class Found:
     def is_right(self) -> bool:
         """Whether that is what a bridge promises."""
         grew = self.memory[1] > self.memory[0] * 1.1
-        return not (self.missing or self.astray or self.twice > self.may or grew)
+        wrong = self.missing or self.altered or self.left or self.astray
+        return not (wrong or self.twice > self.may or grew)
 
 
 class Run:
@@ -228,6 +303,7 @@ class Run:
         self.bridge: subprocess.Popen[bytes] | None = None
         self.proxies: list[Proxy] = []
         self.took: Counter[int] = Counter()
+        self.altered: set[int] = set()
         self._sizes: list[int] = []
         self._ends = 0  # of the bridge's connections
 
@@ -264,6 +340,8 @@ class Run:
                 if not self._depth(self.source, self.queues[0]):
                     break
                 self._start()  # what was refused last went back
+            time.sleep(0.5)  # until what nobody acknowledged is back
+            self.found.left = self._depth(self.source, self.queues[0])
         self._count()
         self.found.seconds = time.monotonic() - started
         return self.found
@@ -281,25 +359,20 @@ class Run:
         with self.source.channel() as channel:
             channel.tx_select()
             for number in range(first, first + count):
-                properties = pika.BasicProperties(
-                    delivery_mode=2,
-                    message_id=f"m-{number}",
-                    headers={"n": number},
-                    user_id="somebody" if self._is_poison(number) else None,
-                    expiration="100" if self._expires(number) else None,
-                )
-                channel.basic_publish("", self.queues[0], b"%d" % number, properties)
+                body, properties = message(self.queues[0], number)
+                properties.user_id = "somebody" if self._is_poison(number) else None
+                properties.expiration = "100" if self._expires(number) else None
+                channel.basic_publish("", self.queues[0], body, properties)
             channel.tx_commit()
 
     def _take(self) -> None:
-        """Take what is in the second queue."""
+        """Take what is in the second queue, and hold it to what was sent."""
         with self.target.channel() as channel:
-            while True:
-                method, _, body = channel.basic_get(self.queues[1], auto_ack=True)
-                if method is None:
-                    return
-                # Of 1.0, RabbitMQ gives consumers of 0-9-1 the body alone.
-                self.took[int(body)] += 1
+            for properties, body in messages_of(channel, self.queues[1]):
+                number = number_of(properties)
+                self.took[number] += 1
+                if is_altered(properties, body):
+                    self.altered.add(number)
 
     def _depth(self, end: Place, queue: str) -> int:
         while True:
@@ -345,10 +418,16 @@ class Run:
         # What was in flight when the bridge, or a connection of it, ended.
         found.may = WINDOW * (found.breaks if self.fault == "bridge" else self._ends)
         path = self.folder / "quarantine.jsonl"
-        aside = Counter(_number(entry) for entry in read_quarantine(path)) if path.exists() else {}
+        aside: Counter[int] = Counter()
+        for entry in read_quarantine(path) if path.exists() else ():
+            properties, body = set_aside(entry)
+            aside[number_of(properties)] += 1
+            if is_altered(properties, body):
+                self.altered.add(number_of(properties))
         found.aside = sum(aside.values())
         found.astray = len(set(aside) ^ poison) + len(set(self.took) & poison)
         found.astray += found.aside - len(aside)
+        found.altered = len(self.altered)
         third = max(1, len(self._sizes) // 3)
         if self._sizes:
             found.memory = max(self._sizes[:third]), max(self._sizes[-third:])
@@ -425,15 +504,34 @@ class Run:
 
     def _kill(self, end: Place) -> None:
         end.control("kill")
-        end.control("start")
+        with suppress(subprocess.CalledProcessError):  # on a busy machine it may take longer
+            end.control("start")
+        with end.channel():
+            pass
 
 
-def _number(entry: Any) -> int:
-    return (
-        int(entry.octets.rpartition(b"\x00\x53\x75\xa0")[2][1:] or entry.octets)
-        if (entry.content_header is None)
-        else int(entry.octets)
-    )
+def set_aside(entry: Any) -> tuple[Any, bytes]:
+    """Return a message of the quarantine, and its properties as a client of 0-9-1 has them."""
+    if entry.content_header is not None:
+        made = pika.BasicProperties()
+        made.decode(entry.content_header[12:])  # after class, weight and size
+        return made, entry.octets
+    found = Message.decode(entry.octets)
+    header, properties = found.header, found.properties
+    assert header is not None
+    assert properties is not None
+    assert isinstance(found.body, Data)
+    created, reply_to = properties.creation_time, properties.reply_to
+    return pika.BasicProperties(
+        content_type=properties.content_type and str(properties.content_type),
+        correlation_id=properties.correlation_id,
+        delivery_mode=2 if header.durable else None,
+        headers=dict(found.application_properties or {}),
+        message_id=properties.message_id,
+        priority=header.priority and int(header.priority),
+        reply_to=reply_to and str(reply_to).removeprefix("/queues/"),
+        timestamp=created and int(created) // 1_000,
+    ), bytes(found.body.data)
 
 
 def main() -> int:
@@ -441,6 +539,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--old", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 3")
     parser.add_argument("--new", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 4")
+    parser.add_argument(
+        "--other", metavar="HOST:PORT", required=True, help="another one of start 4"
+    )
     parser.add_argument("--messages", type=int, default=7_000, help="by fault and way")
     parser.add_argument("--breaks", type=int, default=20, help="by fault and way")
     parser.add_argument("--fault", action="append", choices=FAULTS)
@@ -448,12 +549,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write what was found here")
     given = parser.parse_args()
-    old, new = Place.at(given.old, "3"), Place.at(given.new, "4")
+    old, new, other = (
+        Place.at(place, version)
+        for place, version in ((given.old, "3"), (given.new, "4"), (given.other, "4"))
+    )
+    ends = dict(zip(WAYS, ((old, new), (new, old), (old, new), (new, other)), strict=True))
     # So that the source takes a foreign user-id, which the target does not.
     wrong, found = 0, {}
     for fault in given.fault or FAULTS:
         for way in given.way or WAYS:
-            source, target = (old, new) if way == WAYS[0] else (new, old)
+            source, target = ends[way]
             with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
                 if fault == "poison":
                     tags = ("set_user_tags", "guest", "administrator")
@@ -465,7 +570,8 @@ def main() -> int:
             wrong += not made.is_right
             print(
                 f"{fault}, {way}: {made.sent} sent, {made.breaks} breaks, {made.missing} missing, "
-                f"{made.twice} twice ({made.may} may), {made.expired} expired, {made.aside} aside, "
+                f"{made.altered} altered, {made.left} left, {made.twice} twice ({made.may} may), "
+                f"{made.expired} expired, {made.aside} aside, "
                 f"{made.astray} astray, memory {made.memory[0]} to {made.memory[1]} KiB, "
                 f"{made.seconds:.0f} s: {'right' if made.is_right else 'WRONG'}",
                 flush=True,

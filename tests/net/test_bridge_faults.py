@@ -27,6 +27,6 @@ def test_what_breaks_loses_nothing(fault: str, way: str, tmp_path: Path) -> None
 
     found = Run(fault, place, place, way, tmp_path, seed=KILLS).run(350 * KILLS, KILLS)
 
-    assert (0, 0) == (found.missing, found.astray)
+    assert (0, 0, 0, 0) == (found.missing, found.altered, found.left, found.astray)
     assert found.twice <= found.may
     assert KILLS == found.breaks
