@@ -4,6 +4,7 @@ from amqp10msg.wire.kernel.messages cimport Reader
 from amqp10msg.wire.kernel.twin cimport Keys, QuickPicks
 from amqp10msg.wire.kernel.writer cimport Spec
 
+cdef object DEFAULT_LIMITS
 cdef bytes KIND_OF
 cdef dict NAMES
 cdef list SECTIONS

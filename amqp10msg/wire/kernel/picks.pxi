@@ -193,7 +193,8 @@ cdef class QuickPicks:
         cdef unsigned int seen = 0
         cdef int index, way, code, key_code
         cdef PyObject *known
-        cdef tuple found = PyTuple_New(PyTuple_GET_SIZE(self.defaults))
+        cdef PyObject *defaults = <PyObject *>self.defaults
+        cdef tuple found = PyTuple_New(PyTuple_GET_SIZE(<tuple>defaults))
         while at < stop:
             if stop - at < 4 or at[0] != 0 or at[1] != 0x53 or not 0x70 <= at[2] <= 0x78:
                 return None
@@ -285,7 +286,7 @@ cdef class QuickPicks:
             at = close
         for i in range(PyTuple_GET_SIZE(found)):
             if PyTuple_GET_ITEM(found, i) == NULL:
-                self.put(found, i, <object>PyTuple_GET_ITEM(self.defaults, i))
+                self.put(found, i, <object>PyTuple_GET_ITEM(<tuple>defaults, i))
         return found
 
     cdef inline int put(self, tuple found, Py_ssize_t place, value) except -1:

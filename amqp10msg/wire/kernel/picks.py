@@ -87,13 +87,15 @@ class Picks:
 
     def picked(self, data: Any) -> Any:
         """Read an encoded message."""
-        limits = self.limits
-        if type(data) is bytes and limits is DEFAULT_LIMITS:
+        # No name for the limits before they are needed: threads that share a picker wait for each
+        # other where they count references to one object.
+        if type(data) is bytes and self.limits is DEFAULT_LIMITS:
             found = self.quick.pick(data)
             if found is not None:
                 return found
         else:
-            data = octets_of(data, limits)
+            data = octets_of(data, self.limits)
+        limits = self.limits
         reader = Reader.__new__(Reader)
         reader.begin(data, 0, limits)
         try:

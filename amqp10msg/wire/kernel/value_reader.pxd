@@ -27,6 +27,13 @@ cdef long long _ZERO_WIDTH
 cpdef bytes octets_of(data, limits)
 
 
+cdef class ValueReader(Cursor)
+
+
+@cython.locals(reader=ValueReader)
+cpdef decode_value(data, limits=*)
+
+
 cdef class ValueReader(Cursor):
     cdef begin(self, data, Py_ssize_t pos, limits)
 

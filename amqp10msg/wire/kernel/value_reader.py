@@ -684,9 +684,10 @@ def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
     Raises:
         DecodeError: the input is not one value.
     """
-    limits = limits or DEFAULT_LIMITS
-    data = octets_of(data, limits)
-    reader = ValueReader(data, 0, limits)
+    if type(data) is not bytes or limits is not None:
+        data = octets_of(data, DEFAULT_LIMITS if limits is None else limits)
+    reader = ValueReader.__new__(ValueReader)
+    reader.begin(data, 0, limits)
     try:
         value = reader.value()
         if reader.pos != len(data):
