@@ -17,7 +17,8 @@ is there more often has the same message-id. All bare messages have the bytes th
 
 ``--beside`` is a shell command for a client that reads the stream and writes Parquet, such as
 ``python tools/rstream_to_parquet.py {stream} {count} {out}``. Both say how many seconds it took
-without their start.
+without their start. In the ways ``stream`` and ``rate``, ``--stream HOST:PORT`` reads the stream by
+RabbitMQ's stream protocol, where its plugin rabbitmq_stream listens.
 
 The exit status is 1 where anything is missing, doubled or altered.
 """
@@ -78,16 +79,23 @@ class Broker:
 
     Attributes:
         place: HOST:PORT.
+        stream: where its plugin rabbitmq_stream listens, which is read; None to read over AMQP 1.0.
         made: names.
     """
 
     place: str
+    stream: str | None = None
     made: list[str] = attrs.Factory(list)
 
     @property
     def url(self) -> str:
         """The broker, as guest."""
         return f"amqp://guest:guest@{self.place}"
+
+    @property
+    def source(self) -> str:
+        """Where streams are read."""
+        return self.url if self.stream is None else f"rabbitmq-stream://guest:guest@{self.stream}"
 
     def _channel(self) -> Any:
         import pika  # noqa: PLC0415  (only here)
@@ -356,7 +364,8 @@ def to_delta(way: str, broker: Broker, folder: Path, given: argparse.Namespace) 
     """From a stream or queue to Delta."""
     name = broker.declare("stream" if way == "stream" else "quorum")
     print(f"{way}: published at {broker.publish(name, given.count):,.0f}/s", flush=True)
-    run = Run(["consume", way, broker.url, name, str(folder)], folder, random.Random(given.seed))
+    url = broker.source if way == "stream" else broker.url
+    run = Run(["consume", way, url, name, str(folder)], folder, random.Random(given.seed))
 
     def batches() -> int:
         return len(list((folder / "table" / "_delta_log").glob("*.json")))
@@ -433,7 +442,7 @@ def rate(broker: Broker, folder: Path, given: argparse.Namespace) -> bool:
             )
             print(f"rate {turn}: beside {given.count / seconds_of(made):,.0f}/s", flush=True)
         made = subprocess.run(
-            [sys.executable, __file__, "batch", broker.url, name, str(folder)],
+            [sys.executable, __file__, "batch", broker.source, name, str(folder)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -467,9 +476,10 @@ def main() -> int:
     parser.add_argument("--ways", default="stream,queue,back")
     parser.add_argument("--restart", metavar="COMMAND")
     parser.add_argument("--beside", metavar="COMMAND")
+    parser.add_argument("--stream", metavar="HOST:PORT")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    broker, right = Broker(given.broker), True
+    broker, right = Broker(given.broker, given.stream), True
     try:
         for way in given.ways.split(","):
             place = Path(tempfile.mkdtemp(prefix=f"spark-streams-{way}-"))

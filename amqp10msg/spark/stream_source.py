@@ -32,8 +32,10 @@ from pyspark.sql.types import StructType
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.inputs import number_of, refuse_unknown, shared
 from amqp10msg.jobs.job import decoded, schema_for_spark
-from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.bridge.urls import STREAM_SCHEMES, Endpoint, parse_urls
 from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
+from amqp10msg.net.stored_ranges import StoredProbe, read_stored
+from amqp10msg.net.stream_chunks import StoredRows
 from amqp10msg.net.stream_ranges import (
     RECEIVED,
     Bounds,
@@ -91,6 +93,8 @@ _BETWEEN = 0.1
 
 #: By the names of streams, the offset of the next message.
 Offsets = dict[str, int]
+#: Asks where streams begin and end.
+Probe = StreamProbe | StoredProbe
 
 
 @attrs.frozen
@@ -116,19 +120,23 @@ class _Options:
         refuse_unknown(options, _OPTIONS)
         if not options.get("url"):
             raise ValueError("no url is given: option('url', 'amqp://user:password@host:5672')")
-        endpoint = parse_urls(options["url"].split())
-        if endpoint.protocol != "1.0" or endpoint.file is not None or endpoint.address is not None:
+        endpoint = parse_urls(options["url"].split(), also=STREAM_SCHEMES)
+        named = endpoint.file is not None or endpoint.address is not None
+        if endpoint.protocol not in {"1.0", "stream"} or named:
             raise ValueError(
-                f"url is that of a broker, amqp://host:5672 or amqps://host:5671, not {endpoint}: "
-                "the option stream names what is read"
+                "url is that of a broker, amqp://host:5672, amqps://host:5671, "
+                "rabbitmq-stream://host:5552 or rabbitmq-stream+tls://host:5551, not "
+                f"{endpoint}: the option stream names what is read"
             )
         streams, super_stream = _names(options, "stream"), options.get("superStream")
-        named = options.get("eventHub")
-        if [bool(streams), bool(super_stream), bool(named)].count(True) != 1:
+        of_hub = options.get("eventHub")
+        if [bool(streams), bool(super_stream), bool(of_hub)].count(True) != 1:
             raise ValueError(
                 "give one of the options stream (names with commas), superStream and eventHub"
             )
-        hub = Hub(named, options.get("consumerGroup", "$Default")) if named else None
+        if of_hub and endpoint.protocol == "stream":
+            raise ValueError(f"eventHub is read over AMQP 1.0 (amqps://), not at {endpoint}")
+        hub = Hub(of_hub, options.get("consumerGroup", "$Default")) if of_hub else None
         of_others = _OF_STREAMS if hub else _OF_HUBS
         if wrong := [one for one in of_others if one in options]:
             kind = "RabbitMQ's streams" if hub else "event hubs"
@@ -185,24 +193,31 @@ class _Options:
     def _make(self) -> Makes:
         return Streams if self.hub is None else partial(Partitions, self.hub)
 
-    def probe(self) -> StreamProbe:
+    @property
+    def _stored(self) -> bool:
+        """Whether streams are read by RabbitMQ's stream protocol, as they are stored."""
+        return self.endpoint.protocol == "stream"
+
+    def probe(self) -> Probe:
+        if self._stored:
+            return StoredProbe(self.endpoint, self.timeout)
         return StreamProbe(self.endpoint, self.timeout, self._make)
 
-    def names(self, probe: StreamProbe) -> tuple[str, ...]:
-        if self.hub is not None:
+    def names(self, probe: Probe) -> tuple[str, ...]:
+        if self.hub is not None and isinstance(probe, StreamProbe):
             return tuple(probe.ask(Partitions.partitions))
         if self.super_stream is None:
             return self.streams
         return tuple(probe.partitions(self.super_stream))
 
-    def start(self, bounds: Mapping[str, Bounds], probe: StreamProbe) -> Offsets:
+    def start(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
         """Return where reading begins.
 
         Raises:
             ValueError: a stream is not named, or there is no such stream.
         """
         since = self.since
-        if since is None:
+        if since is None or not isinstance(probe, StreamProbe):
             return self.offsets(self.starting, bounds, "startingOffsets")
 
         async def found(partitions: Partitions) -> Offsets:
@@ -273,9 +288,10 @@ class _Options:
         """Read a range."""
         reading = Reading(self.filters, self.timeout, make=self._make)
         schema = self.schema()
+        read = read_stored if self._stored else read_range
         with plainly():
-            for found in read_range(self.endpoint, part, reading):
-                if isinstance(found, StreamRows):
+            for found in read(self.endpoint, part, reading):
+                if not isinstance(found, tuple):
                     yield from self._rows(part.stream, found, schema)
                     continue
                 start, count = found
@@ -283,16 +299,23 @@ class _Options:
                 row = {"stream": part.stream, "offset": start, "lost": count}
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
-    def _rows(self, stream: str, rows: StreamRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, stream: str, rows: StreamRows | StoredRows, schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
         count = len(rows.offsets)
-        annotation = RECEIVED if self.hub is None else ENQUEUED
-        times = [received_time(octets, annotation) for octets in rows.octets]
+        if isinstance(rows, StoredRows):
+            offsets, times, octets = rows.offsets, rows.times, rows.octets
+        else:
+            annotation = RECEIVED if self.hub is None else ENQUEUED
+            offsets = pa.array(rows.offsets, pa.int64())
+            found = [received_time(one, annotation) for one in rows.octets]
+            times, octets = pa.array(found, pa.int64()), pa.array(rows.octets, pa.binary())
         base = pa.RecordBatch.from_arrays(
             [
-                pa.array([stream] * count, pa.string()),
-                pa.array(rows.offsets, pa.int64()),
-                pa.array(times, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
-                pa.array(rows.octets, pa.binary()),
+                pa.repeat(pa.scalar(stream, pa.string()), count),
+                offsets,
+                times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+                octets,
                 pa.nulls(count, pa.int64()),
             ],
             schema=STREAM_ROWS,
@@ -378,7 +401,13 @@ def _positions(options: Mapping[str, str], name: str, usual: str) -> Any:
 
 
 class Amqp10Stream(DataSource):
-    """RabbitMQ's streams and Azure's event hubs, read over AMQP 1.0; a row is a message.
+    """RabbitMQ's streams and Azure's event hubs; a row is a message.
+
+    They are read over AMQP 1.0 or, for RabbitMQ's streams several times as fast, by its stream
+    protocol, where its plugin rabbitmq_stream is enabled. By the latter, `wire` has the bytes that
+    were stored, without the annotations that the broker adds at a delivery, such as
+    ``x-stream-offset``, and `arrival_time` is when the broker stored a message, with those next to
+    it.
 
     A partition of an event hub is a stream whose offsets are sequence numbers. The columns are
     those of `STREAM_ROWS`, and what is to be decoded. Each stream, of a super stream or an event
@@ -386,11 +415,14 @@ class Amqp10Stream(DataSource):
     end: what does not come in time is an error, and so is what the retention of the stream removed.
 
     Options:
-        url: of the broker, such as ``amqps://host:5671``; several, with spaces between, are nodes
-            of a cluster. User and password may be ``${NAME}``, a variable of the environment, or
-            ``${file:PATH}``, both of the driver; other parameters are those of a bridge's URL.
+        url: of the broker, such as ``amqps://host:5671``, or for the stream protocol
+            ``rabbitmq-stream://host:5552/vhost`` or ``rabbitmq-stream+tls://host:5551``; several,
+            with spaces between, are nodes of a cluster. User and password may be ``${NAME}``, a
+            variable of the environment, or ``${file:PATH}``, both of the driver; other parameters
+            are those of a bridge's URL.
         stream: its name; several separated by commas, or as a list of JSON.
-        superStream: instead of that, a super stream, whose partitions are numbered from 0.
+        superStream: instead of that, a super stream. Over AMQP 1.0 its partitions are numbered from
+            0; by the stream protocol the broker says which they are.
         eventHub: instead of that, the name of an event hub in the namespace that the URL is of;
             user and password are the name of a shared access policy and its key.
         consumerGroup: of the event hub; ``$Default`` where it is not given.
@@ -405,10 +437,11 @@ class Amqp10Stream(DataSource):
         readTimeout: seconds without a message after which a range is an error; 60.
         failOnDataLoss: whether offsets that retention removed are an error; ``true``. With
             ``false``, a row without a message has their count in the column ``lost``.
-        filterValues: filter values of RabbitMQ's streams, one of which a message has.
+        filterValues: filter values of RabbitMQ's streams, one of which a message has, in its
+            annotation ``x-stream-filter-value``.
         matchUnfiltered: with these, messages without a filter value, too: ``true`` or ``false``.
-        sqlFilter: an SQL filter expression, which RabbitMQ evaluates from 4.2 on; before, the tasks
-            do.
+        sqlFilter: an SQL filter expression, which RabbitMQ evaluates from 4.2 on over AMQP 1.0;
+            otherwise the tasks do.
         columns: what is to be decoded of the messages, as `amqp10msg.spark.decode` has it, with
             commas between; ``error`` comes after it.
         maps: how maps are decoded: ``variant`` or ``map``.
@@ -468,7 +501,7 @@ class _StreamReader(_Ranges, DataSourceStreamReader):
 
     def __init__(self, options: _Options) -> None:
         super().__init__(options)
-        self._probe: StreamProbe | None = None
+        self._probe: Probe | None = None
         self._names: tuple[str, ...] | None = None
         self._looked = 0.0
 
@@ -476,7 +509,7 @@ class _StreamReader(_Ranges, DataSourceStreamReader):
         # What goes to the tasks, which need no connection of this one.
         return {**self.__dict__, "_probe": None}
 
-    def _asked(self) -> StreamProbe:
+    def _asked(self) -> Probe:
         if self._probe is None:
             self._probe = self._options.probe()
         return self._probe

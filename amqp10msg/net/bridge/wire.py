@@ -68,10 +68,7 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
         LinkError: it did not succeed; for good where the certificate is not to be trusted, TLS
             cannot be agreed on, or a file of ours cannot be read.
     """
-    try:
-        context = at.tls_context()
-    except (OSError, ssl.SSLError) as error:
-        raise LinkError(str(error), permanent=True) from None
+    context = trusted(at)
     try:
         async with asyncio.timeout(at.timeout):
             name = (at.server_name or at.host) if at.tls else None
@@ -81,30 +78,41 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
             )
             await ready()
             made.is_open = True
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, LinkError):
         made.abort()
         raise
-    except TimeoutError:
+    except OSError as error:
         made.abort()
-        raise LinkError(_no_answer(at)) from None
-    except LinkError:
-        made.abort()
-        raise
-    except ssl.SSLCertVerificationError as error:
-        made.abort()
+        raise dialing_error(error, at) from None
+
+
+def trusted(at: Endpoint) -> ssl.SSLContext | None:
+    """Return the settings of TLS, None where the connection has none.
+
+    Raises:
+        LinkError: a file of ours cannot be read.
+    """
+    try:
+        return at.tls_context()
+    except (OSError, ssl.SSLError) as error:
+        raise LinkError(str(error), permanent=True) from None
+
+
+def dialing_error(error: OSError, at: Endpoint) -> LinkError:
+    """Return why a place was not reached; for good where TLS cannot be agreed on."""
+    if isinstance(error, TimeoutError):
+        return LinkError(_no_answer(at))
+    if isinstance(error, ssl.SSLCertVerificationError):
         text = (
             f"its certificate is not to be trusted: {error.verify_message}; cacertfile= names what "
             "is, server_name_indication= the name that it is for"
         )
-        raise LinkError(text, permanent=True) from None
-    except ssl.SSLError as error:
-        made.abort()
+        return LinkError(text, permanent=True)
+    if isinstance(error, ssl.SSLError):
         hint = "; it speaks no TLS" if error.reason == "WRONG_VERSION_NUMBER" else ""
         cut = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError))
-        raise LinkError(f"TLS: {error.reason or error}{hint}", permanent=not cut) from None
-    except OSError as error:
-        made.abort()
-        raise LinkError(_words_of(error)) from None
+        return LinkError(f"TLS: {error.reason or error}{hint}", permanent=not cut)
+    return LinkError(_words_of(error))
 
 
 async def _reached(at: Endpoint) -> socket.socket:

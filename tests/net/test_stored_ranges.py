@@ -1,0 +1,380 @@
+"""Ranges of streams by RabbitMQ's stream protocol: all of a range comes, or an error says what did
+not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message
+
+pytest.importorskip("pyarrow")
+
+from amqp10msg.net.bridge.terms import LinkError
+from amqp10msg.net.bridge.urls import (
+    STREAM_SCHEMES,
+    Endpoint,
+    parse_url,
+    parse_urls,
+)
+from amqp10msg.net.stored_ranges import StoredProbe, read_stored
+from amqp10msg.net.stream_chunks import MOST
+from amqp10msg.net.stream_ranges import (
+    Bounds,
+    LateRangeError,
+    RangeFilters,
+    Reading,
+    StreamRange,
+)
+from tests.stored_streams import (
+    CLOSE,
+    CREDIT,
+    HEARTBEAT,
+    PARTITIONS,
+    STATS,
+    ChunkServer,
+    Stored,
+    chunk,
+    entry,
+    serving,
+    text,
+)
+
+pytestmark = pytest.mark.once
+
+BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
+VALUE = "x-stream-filter-value"
+
+
+def message(number: int, value: str | None = None) -> bytes:
+    annotations: Any = {} if value is None else {VALUE: value}
+    properties = {"k": number}
+    return Message(
+        b"%d" % number,
+        message_annotations=annotations or None,
+        application_properties=properties,
+    ).encode()
+
+
+@pytest.fixture
+def server() -> Iterator[ChunkServer]:
+    made = ChunkServer(s=Stored(), other=Stored())
+    made.streams["s"].publish([message(n) for n in range(300)])
+    with serving(made):
+        yield made
+
+
+def at(url: str) -> Endpoint:
+    return parse_urls(url.split(), also=STREAM_SCHEMES)
+
+
+def read(
+    url: str, start: int, stop: int, stream: str = "s", **how: Any
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the offsets of what came, whose bodies say the same, and what is lost."""
+    found, lost = [], []
+    reading = Reading(**{"timeout": 10.0, "rows": 64, **how})
+    for one in read_stored(at(url), StreamRange(stream, start, stop), reading):
+        if isinstance(one, tuple):
+            lost.append(one)
+            continue
+        offsets = one.offsets.to_pylist()
+        assert offsets == [int(Message.decode(octets).value) for octets in one.octets.to_pylist()]
+        found += offsets
+    return found, lost
+
+
+def frame(key: int, body: bytes) -> bytes:
+    return struct.pack(">IHH", 4 + len(body), key, 1) + body
+
+
+@given(st.data())
+def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 120))
+    stream = Stored()
+    messages = [message(n) for n in range(count)]
+    at_now = 0
+    while at_now < count:
+        size = data.draw(st.integers(1, 40))
+        part = messages[at_now : at_now + size]
+        stream.publish(part, len(part), at_now)
+        at_now += len(part)
+    stream.cuts = data.draw(st.lists(st.integers(0, 2_000), max_size=2))
+    beat = frame(HEARTBEAT, b"")
+    stream.frames = data.draw(st.lists(st.sampled_from([b"", beat]), max_size=3))
+    start = data.draw(st.integers(0, count))
+    stop = data.draw(st.integers(start, count))
+    with serving(ChunkServer(s=stream)) as server:
+        found = read(server.url, start, stop, rows=data.draw(st.sampled_from([1, 30, 1_000])))
+    assert (list(range(start, stop)), []) == found
+
+
+def test_what_does_not_come_in_time_is_an_error_with_numbers(server: ChunkServer) -> None:
+    server.streams["s"].hides = 120
+    with pytest.raises(LateRangeError) as caught:
+        read(server.url, 100, 200, timeout=0.3)
+    said = str(caught.value)
+    assert "of the stream s, offsets 120 to 199 did not come within 0.3 s (nothing came)" in said
+    assert "20 messages of the 100 offsets from 100 on did" in said
+
+
+def test_what_retention_removed_is_counted_and_a_hole_is_not(server: ChunkServer) -> None:
+    stream = server.streams["s"]
+    del stream.chunks[:3]
+    assert (list(range(30, 60)), [(10, 20)]) == read(server.url, 10, 60)
+    assert ([], [(10, 10)]) == read(server.url, 10, 20)
+    # Notes of the broker have offsets, too.
+    stream.publish([message(n) for n in range(303, 310)], start=303)
+    assert (list(range(290, 300)) + list(range(303, 308)), []) == read(server.url, 290, 308)
+    notes = chunk(310, [b"\0\0\0\x04note"], kind=1)
+    stream.add(310, 1, notes)
+    stream.publish([message(311)], start=311)
+    assert ([308, 309, 311], []) == read(server.url, 308, 312)
+    # They stand where the rest begins.
+    stream.first = 20
+    assert (list(range(30, 40)), []) == read(server.url, 20, 40)
+
+
+def test_by_filter_values_too_the_end_is_seen(server: ChunkServer) -> None:
+    stream = server.streams["other"]
+    stream.publish([message(n, "ab"[n // 10 % 2]) for n in range(400)])
+    stream.skips = {first for first, *_ in stream.chunks if first // 10 % 2}
+    filters = RangeFilters(("a",))
+
+    wanted = [n for n in range(13, 390) if n // 10 % 2 == 0]
+    assert (wanted, []) == read(server.url, 13, 390, "other", filters=filters)
+    assert ([], []) == read(server.url, 10, 20, "other", filters=filters)
+    # What the broker let through is looked at.
+    assert ([25], []) == read(
+        server.url, 13, 390, "other", filters=RangeFilters(("a", "b"), sql="k = 25")
+    )
+    assert ([25], []) == read(server.url, 13, 390, "other", filters=RangeFilters(sql="k = 25"))
+    del stream.chunks[:2]
+    wanted = [n for n in wanted if n >= 20]
+    assert (wanted, [(13, 7)]) == read(server.url, 13, 390, "other", filters=filters)
+    stream.hides = 380
+    with pytest.raises(LateRangeError):
+        read(server.url, 13, 390, "other", filters=filters, timeout=0.3)
+
+
+def test_where_streams_begin_and_end(server: ChunkServer) -> None:
+    server.super_streams["all"] = ["s", "other"]
+    with StoredProbe(at(server.url), 5) as probe:
+        assert {"s": Bounds(0, 300), "other": Bounds(0, 0)} == probe.bounds(["s", "other"])
+        del server.streams["s"].chunks[:2]
+        server.streams["other"].publish([message(0)])
+        assert {"s": Bounds(20, 300), "other": Bounds(0, 1)} == probe.bounds(["s", "other"])
+        # Of a version that has no numbers of a stream.
+        assert STATS in server.heard
+        server.cut()
+        server.version, server.heard = "3.10.8", []
+        assert {"s": Bounds(20, 300)} == probe.bounds(["s"])
+        assert STATS not in server.heard
+        assert ["s", "other"] == probe.partitions("all")
+        assert PARTITIONS in server.heard
+        with pytest.raises(LinkError, match="the super stream 'none': there is no such stream"):
+            probe.partitions("none")
+        with pytest.raises(LinkError, match="the stream 'none': there is no such stream"):
+            probe.bounds(["none"])
+        assert {"s": Bounds(20, 300)} == probe.bounds(["s"])
+    assert CLOSE in server.heard
+
+
+def test_notes_alone_are_no_messages(server: ChunkServer) -> None:
+    server.streams["other"].first = 0
+    with StoredProbe(at(server.url), 5) as probe:
+        assert {"other": Bounds(0, 0)} == probe.bounds(["other"])
+
+
+def test_a_stream_that_is_deleted_meanwhile(server: ChunkServer) -> None:
+    stream = server.streams["s"]
+    stream.frames = [frame(16, struct.pack(">H", UNAVAILABLE) + text("s"))]
+    # Moved: it is asked for again.
+    assert (list(range(300)), []) == read(server.url, 0, 300)
+    assert 2 == server.connections
+    stream.missing = True
+    with pytest.raises(LinkError, match="'s': there is no such stream") as caught:
+        read(server.url, 0, 300)
+    assert caught.value.permanent
+
+
+def test_a_replica_at_another_node(server: ChunkServer) -> None:
+    stream = server.streams["s"]
+    with serving(ChunkServer(s=stream)) as other:
+        server.has_replicas = False
+        server.elsewhere = [("127.0.0.1", server.port), ("127.0.0.1", other.port)]
+        assert (list(range(300)), []) == read(server.url, 0, 300)
+        with StoredProbe(at(server.url), 5) as probe:
+            assert {"s": Bounds(0, 300)} == probe.bounds(["s"])
+    said = f"not available .*; at 127.0.0.1:{other.port}, as the broker names it: .*refused"
+    with pytest.raises(LateRangeError, match=said):
+        read(server.url, 0, 300, timeout=0.3)
+
+
+def test_a_node_that_is_not_there_is_passed_over(server: ChunkServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    urls = f"rabbitmq-stream://me:secret@127.0.0.1:{port} {server.url}"
+    assert (list(range(300)), []) == read(urls, 0, 300)
+    with pytest.raises(LinkError, match=r"not reached within 0.3 s .*refused"):
+        StoredProbe(at(urls.split(maxsplit=1)[0]), 0.3).bounds(["s"])
+
+
+def test_a_wrong_password_is_an_error_at_once_that_does_not_say_it(server: ChunkServer) -> None:
+    begun = time.monotonic()
+    with pytest.raises(LinkError, match="wrong user or password") as caught:
+        read(server.url.replace("secret", "topsecret"), 0, 10)
+    assert "topsecret" not in str(caught.value)
+    assert time.monotonic() - begun < 5
+
+
+UNAVAILABLE = 6
+
+
+@pytest.mark.parametrize(
+    "octets, said",
+    [
+        (frame(8, b"")[:8], "cut off"),
+        (struct.pack(">IHH", MOST + 1, 8, 1), f"a frame of {MOST + 1} bytes, .* over AMQP 1.0"),
+        (struct.pack(">IHH", 1 << 31, HEARTBEAT, 1), "a frame of 2147483648 bytes"),
+        (struct.pack(">IHH", 3, HEARTBEAT, 1), "a frame of 3 bytes"),
+        (struct.pack(">IHHB", 6, 8, 9, 0) + b"x", "a delivery of version 9"),
+        (frame(16, b"\0"), "a frame that ends too early"),
+        (frame(8, b"\0" + chunk(100, [entry(b"x")], crc=7)), "offset 100 is damaged"),
+        (frame(8, b"\0" + chunk(0, [entry(b"x")], entries=2)), "offset 0: .*after it"),
+        (
+            frame(CLOSE, struct.pack(">IH", 7, 15) + text("I go")),
+            "closes the connection: I go .code 15",
+        ),
+        (frame(CREDIT | 0x8000, struct.pack(">HB", 4, 0)), "no such subscription"),
+    ],
+)
+def test_what_a_peer_says_wrong_is_told_and_tried_again(
+    server: ChunkServer, octets: bytes, said: str
+) -> None:
+    server.streams["s"].frames = [octets] * 20
+    with pytest.raises((LateRangeError, LinkError), match=said):
+        read(server.url, 0, 300, timeout=0.25)
+    # Once: it is read all the same, where another attempt is of use.
+    if "AMQP 1.0" not in said:
+        server.streams["s"].frames = [octets]
+        assert (list(range(300)), []) == read(server.url, 0, 300)
+
+
+def test_deliveries_of_the_second_version(server: ChunkServer) -> None:
+    octets = chunk(0, [entry(message(n)) for n in range(10)])
+    whole = struct.pack(">IHHBQ", 13 + len(octets), 8, 2, 0, 9) + octets
+    server.streams["s"].frames = [whole]
+    assert (list(range(300)), []) == read(server.url, 0, 300)
+    assert 1 == server.connections
+
+
+def test_what_is_no_stream_protocol(server: ChunkServer) -> None:
+    server.banner = b"AMQP\x00\x00\x09\x01"
+    with pytest.raises(LinkError, match=r"it speaks AMQP there; .* 5552") as caught:
+        read(server.url, 0, 10)
+    assert caught.value.permanent
+
+
+def test_by_tls(server: ChunkServer, tmp_path: Path) -> None:
+    trustme = pytest.importorskip("trustme")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        listener = context.wrap_socket(plain, server_side=True)
+        threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+        url = f"rabbitmq-stream+tls://me:secret@localhost:{listener.getsockname()[1]}/"
+        whole = f"{url}?cacertfile={tmp_path / 'ca.pem'}"
+        assert (list(range(300)), []) == read(whole, 0, 300)
+        with pytest.raises(LinkError, match="certificate is not to be trusted"):
+            read(url, 0, 300)
+        listener.close()
+    plainly = server.url.replace("stream:", "stream+tls:") + "/?connection_timeout=200"
+    with pytest.raises(LateRangeError, match=r"no answer within 0.2 s"):
+        read(plainly, 0, 10, timeout=0.3)
+
+
+def test_urls_of_the_stream_protocol() -> None:
+    made = at("rabbitmq-stream://u:p@h/a%2Fb?heartbeat=5 rabbitmq-stream+tls://h2/a%2Fb")
+    assert ("stream", "h", 5552, False, "a/b", 5) == (
+        *(made.protocol, made.host, made.port, made.tls),
+        *(made.virtual_host, made.heartbeat),
+    )
+    other = made.others[0]
+    assert (5551, True, "guest") == (other.port, other.tls, other.user)
+    assert "rabbitmq-stream://h:5552/a/b" == str(made)
+    assert "rabbitmq-stream+tls://h2:5551/a/b" == str(other)
+    with pytest.raises(ValueError, match="names no queue"):
+        at("rabbitmq-stream://h/?queue=q")
+    with pytest.raises(ValueError, match=r"begins with one of amqp091://.* not 'rabbitmq-stream'"):
+        parse_url("rabbitmq-stream://h")
+
+
+# RabbitMQ.
+
+
+@pytest.fixture
+def rabbitmq() -> Iterator[tuple[str, str]]:
+    """A stream of 3,000 messages of RabbitMQ, which its own protocol reads, too."""
+    if BROKER is None:
+        pytest.skip("AMQP10MSG_RABBITMQ names no RabbitMQ")
+    host, _, port = BROKER.partition(":")
+    place = host, int(port) + 10
+    try:
+        socket.create_connection(place, timeout=5).close()
+    except OSError:
+        pytest.skip(f"AMQP10MSG_RABBITMQ: its plugin rabbitmq_stream is not at port {place[1]}")
+    pika = pytest.importorskip("pika")
+    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
+    channel = connection.channel()
+    name = f"amqp10msg,{uuid.uuid4()}/ö"
+    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
+    try:
+        for number in range(3_000):
+            if number == 2_999:
+                channel.confirm_delivery()  # of the last one, which says so of all before
+            headers = {"x-stream-filter-value": "ab"[number % 2], "k": number}
+            properties = pika.BasicProperties(headers=headers)
+            channel.basic_publish("", name, b"%d" % number, properties)
+        yield f"rabbitmq-stream://guest:guest@{place[0]}:{place[1]}", name
+    finally:
+        channel.queue_delete(name)
+        connection.close()
+
+
+def test_ranges_of_rabbitmq(rabbitmq: tuple[str, str]) -> None:
+    url, name = rabbitmq
+    with StoredProbe(at(url)) as probe:
+        assert {name: Bounds(0, 3_000)} == probe.bounds([name])
+        with pytest.raises(LinkError, match="the super stream 'none': there is no such stream"):
+            probe.partitions("none")
+    for begin in (0, 33):
+        assert (list(range(begin, 3_000)), []) == read(url, begin, 3_000, name)
+        middle = read(url, begin, begin + 60, name, filters=RangeFilters(("b",)))
+        assert ([n for n in range(begin, begin + 60) if n % 2], []) == middle
+    assert ([], []) == read(url, 0, 3_000, name, filters=RangeFilters(("c",)))
+    last = read(url, 0, 3_000, name, filters=RangeFilters(sql="k >= 2990"))
+    assert (list(range(2_990, 3_000)), []) == last
+    with pytest.raises(LateRangeError, match="offsets 3000 to 3009 did not come within"):
+        read(url, 2_990, 3_010, name, timeout=0.3)
+    with pytest.raises(LinkError, match="no such virtual host"):
+        read(f"{url}/nowhere", 0, 10, name)
+    with pytest.raises(LinkError, match="wrong user or password"):
+        read(url.replace(":guest@", ":topsecret@"), 0, 10, name)
+    port = int(url.rpartition(":")[2]) - 10
+    with pytest.raises(LinkError, match="it speaks AMQP there"):
+        read(f"rabbitmq-stream://guest:guest@127.0.0.1:{port}", 0, 10, name)

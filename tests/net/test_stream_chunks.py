@@ -1,0 +1,180 @@
+"""Chunks of RabbitMQ's streams: all messages, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pa = pytest.importorskip("pyarrow")
+
+from amqp10msg.net.stream_chunks import (  # noqa: E402
+    MOST,
+    Chunk,
+    ChunkError,
+    RowsOfChunks,
+    parse_chunk,
+)
+from tests.stored_streams import chunk, entry, sub_batch  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+
+
+def framed_snappy(octets: bytes) -> bytes:
+    """Compress in Snappy's framing format, a part of it not compressed."""
+    made = b"\xff\x06\x00\x00sNaPpY"
+    for number, at in enumerate(range(0, len(octets), 1 << 16)):
+        part = octets[at : at + (1 << 16)]
+        packed = part if number % 2 else pa.Codec("snappy").compress(part).to_pybytes()
+        made += bytes([number % 2]) + (len(packed) + 4).to_bytes(3, "little") + bytes(4) + packed
+    return made + b"\xfe\x02\x00\x00pp"
+
+
+def packed(messages: list[bytes], how: int) -> bytes:
+    octets = b"".join(map(entry, messages))
+    if how == GZIP:
+        made = gzip.compress(octets)
+    elif how == SNAPPY:
+        made = framed_snappy(octets)
+    elif how:
+        made = pa.Codec({LZ4: "lz4", ZSTD: "zstd"}[how]).compress(octets).to_pybytes()
+    else:
+        made = octets
+    return sub_batch(messages, how, made)
+
+
+def rows_of(*octets: bytes) -> list[tuple[int, bytes, int]]:
+    rows = RowsOfChunks()
+    for one in map(parse_chunk, octets):
+        if one.entries is not None:
+            rows.add(one, one.first, one.stop)
+    made = rows.take()
+    return list(
+        zip(made.offsets.to_pylist(), made.octets.to_pylist(), made.times.to_pylist(), strict=True)
+    )
+
+
+MESSAGES = st.lists(st.binary(max_size=40), max_size=8)
+ENTRIES = st.lists(st.one_of(st.binary(max_size=40), st.tuples(st.integers(0, 4), MESSAGES)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), ENTRIES), max_size=4), st.data())
+def test_all_messages_of_chunks_or_a_part_of_them(
+    drawn: list[tuple[int, list[Any]]], data: st.DataObject
+) -> None:
+    """As built, so read: entries and batches, in chunks that follow each other, or do not."""
+    rows, wanted, first = RowsOfChunks(), [], 0
+    for number, (gap, entries) in enumerate(drawn):
+        first += gap
+        messages = [
+            one for part in entries for one in ([part] if isinstance(part, bytes) else part[1])
+        ]
+        built = [
+            entry(one) if isinstance(one, bytes) else packed(one[1], one[0]) for one in entries
+        ]
+        found = parse_chunk(chunk(first, built, len(messages), timestamp=number))
+        assert (first, len(messages), number) == (found.first, found.count, found.timestamp)
+        start = data.draw(st.integers(first, found.stop))
+        stop = data.draw(st.integers(start, found.stop))
+        rows.add(found, start, stop)
+        wanted += [(n, messages[n - first], number) for n in range(start, stop)]
+        first = found.stop
+
+    assert len(wanted) == len(rows)
+    made = rows.take()
+    columns = (made.offsets.to_pylist(), made.octets.to_pylist(), made.times.to_pylist())
+    assert wanted == list(zip(*columns, strict=True))
+    assert (0, 0) == (len(rows), rows.size)
+
+
+@given(st.binary(max_size=200), st.integers(0, 300), st.binary(min_size=1, max_size=8))
+def test_bytes_that_are_no_chunk_are_an_error_or_rows(
+    noise: bytes, place: int, other: bytes
+) -> None:
+    """Whatever a peer sends: nothing is left behind of what is wrong."""
+    rows = RowsOfChunks()
+    good = parse_chunk(chunk(5, [entry(b"a"), entry(b"b")]))
+    rows.add(good, 5, 7)
+    octets = bytearray(chunk(7, [packed([b"x", noise], GZIP), entry(noise)], 3))
+    octets[place % len(octets) : place % len(octets) + len(other)] = other
+    struct.pack_into(">I", octets, 32, zlib.crc32(octets[48:]))
+    for one in (bytes(octets), noise):
+        try:
+            found = parse_chunk(one)
+            if found.entries is not None and found.count < 10:
+                rows.add(found, found.first, found.stop)
+                return
+        except ChunkError:
+            pass
+    assert [(5, b"a"), (6, b"b")] == list(
+        zip((made := rows.take()).offsets.to_pylist(), made.octets.to_pylist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "octets, said",
+    [
+        (b"\x50", "of 1 bytes has no head"),
+        (chunk(7, [], magic=0x51), "begins with 0x51, not with 0x50"),
+        (chunk(7, [], kind=3), "offset 7 has the type 3"),
+        (chunk(7, [entry(b"x")], size=1 << 31), "offset 7 has 5 of its 2147483648 bytes"),
+        (chunk(7, [entry(b"x")], crc=1), "offset 7 is damaged"),
+        (chunk(7, [b"\0\0\0\x09x"]), "offset 7: an entry ends after it"),
+        (chunk(7, [entry(b"x")], entries=2, records=2), "offset 7: an entry ends after it"),
+        (chunk(7, [entry(b"x"), b"y"], entries=1, records=1), "1 entries have 5 bytes, not 6"),
+        (chunk(7, [packed([b"x"], 0)], 2), "it has 1 messages, and says 2"),
+        (chunk(7, [sub_batch([b"x"], 0, b"")], 1), "has not the 5 bytes"),
+        (chunk(7, [sub_batch([b"x"], GZIP, b"no")], 1), "a batch does not uncompress"),
+        (chunk(7, [sub_batch([b"x"], LZ4, b"no")], 1), "a batch does not uncompress"),
+        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\xff\0\0no")], 1), "Snappy ends too early"),
+        (
+            chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\x08\0\0crc.\xff\xff\xff\x7f")], 1),
+            "2097151 bytes, more than 65536",
+        ),
+        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\x02\0\0\0")], 1), "a part of the type 2"),
+        (chunk(7, [sub_batch([b"x"], 5, b"")], 1), "in the way 5, .* over AMQP 1.0 instead"),
+        (
+            chunk(7, [struct.pack(">BHII", 0x80, 1, 1 << 31, 0)], 1),
+            f"more than {MOST} bytes when uncompressed: read the stream over AMQP 1.0",
+        ),
+        (
+            chunk(7, [packed([packed([b"x"], 0)[4:]], 0)[:11] + packed([b"x"], 0)], 1),
+            "messages of a batch do not end with it|after it|bytes",
+        ),
+    ],
+)
+def test_what_breaks_the_rules_is_told(octets: bytes, said: str) -> None:
+    with pytest.raises(ChunkError, match=said):
+        rows_of(octets)
+
+
+def test_a_batch_that_says_less_than_it_has() -> None:
+    """Or more; the size is that of the memory."""
+    octets = b"".join(map(entry, [b"x" * 100] * 10))
+    for how, made in ((GZIP, gzip.compress(octets)), (SNAPPY, framed_snappy(octets))):
+        for size in (len(octets) - 1, len(octets) + 1, 0):
+            wrong = struct.pack(">BHII", 0x80 | how << 4, 10, size, len(made)) + made
+            with pytest.raises(ChunkError, match=f"has not the {size} bytes"):
+                rows_of(chunk(0, [wrong], 10))
+
+
+def test_what_the_broker_notes_for_itself_has_no_messages() -> None:
+    for kind in (1, 2):
+        found = parse_chunk(chunk(9, [b"\x01\x03refoffset.."], kind=kind))
+        assert Chunk(9, 1, 1_700_000_000_000, None, found.data) == found
+        assert 10 == found.stop
+
+
+def test_many_messages() -> None:
+    """More than there are numbers at hand, and a batch of several parts."""
+    messages = [b"%d" % n for n in range(70_000)]
+    built = [packed(messages[:35_000], SNAPPY), packed(messages[35_000:], ZSTD)]
+    found = rows_of(chunk(0, built, 70_000))
+    assert [(n, one, 1_700_000_000_000) for n, one in enumerate(messages)] == found

@@ -1,0 +1,163 @@
+"""RabbitMQ's streams by its stream protocol as DataFrames: each message once, as it is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from amqp10msg import Message, Properties
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
+
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
+
+from amqp10msg import spark
+from tests.stored_streams import ChunkServer, Stored, serving
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+FORMAT = spark.Amqp10Stream.name()
+STORED = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+def message(number: int) -> bytes:
+    return Message(
+        b"%d" % number,
+        properties=Properties(message_id=f"m-{number}"),
+        message_annotations={"x-stream-filter-value": "ab"[number // 50 % 2]},
+    ).encode()
+
+
+@pytest.fixture
+def server() -> Iterator[ChunkServer]:
+    made = ChunkServer(**{"s-0": Stored(), "s-1": Stored()})
+    made.super_streams["s"] = ["s-0", "s-1"]
+    for stream in made.streams.values():
+        stream.publish([message(n) for n in range(200)], 50)
+    with serving(made):
+        yield made
+
+
+def rows_of(server: ChunkServer, **options: Any) -> list[dict[str, Any]]:
+    """Read a batch by the data source itself, as Spark's workers do."""
+    given = {"url": server.url, "readTimeout": 5, "stream": "s-0", **options}
+    source = spark.Amqp10Stream(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
+    batches: Any = source.reader(source.schema())
+    return [
+        row
+        for part in batches.partitions()
+        for batch in batches.read(part)
+        for row in batch.to_pylist()
+    ]
+
+
+def numbers(rows: Any) -> list[tuple[str, int]]:
+    """Where each row stands; its bytes are those that are stored."""
+    found = sorted((row["stream"], row["offset"], bytes(row["wire"])) for row in rows)
+    assert all(message(offset) == octets for _, offset, octets in found)
+    return [(stream, offset) for stream, offset, _ in found]
+
+
+def every(stop: int = 200, streams: int = 2) -> list[tuple[str, int]]:
+    return [(f"s-{stream}", number) for stream in range(streams) for number in range(stop)]
+
+
+def test_a_super_stream_as_a_batch(spark_session: Any, server: ChunkServer) -> None:
+    options = {"superStream": "s", "rowsPerPartition": 150, "columns": "message_id"}
+    df = spark_session.read.format(FORMAT).options(url=server.url, **options).load()
+
+    assert 4 == df.rdd.getNumPartitions()
+    rows = df.collect()
+    assert every() == numbers(rows)
+    assert all(f"m-{row['offset']}" == row["message_id"] for row in rows)
+    assert all(row["error"] is row["lost"] is None for row in rows)
+    local = STORED.astimezone().replace(tzinfo=None)
+    assert all(abs(row["arrival_time"] - local) < timedelta(days=1) for row in rows)
+
+
+def test_a_batch_of_a_range_by_filters(server: ChunkServer) -> None:
+    server.streams["s-0"].skips = {50, 150}
+    options = {
+        "stream": "s-0,s-1",
+        "startingOffsets": json.dumps({"s-0": 40, "s-1": "latest"}),
+        "endingOffsets": json.dumps({"s-0": 160, "s-1": "latest"}),
+        "filterValues": "a",
+    }
+
+    rows = rows_of(server, **options)
+
+    wanted = [n for n in range(40, 160) if n // 50 % 2 == 0]
+    assert [("s-0", n) for n in wanted] == numbers(rows)
+    assert {STORED} == {row["arrival_time"] for row in rows}
+    some = rows_of(server, sqlFilter="properties.message_id = 'm-7'")
+    assert [("s-0", 7)] == numbers(some)
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"url": "rabbitmq-stream://h/?queue=q"}, "names no queue"),
+        ({"stream": "", "eventHub": "h"}, "eventHub is read over AMQP 1.0"),
+        ({"endingOffsets": "201"}, "the stream s-0 ends before offset 200, and .* up to 201"),
+        ({"stream": "nothing"}, "'nothing': there is no such stream"),
+        ({"stream": "", "superStream": "none"}, "the super stream 'none': there is no such"),
+        ({"sqlFilter": "k ="}, "line 1, column 4: expected a value"),
+    ],
+)
+def test_a_callers_mistake_is_told(server: ChunkServer, wrong: dict[str, str], said: str) -> None:
+    with pytest.raises((ValueError, OSError), match=said):
+        rows_of(server, **wrong)
+
+
+def test_what_is_gone_is_an_error_or_a_row(server: ChunkServer) -> None:
+    del server.streams["s-0"].chunks[:1]
+    said = "40 offsets of the stream s-0, from 10 on, are gone"
+    with pytest.raises(ValueError, match=said):
+        rows_of(server, startingOffsets=10)
+
+    with pytest.warns(RuntimeWarning, match=said):
+        rows = rows_of(server, startingOffsets=10, failOnDataLoss="false")
+
+    gone = [row for row in rows if row["lost"] is not None]
+    names = ("stream", "offset", "wire", "lost")
+    assert [("s-0", 10, None, 40)] == [tuple(row[name] for name in names) for row in gone]
+    assert every(streams=1)[50:] == numbers(row for row in rows if row["lost"] is None)
+
+
+def test_what_is_removed_meanwhile_is_an_error_too(server: ChunkServer) -> None:
+    """The driver found it there, and the task did not."""
+    options = {"url": server.url, "stream": "s-0", "rowsPerPartition": "100"}
+    batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
+    _, part = batches.partitions()
+    del server.streams["s-0"].chunks[:3]
+
+    with pytest.raises(ValueError, match="50 offsets of the stream s-0, from 100 on, are gone"):
+        list(batches.read(part))
+
+
+def test_a_query_has_each_message_once(
+    spark_session: Any, server: ChunkServer, tmp_path: Any
+) -> None:
+    """Also those that come between its runs, and where it is cut."""
+    server.streams["s-0"].cuts = [700]
+    for stop in (200, 230):
+        rows = spark_session.readStream.format(FORMAT)
+        rows = rows.options(url=server.url, readTimeout=5, superStream="s").load()
+        query = (
+            rows.writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "state"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "out"))
+        )
+        assert query.awaitTermination(300)
+        assert query.exception() is None
+        found = spark_session.read.parquet(str(tmp_path / "out")).collect()
+        assert every(stop) == numbers(found)
+        for stream in server.streams.values():
+            stream.publish([message(n) for n in range(200, 230)])
