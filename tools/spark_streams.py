@@ -196,7 +196,10 @@ def send(url: str, name: str, folder: Path) -> None:
 def batch(url: str, name: str, folder: Path) -> None:
     """Write a stream to Parquet, and say how long that took without the start of Spark."""
     session = session_of(folder)
-    session.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # workers are there
+    reader = session.read.format("amqp10-stream").options(url=url, stream=name)
+    reader.option(
+        "endingOffsets", 1
+    ).load().collect()  # the workers are there, also those that plan
     begun = time.monotonic()
     reader = session.read.format("amqp10-stream").options(url=url, stream=name)
     reader.load().write.mode("overwrite").parquet(str(folder / "parquet"))

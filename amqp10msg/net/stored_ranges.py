@@ -29,8 +29,9 @@ from amqp10msg.net.stream_ranges import Bounds, LateRangeError, Reading, StreamR
 _T = TypeVar("_T")
 #: The subscriptions of a connection: of a range, and of a question.
 _RANGE, _QUESTION = 0, 1
-#: Chunks that may come at first, and at most; bytes of those that may be on their way.
-_CREDIT, _MOST_CREDIT, _WINDOW = 8, 512, 4 << 20
+#: Chunks that may come at first: their size is not known, and the broker sends nothing later on
+#: until it has more than half of that. At most; bytes of those that may be on their way.
+_CREDIT, _MOST_CREDIT, _WINDOW = 1, 512, 4 << 20
 #: Seconds before another connection is tried.
 _PAUSE, _MOST_PAUSE = 0.2, 5.0
 #: Times that the end of a stream is asked for before its last chunk counts as not there.
@@ -303,14 +304,15 @@ class _StoredReader:
             return
         self._take_in(connection, delivery)
         if not self._done and 2 * self._owed <= self._credit:
-            # The broker sends nothing until it has more than half of the first credit.
             self._ask_for_more(connection)
 
     def _take_in(self, connection: StreamConnection, delivery: Delivery) -> None:
         self._owed -= 1
-        self._take(connection, _parsed(delivery.octets))
-        fitting = _WINDOW // (len(delivery.octets) or 1)
-        self._credit = max(_CREDIT, min(fitting, 2 * self._credit, _MOST_CREDIT))
+        chunk = _parsed(delivery.octets)
+        self._take(connection, chunk)
+        # What the broker sends beyond the range costs it as much as the rest.
+        left = (self._part.stop - self._next) // max(chunk.count, 1) + 1
+        self._credit = max(1, min(left, _WINDOW // len(delivery.octets), _MOST_CREDIT))
 
     def _ask_for_more(self, connection: StreamConnection) -> None:
         connection.credit(_RANGE, self._credit - self._owed)
