@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import amqp10msg
+from amqp10msg import Message
 from fuzz.internals import modules, targets
 
 ROOT = Path(amqp10msg.__file__).parents[1]
@@ -77,6 +80,28 @@ def test_nothing_that_is_handed_in_ends_the_process(tmp_path: Path, seed: int) -
 
     assert 0 == done.returncode, note.read_text(encoding="utf-8")
     assert "functions and classes" in done.stdout
+
+
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter has the GIL"
+)
+def test_decode_is_a_method_in_c_where_threads_run_without_the_gil() -> None:
+    """The interpreter counts no references to it when it is looked up."""
+    octets = Message("x").encode()
+    known: dict[str, Any] = {"limits": None, "strict": True, "message_format": 5}
+
+    assert "classmethod_descriptor" == type(vars(Message)["decode"]).__name__
+    assert ["data", *known] == [*inspect.signature(Message.decode).parameters]
+    # An interpreter may be made without docstrings.
+    assert not len.__doc__ or "Decode a message" in (Message.decode.__doc__ or "")
+    assert 5 == Message.decode(octets, **known).message_format
+    wrong: dict[str, Any]
+    for wrong in ({"nope": 1}, dict.fromkeys("abcdefghij")):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            Message.decode(octets, **wrong)
+    with pytest.raises(TypeError, match="positional argument"):
+        Message.decode(*[octets] * 20)
 
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")

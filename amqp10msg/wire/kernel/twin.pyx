@@ -407,6 +407,58 @@ def declare_message(Slots layout):
     MESSAGE_LAYOUT = <PyObject *>layout
 
 
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+        /* Before 3.14, every look-up of a class method counts references to the method and to its
+           function, which threads then wait for; of methods in C the interpreter counts none. */
+        static PyObject *amqp_decoder; /* kept */
+        static PyObject *amqp_decode(
+            PyObject *cls, PyObject *const *args, Py_ssize_t count, PyObject *names
+        ) {
+            PyObject *few[8], **all = few, *made;
+            Py_ssize_t given = count + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
+            if (given > 7) {
+                all = (PyObject **)PyMem_Malloc((given + 1) * sizeof(PyObject *));
+                if (all == NULL) return PyErr_NoMemory();
+            }
+            all[0] = cls;
+            memcpy(all + 1, args, given * sizeof(PyObject *));
+            made = PyObject_Vectorcall(amqp_decoder, all, count + 1, names);
+            if (all != few) PyMem_Free(all);
+            return made;
+        }
+        static PyMethodDef amqp_decode_method = {
+            "decode", (PyCFunction)(void (*)(void))amqp_decode,
+            METH_FASTCALL | METH_KEYWORDS | METH_CLASS, NULL,
+        };
+        static PyObject *amqp_class_method(PyObject *cls, PyObject *function, const char *doc) {
+            Py_INCREF(function);
+            Py_XSETREF(amqp_decoder, function);
+            amqp_decode_method.ml_doc = doc;
+            return PyDescr_NewClassMethod((PyTypeObject *)cls, &amqp_decode_method);
+        }
+    #else
+        static PyObject *amqp_class_method(PyObject *cls, PyObject *function, const char *doc) {
+            Py_RETURN_NONE;
+        }
+    #endif
+    """
+    object amqp_class_method(object cls, object function, const char *doc)
+
+
+def declare_decode(cls):
+    """Have `cls.decode` looked up without counting references, where threads run without a GIL."""
+    function = cls.__dict__["decode"].__func__
+    signature = "decode($type, data, *, limits=None, strict=True, message_format=0)"
+    doc = f"{signature}\n--\n\n{function.__doc__}"
+    octets = doc.encode()
+    _DECLARED.append(octets)
+    method = amqp_class_method(cls, function, PyBytes_AS_STRING(octets))
+    if method is not None:
+        cls.decode = method
+
+
 cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
     """Make a message of sections, whose references it takes over."""
     cdef PyObject *layout = MESSAGE_LAYOUT

@@ -39,7 +39,13 @@ from amqp10msg.wire.kernel.codes import (
     TYPE_NAMES,
     USUAL,
 )
-from amqp10msg.wire.kernel.twin import Entries, Slots, declare_message, declare_section
+from amqp10msg.wire.kernel.twin import (
+    Entries,
+    Slots,
+    declare_decode,
+    declare_message,
+    declare_section,
+)
 from amqp10msg.wire.kernel.value_writer import ValueWriter, encode_fault
 from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
 
@@ -119,6 +125,7 @@ def register_message(cls: type, lenient: Callable[..., Any]) -> None:
     layout = Slots(cls, names)
     declare_message(layout)
     MESSAGE[:] = layout, lenient
+    declare_decode(cls)
 
 
 def register_scan(cls: type) -> None:
