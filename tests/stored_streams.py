@@ -110,6 +110,7 @@ class ChunkServer:
         self.elsewhere: list[tuple[str, int]] = []
         self.port = 0
         self.connections = 0
+        self.sent = 0  # chunks
         self.heard: list[int] = []
         self.banner = b""
         self._sockets: set[socket.socket] = set()
@@ -245,6 +246,7 @@ class _Peer:
                 self.socket.sendall(whole[: stream.cuts.pop(0)])
                 raise ConnectionResetError
             self.send(8, bytes([number]) + octets)
+            self.server.sent += 1
 
 
 @contextlib.contextmanager

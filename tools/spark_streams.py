@@ -197,9 +197,8 @@ def batch(url: str, name: str, folder: Path) -> None:
     """Write a stream to Parquet, and say how long that took without the start of Spark."""
     session = session_of(folder)
     reader = session.read.format("amqp10-stream").options(url=url, stream=name)
-    reader.option(
-        "endingOffsets", 1
-    ).load().collect()  # the workers are there, also those that plan
+    # Spark has started its workers then, also those that plan a read.
+    reader.option("endingOffsets", 1).load().collect()
     begun = time.monotonic()
     reader = session.read.format("amqp10-stream").options(url=url, stream=name)
     reader.load().write.mode("overwrite").parquet(str(folder / "parquet"))

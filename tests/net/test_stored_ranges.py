@@ -121,6 +121,12 @@ def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> No
     assert (list(range(start, stop)), []) == found
 
 
+def test_no_more_than_the_range_is_asked_for(server: ChunkServer) -> None:
+    """What a broker sends beyond it costs it as much."""
+    assert (list(range(25, 125)), []) == read(server.url, 25, 125)
+    assert 11 <= server.sent <= 12
+
+
 def test_what_does_not_come_in_time_is_an_error_with_numbers(server: ChunkServer) -> None:
     server.streams["s"].hides = 120
     with pytest.raises(LateRangeError) as caught:
