@@ -134,7 +134,7 @@ bridge-hostile: setup  ## the bridge against hostile peers of 16 kinds a protoco
 
 spark-streams: setup  ## RabbitMQ to Delta and back by Spark, 2,000,000 messages, ten kills each of driver and workers, one of the broker
 	.ci/rabbitmq install 4
-	export RABBITMQ_PORT=26762; $(PY) tools/spark_streams.py --broker $$(.ci/rabbitmq start 4) \
+	export RABBITMQ_PORT=26762 RABBITMQ_PLUGINS=rabbitmq_stream; $(PY) tools/spark_streams.py --broker $$(.ci/rabbitmq start 4) \
 	  --restart '.ci/rabbitmq kill 4; .ci/rabbitmq start 4' $(SPARK_ARGS); \
 	status=$$?; timeout 60 .ci/rabbitmq stop 4 >/dev/null 2>&1; exit $$status
 
