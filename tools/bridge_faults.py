@@ -149,12 +149,12 @@ class Place:
             with suppress(AMQPError):
                 connection.close()
 
-    def url(self, queue: str, protocol: str, port: int) -> str:
+    def url(self, queue: str, protocol: str, port: int, heartbeat: int = 4) -> str:
         """Return the bridge's URL of a queue, by way of a port."""
         if protocol == "0-9-1":
-            return f"amqp091://{self.host}:{port}/?queue={queue}&heartbeat=4"
+            return f"amqp091://{self.host}:{port}/?queue={queue}&heartbeat={heartbeat}"
         version = "1" if self.version == "3" else "2"
-        given = f"queue={queue}&address_version={version}&heartbeat=4"
+        given = f"queue={queue}&address_version={version}&heartbeat={heartbeat}"
         return f"amqp://guest:guest@{self.host}:{port}/?{given}"
 
 
@@ -175,7 +175,7 @@ def messages_of(channel: Any, queue: str) -> Iterator[tuple[Any, bytes]]:
 
 
 class Proxy:
-    """Passes bytes on between whoever connects and a broker, until `cut`.
+    """Passes bytes on between whoever connects and a broker, until `cut`, or not while `hush`.
 
     Attributes:
         port: where it listens.
@@ -187,6 +187,7 @@ class Proxy:
         self._place = place
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
+        self._gates: list[threading.Event] = []  # of what the broker says, by connection
         self._lock = threading.Lock()
         self.port: int = self._listener.getsockname()[1]
         self._accepting = threading.Thread(target=self._accept, daemon=True)
@@ -213,22 +214,34 @@ class Proxy:
                     near.close()
                     continue
                 far.settimeout(None)
+                gate, wide = threading.Event(), threading.Event()
+                gate.set()
+                wide.set()
                 with self._lock:
                     self._open += [near, far]
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+                    self._gates.append(gate)
+                for ends in ((near, far, wide), (far, near, gate)):
+                    threading.Thread(target=self._pass, args=ends, daemon=True).start()
 
     @staticmethod
-    def _pass(one: socket.socket, other: socket.socket) -> None:
+    def _pass(one: socket.socket, other: socket.socket, gate: threading.Event) -> None:
         with suppress(OSError):
             while data := one.recv(65_536):
+                gate.wait()
                 other.sendall(data)
         for end in (one, other):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def hush(self, *, quiet: bool) -> None:
+        """Have the broker say nothing on the connections that there are, or go on."""
+        with self._lock:
+            for gate in self._gates:
+                (gate.clear if quiet else gate.set)()
+
     def cut(self) -> None:
         """Reset all connections."""
+        self.hush(quiet=False)
         with self._lock:
             taken, self._open = self._open, []
         for end in taken:
@@ -534,26 +547,35 @@ def set_aside(entry: Any) -> tuple[Any, bytes]:
     ), bytes(found.body.data)
 
 
-def main() -> int:
-    """Run the faults, and print a line for each."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--old", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 3")
-    parser.add_argument("--new", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 4")
-    parser.add_argument(
-        "--other", metavar="HOST:PORT", required=True, help="another one of start 4"
-    )
-    parser.add_argument("--messages", type=int, default=7_000, help="by fault and way")
-    parser.add_argument("--breaks", type=int, default=20, help="by fault and way")
-    parser.add_argument("--fault", action="append", choices=FAULTS)
+def parser_of(about: str) -> argparse.ArgumentParser:
+    """Return a parser of the brokers, and of what each such tool has."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    starts = {"--old": "of .ci/rabbitmq start 3", "--new": "of start 4", "--other": "of start 4"}
+    for option, text in starts.items():
+        parser.add_argument(option, metavar="HOST:PORT", required=True, help=text)
     parser.add_argument("--way", action="append", choices=WAYS)
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write what was found here")
-    given = parser.parse_args()
+    return parser
+
+
+def places_of(given: argparse.Namespace) -> dict[str, tuple[Place, Place]]:
+    """Return the brokers of source and target, by the way."""
     old, new, other = (
         Place.at(place, version)
         for place, version in ((given.old, "3"), (given.new, "4"), (given.other, "4"))
     )
-    ends = dict(zip(WAYS, ((old, new), (new, old), (old, new), (new, other)), strict=True))
+    return dict(zip(WAYS, ((old, new), (new, old), (old, new), (new, other)), strict=True))
+
+
+def main() -> int:
+    """Run the faults, and print a line for each."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--messages", type=int, default=7_000, help="by fault and way")
+    parser.add_argument("--breaks", type=int, default=20, help="by fault and way")
+    parser.add_argument("--fault", action="append", choices=FAULTS)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    ends = places_of(given)
     # So that the source takes a foreign user-id, which the target does not.
     wrong, found = 0, {}
     for fault in given.fault or FAULTS:

@@ -607,6 +607,7 @@ class BasicSource(ChannelUser):
         if not self.alive:
             raise LinkError("the connection ended")
         answer: asyncio.Future[Depth] = self._connection.loop.create_future()
+        self._connection.flush()  # what goes back is to be counted
         self._declare(answer)
         return await answer
 

@@ -133,16 +133,13 @@ class Route:
         self._pending = Pending()
         self._finished: list[Finished] = []
         self._surplus: list[SourceDelivery] = []
-        # Those that the filter passed over, until they go back.
-        self._passed: dict[SourceDelivery, None] = {}
+        self._passed: dict[SourceDelivery, None] = {}  # by the filter, until they go back
         self._bytes = 0
-        self._pumping = False
-        self._due = False
+        self._pumping = self._due = False
         # The run.
-        self._stopping = False
+        self._stopping = self._is_disk_full = False
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
-        self._is_disk_full = False
         self._asking: asyncio.Task[None] | None = None
         self._ticked = 0.0
         self._slow = 0.0  # seconds that a message has been coming for
@@ -311,6 +308,8 @@ class Route:
         if self._fault is None:
             self._fault = error
             self.statistics.ending = "failed"
+            if self._from.link is not None:
+                self._from.link.stop()  # or what goes back now would come again, and not be counted
         self._stop.set()
 
     def _tick(self) -> None:
@@ -330,8 +329,7 @@ class Route:
         if self._reopening and not self._unsettled:
             self._reopen_source()
         self._rejoin(now)
-        # A stall of this process is not one of the source.
-        passed = min(now - self._ticked, _TICK)
+        passed = min(now - self._ticked, _TICK)  # a stall of this process is none of the source
         self._ticked = now
         source = self._from.link
         if source is not None and source.incomplete and not self._holding:
@@ -364,12 +362,15 @@ class Route:
             self._ending.end_if_empty(depth, self._held)
 
     async def _count_rest(self) -> None:
+        self._finish()  # what goes back is in the count
+        before = self.statistics.requeued.total()
         if self._asking is not None:
             self._asking.cancel()
         wait = min(_LAST, self._over - self._loop.time() - _HASTY)
         depth = await self._ending.rest(self._from.link, self._records.following, wait)
         if depth is not None:
-            self._ending.note(depth, self._held)
+            since = self.statistics.requeued.total() - before  # and what did since is not
+            self._ending.note(depth, self._held + since)
 
     @property
     def _held(self) -> int:
@@ -426,7 +427,7 @@ class Route:
 
     async def _drain(self) -> None:
         self.statistics.state = "draining"
-        if self._from.link is not None:
+        if self._from.link is not None and self._fault is None:
             self._from.link.stop()
         now = self._loop.time()
         deadline, quiet, unsettled = now + self.options.drain, now + _QUIET, self._unsettled
@@ -578,8 +579,7 @@ class Route:
         """Read no more for now; where others have the connection, go on with one of its own."""
         self._holding = True
         if not source.hold(True):
-            # What was on its way still comes, and would have no bound here.
-            self._spilling = True
+            self._spilling = True  # what was on its way still comes, and would have no bound
             self._from.alone = self._too_large = True
             self._reopen_soon("its messages need a connection of their own")
 
