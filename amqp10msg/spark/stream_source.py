@@ -404,10 +404,10 @@ class Amqp10Stream(DataSource):
     """RabbitMQ's streams and Azure's event hubs; a row is a message.
 
     They are read over AMQP 1.0 or, for RabbitMQ's streams several times as fast, by its stream
-    protocol, where its plugin rabbitmq_stream is enabled. By the latter, `wire` has the bytes that
-    were stored, without the annotations that the broker adds at a delivery, such as
-    ``x-stream-offset``, and `arrival_time` is when the broker stored a message, with those next to
-    it.
+    protocol, where its plugin rabbitmq_stream is enabled. By the latter, ``wire`` has the bytes
+    that were stored, without the annotations that the broker adds at a delivery, such as
+    ``x-stream-offset``. ``arrival_time`` is then when the broker stored a message, together with
+    others that came in the same moment.
 
     A partition of an event hub is a stream whose offsets are sequence numbers. The columns are
     those of `STREAM_ROWS`, and what is to be decoded. Each stream, of a super stream or an event

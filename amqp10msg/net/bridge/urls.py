@@ -193,7 +193,7 @@ def parse_urls(
     Args:
         texts: the URLs, as `parse_url` takes them.
         environment: variables; those of the process where None.
-        also: other schemes, such as `STREAM_SCHEMES`.
+        also: other schemes, such as ``STREAM_SCHEMES``.
 
     Raises:
         ValueError: one is no such URL, there is none, or they name different things.
@@ -232,7 +232,7 @@ def parse_url(
     Args:
         text: the URL.
         environment: variables; those of the process where None.
-        also: other schemes, such as `STREAM_SCHEMES`: a URL of RabbitMQ's stream protocol is
+        also: other schemes, such as ``STREAM_SCHEMES``: a URL of RabbitMQ's stream protocol is
             ``rabbitmq-stream://user:password@host:port/vhost``.
 
     Raises:
