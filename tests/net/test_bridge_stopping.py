@@ -27,7 +27,9 @@ ROOT = Path(__file__).parents[2]
 END = 5.0
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM that can be held"),
+    pytest.mark.skipif(
+        sys.platform == "win32", reason="Windows has no SIGTERM that can be held back"
+    ),
 ]
 
 
