@@ -341,10 +341,11 @@ def run_decode(effort: Effort) -> Figure:
         title=f"Decode {rows:,} messages of {SIZE} bytes in PySpark, {MASTER}: processor time",
         timings=timings,
         floors=(
-            beside(LEAN, "lean columns", 1.3),
-            beside(ALL, "all columns", 1.25),
-            floor(TWO, "two columns", 1.1),
-            beside(SQL, "amqp10_decode of SQL", 1.2),
+            floor(LEAN, "lean columns", 1.6),
+            floor(ALL, "all columns", 1.75),
+            floor(TWO, "two columns", 1.0),
+            # 2.4 of rows sent there and back is less than what Spark itself takes.
+            beside(SQL, "amqp10_decode of SQL", 1.15),
             *in_jvm,
         ),
         remarks=tuple(remarks),
@@ -406,12 +407,11 @@ def run_cores(effort: Effort) -> Figure:
         / statistics.median(spent[f"{name}, local[2]"].wall)
         for name in (JOB, COPY)
     }
-    text = "the second core gives at least 0.95 of what it gives the copy by Spark alone"
     return Figure(
         key="pipeline-cores",
         title=f"{rows:,} messages of {SIZE} bytes on two cores and on one: the clock",
         timings=timings,
-        floors=(Floor(text, gains[JOB] / gains[COPY], at_least=0.95),),
+        floors=(Floor("at least 1.8x the rate on two", gains[JOB], at_least=1.8),),
         remarks=tuple(f"{name}: {gain:.2f}x the rate on two." for name, gain in gains.items()),
     )
 

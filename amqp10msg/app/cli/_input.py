@@ -317,8 +317,9 @@ class Inputs:
 def _kind_of(name: str) -> str:
     """Return ``file``, ``folder``, or nothing where there is none of this name."""
     try:
-        # As Path has it, which passes over a slash at the end, and takes long to import.
-        found = os.stat(name.rstrip(f"{os.sep}{os.altsep or ''}") or name)  # noqa: PTH116
+        # As Path has it, which passes over a slash at the end.
+        bare = name.rstrip(f"{os.sep}{os.altsep or ''}") or name
+        found = os.stat(bare)  # noqa: PTH116  (pathlib takes long to import)
     except PermissionError:
         return "file"  # opening it will say so
     except (OSError, ValueError):  # there is none, or it is too long for a name, as hex may well be
