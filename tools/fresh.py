@@ -49,6 +49,10 @@ SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 #: What a step of ``--packages`` writes: "Installed in 12.3 s, 45.6 MB; corpus passed".
 INSTALLED = re.compile(r"^Installed in ([\d.]+) s, ([\d.]+) MB; corpus (\w+)$", re.MULTILINE)
+#: Where pytest says what failed: "== FAILURES ==", "== ERRORS ==".
+FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$")
+#: Lines that are shown of either end of what a command printed that failed.
+TAIL = 150
 LEFT_OUT = re.compile(r"^Left out: ((?:the )?tests.+)$", re.MULTILINE)
 
 
@@ -142,6 +146,7 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     left_out: list[str] = field(default_factory=list)
     installed: tuple[str, ...] = ()
+    reasons: str = ""
 
     @property
     def failed(self) -> bool:
@@ -165,6 +170,14 @@ def counted(output: str) -> Counter[str]:
         for number, what in COUNT.findall(summary):
             counts[what.removesuffix("s") if what == "errors" else what] += int(number)
     return counts
+
+
+def reasons(output: str) -> str:
+    """Return what a command that failed printed last: the failures of pytest, or its last lines."""
+    lines = output.splitlines()
+    starts = [place for place, line in enumerate(lines) if FAILURES.match(line)]
+    kept = lines[starts[0] :] if starts else lines[-TAIL:]
+    return "\n".join([*kept[:TAIL], "…", *kept[-TAIL:]] if len(kept) > 2 * TAIL else kept)
 
 
 @contextmanager
@@ -293,7 +306,7 @@ def run(
             start = time.monotonic()
             status = call(script, log)
             output = log.read_text(errors="replace")
-            yield Outcome(
+            outcome = Outcome(
                 called,
                 name,
                 time.monotonic() - start,
@@ -302,6 +315,9 @@ def run(
                 sorted(set(LEFT_OUT.findall(output))),
                 next(iter(INSTALLED.findall(output)), ()),
             )
+            if outcome.failed:
+                outcome.reasons = reasons(output)
+            yield outcome
 
 
 def version_of(python: str) -> str:
@@ -399,6 +415,8 @@ def main() -> int:
         for outcome in run(machine, steps, arguments.keep):
             outcomes.append(outcome)
             print(table([outcome]).splitlines()[1], flush=True)
+            if outcome.reasons:
+                print(outcome.reasons, flush=True)
     print()
     print(table_of_packages(outcomes) if arguments.packages else table(outcomes))
     return int(any(outcome.failed for outcome in outcomes))

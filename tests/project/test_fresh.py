@@ -50,6 +50,17 @@ def test_a_command_failed_if_one_of_its_tests_did(
     assert failed == fresh.Outcome("m", "make test", 1.0, status, Counter(counts)).failed
 
 
+def test_what_failed_is_shown_with_its_reason() -> None:
+    passed = [f"tests/test_a.py::test_{number} PASSED" for number in range(1000)]
+    failures = ["=== FAILURES ===", "__ test_x __", "E   assert 1 == 2", "FAILED test_x"]
+
+    assert failures == fresh.reasons("\n".join([*passed, *failures])).splitlines()
+    assert passed[-fresh.TAIL :] == fresh.reasons("\n".join(passed)).splitlines()
+    shown = fresh.reasons("\n".join(["=== ERRORS ===", *passed, "FAILED test_x"])).splitlines()
+    assert ("=== ERRORS ===", "FAILED test_x") == (shown[0], shown[-1])
+    assert 2 * fresh.TAIL + 1 == len(shown)
+
+
 def test_the_table_has_a_line_a_command_and_a_line_a_cause() -> None:
     made = [
         fresh.Outcome("one", "make demo", 8.4, 0),
@@ -98,7 +109,9 @@ def test_an_interpreter_of_this_machine_is_tried_in_a_home_of_its_own(
 
     (found,) = fresh.run(sys.executable, steps)
 
-    said = next(tmp_path.glob("*-say.log")).read_text().split()
+    log = next(tmp_path.glob("*-say.log")).read_text()
+    said = log.split()
+    assert log.splitlines() == found.reasons.splitlines()
     assert (3, fresh.version_of(sys.executable)) == (found.status, found.machine)
     assert str(Path.home()) != said[0]
     assert fresh.CLONE in said
