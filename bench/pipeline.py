@@ -341,10 +341,10 @@ def run_decode(effort: Effort) -> Figure:
         title=f"Decode {rows:,} messages of {SIZE} bytes in PySpark, {MASTER}: processor time",
         timings=timings,
         floors=(
-            floor(LEAN, "lean columns", 1.6),
-            floor(ALL, "all columns", 1.75),
-            floor(TWO, "two columns", 1.0),
-            # 2.4 of rows sent there and back is less than what Spark itself takes.
+            # Of rows sent there and back, Spark's own share alone is too much: docs, benchmarks.md.
+            beside(LEAN, "lean columns", 1.2),
+            beside(ALL, "all columns", 1.15),
+            floor(TWO, "two columns", 1.15),
             beside(SQL, "amqp10_decode of SQL", 1.15),
             *in_jvm,
         ),
@@ -411,7 +411,10 @@ def run_cores(effort: Effort) -> Figure:
         key="pipeline-cores",
         title=f"{rows:,} messages of {SIZE} bytes on two cores and on one: the clock",
         timings=timings,
-        floors=(Floor("at least 1.8x the rate on two", gains[JOB], at_least=1.8),),
+        floors=(
+            Floor("at least 1.6x the rate on two", gains[JOB], at_least=1.6),
+            Floor("the job gains more by the second core", gains[JOB] / gains[COPY], at_least=1),
+        ),
         remarks=tuple(f"{name}: {gain:.2f}x the rate on two." for name, gain in gains.items()),
     )
 
