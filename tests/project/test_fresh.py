@@ -126,9 +126,14 @@ def test_every_machine_has_its_turn() -> None:
         one.suite
         for one in fresh.machines_of(argparse.Namespace(**{**given, "suite": ["bookworm"]}))
     }
-    found = {fresh.machines_of(turn, day)[0] for day in range(739_000, 739_008)}
-    assert 8 == len(found)
-    assert {"trixie", "testing"} == {one.suite for one in found}
+    found = {fresh.machines_of(turn, day)[0] for day in range(739_000, 739_011)}
+    assert set(fresh.machines_of(argparse.Namespace(**given))) == {
+        *found,
+        fresh.Machine(*fresh.ALWAYS),
+    }
+    assert 11 == len(found)
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "--suite bookworm --compiler no --user newcomer" in ci
 
 
 def test_every_extra_is_installed_alone_and_has_an_example() -> None:
