@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -113,6 +113,7 @@ class ChunkServer:
         self.sent = 0  # chunks
         self.heard: list[int] = []
         self.banner = b""
+        self.changed: Callable[[int, bytes], bytes] = lambda _, body: body  # what it answers
         self._sockets: set[socket.socket] = set()
 
     @property
@@ -168,6 +169,7 @@ class _Peer:
             self.answer(key, body[:4], body[4:])
 
     def send(self, key: int, body: bytes) -> None:
+        body = self.server.changed(key, body)
         self.socket.sendall(struct.pack(">IHH", 4 + len(body), key, 1) + body)
 
     def answer(self, key: int, mark: bytes, body: bytes) -> None:

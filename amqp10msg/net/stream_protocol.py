@@ -156,7 +156,8 @@ class StreamConnection:
         self._spoken = False
         self._socket: Any = _dialed(endpoint)
         try:
-            self._open()
+            with self._plainly():
+                self._open()
         except BaseException:
             self.abort()
             raise

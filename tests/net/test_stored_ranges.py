@@ -3,6 +3,7 @@ not."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
@@ -31,6 +32,7 @@ from amqp10msg.net.bridge.urls import (
 )
 from amqp10msg.net.stored_ranges import StoredProbe, read_stored
 from amqp10msg.net.stream_chunks import MOST
+from amqp10msg.net.stream_protocol import StreamConnection
 from amqp10msg.net.stream_ranges import (
     Bounds,
     LateRangeError,
@@ -277,6 +279,42 @@ def test_what_a_peer_says_wrong_is_told_and_tried_again(
     if "AMQP 1.0" not in said:
         server.streams["s"].frames = [octets]
         assert (list(range(300)), []) == read(server.url, 0, 300)
+
+
+def test_a_frame_that_ends_too_early_anywhere_is_told(server: ChunkServer) -> None:
+    """In the opening it was a `struct.error`."""
+    server.super_streams["super"] = ["s", "other"]
+    server.elsewhere = [("127.0.0.1", 5)]
+
+    def ask() -> None:
+        connection = StreamConnection(at(server.url))
+        try:
+            connection.places("s")
+            connection.partitions("super")
+            connection.stats("s")
+            connection.subscribe(1, "s", 0, 1)
+            connection.delivery(time.monotonic() + 5)
+        finally:
+            connection.abort()
+
+    sent: list[int] = []
+    cut: dict[int, int] = {}  # by the number of a frame, the bytes of it that are kept
+
+    def changed(_: int, body: bytes) -> bytes:
+        sent.append(len(body))
+        return body[: cut.get(len(sent) - 1)]
+
+    server.changed = changed
+    ask()
+    assert len(sent) == 10
+
+    # The last one is a delivery, of which the chunk would be read by another.
+    for number, size in enumerate(list(sent[:-1])):
+        for kept in sorted({0, 2, 4, 6, size // 2, size - 1}):
+            sent.clear()
+            cut = {number: kept}
+            with contextlib.suppress(LinkError):
+                ask()
 
 
 def test_deliveries_of_the_second_version(server: ChunkServer) -> None:
