@@ -35,6 +35,10 @@ CLIENTS = {
     "uamqp": ("uamqp", "calls_of_uamqp.py"),
 }
 TIMEOUT = 120  # seconds; each takes a few
+#: A client's calls are made once in a process, so that its tests go to one.
+each_client = pytest.mark.parametrize(
+    "client", [pytest.param(one, marks=pytest.mark.xdist_group(one)) for one in CLIENTS]
+)
 
 
 def table() -> list[list[str]]:
@@ -145,7 +149,7 @@ def found(certificates: dict[str, str]) -> Callable[[str], dict[str, str]]:
     return told
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@each_client
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_each_cell(client: str, row: list[str], found: Callable[[str], dict[str, str]]) -> None:
     call, cell = row[0], row[HEAD.index(client)].strip("`")
@@ -153,7 +157,7 @@ def test_each_cell(client: str, row: list[str], found: Callable[[str], dict[str,
     assert cell == found(client).get(call, "-")
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@each_client
 def test_the_table_has_every_call_that_is_made(
     client: str, found: Callable[[str], dict[str, str]]
 ) -> None:
