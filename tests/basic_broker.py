@@ -68,6 +68,8 @@ class BasicBroker:
         channels: theirs.
         opened: how many connections were made.
         deaf: names of queues to which nothing is confirmed, until `hear`.
+        late: how many messages are on their way when a consumer is cancelled, and come after the
+            next answer to queue.declare, as with RabbitMQ 3.10.
     """
 
     def __init__(self, *names: str) -> None:
@@ -76,6 +78,7 @@ class BasicBroker:
         self.refuses: Callable[[Stored], str] = lambda _: ""
         self.chokes: Callable[[Stored], bool] = lambda _: False
         self.silent = False
+        self.late = 0
         self.dead: list[Stored] = []
         self.connections: set[_Connection] = set()
         self.channels: set[_Peer] = set()
@@ -239,6 +242,7 @@ class _Peer:
         self.unacked: dict[int, Stored] = {}
         self.content: Content | None = None
         self.dead = self.cancelled = False
+        self.late: list[Stored] = []
         broker.channels.add(self)
 
     def write(self, what: Any) -> None:
@@ -311,12 +315,18 @@ class _Peer:
         elif isinstance(found, spec.Basic.Cancel):
             self.prefetch = 0
             self.cancelled = True
+            queue = broker.queues.get(self.queue, deque())
+            self.late = [queue.popleft() for _ in range(min(broker.late, len(queue)))]
         elif isinstance(found, spec.Channel.Close):
             made = spec.Channel.CloseOk()
         if made is not None:
             self.write(made)
             if isinstance(made, spec.Channel.CloseOk):
                 self.back()
+            if isinstance(made, spec.Queue.DeclareOk):
+                late, self.late = self.late, []
+                for one in late:
+                    self.deliver_one(one, self.queue)
 
     def send(self, arguments: bytes, header: bytes, body: bytes) -> None:
         most = self.broker.frame_max - 8

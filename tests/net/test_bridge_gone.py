@@ -121,12 +121,17 @@ def test_what_is_to_go_back_is_not_given_up() -> None:
     assert [] == quarantined()
 
 
+@pytest.mark.parametrize("late", [0, WINDOW])
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
 def test_what_is_to_go_back_ends_a_route_that_is_to_end(
-    protocol: str, odd: tuple[str, odd_broker.OddBroker], caplog: pytest.LogCaptureFixture
+    protocol: str,
+    late: int,
+    odd: tuple[str, odd_broker.OddBroker],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It came again at once, and again, until the deadline."""
+    """It came again at once, and again, until the deadline; what came late was not counted."""
     broker = BasicBroker("from", "to")
+    broker.late = late
     target = f"{odd[0]}/to"
 
     async def run() -> Statistics:

@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("pika")
 
+from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics, management
 from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.serve import Server
@@ -122,8 +123,11 @@ async def _reach(url: str) -> None:
 # The command.
 
 
-def ended(command: list[str], begun: Any) -> tuple[int, float]:
-    """Start a process, ask it to end when it has begun; return its status, and the seconds."""
+def ended(command: list[str], begun: Any, said: list[bytes] | None = None) -> tuple[int, float]:
+    """Start a process, ask it to end when it has begun; return its status, and the seconds.
+
+    What it wrote is put to `said`.
+    """
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -132,7 +136,9 @@ def ended(command: list[str], begun: Any) -> tuple[int, float]:
         begun(process)
         started = time.monotonic()
         process.terminate()
-        process.communicate(timeout=50)
+        wrote = process.communicate(timeout=50)
+        if said is not None:
+            said += wrote
         return process.returncode, time.monotonic() - started
     finally:
         process.kill()
@@ -162,6 +168,47 @@ def test_an_api_that_says_nothing_keeps_no_command(what: str, silent: socket.soc
     taken.pop().close()
 
     assert (4, True) == (status, took < END)
+
+
+def test_a_dry_run_gives_back_what_it_read_and_shows_it() -> None:
+    """It was ended by the signal, and said nothing."""
+    with Server(accept_durable=True) as server:
+        for number in range(3):
+            server.publish("q", Message(b"%d" % number))
+        ends = ["--from", f"{server.url}/q", "--to", "amqp091://127.0.0.1:1/?queue=q"]
+        command = ["-m", "amqp10msg", "bridge", "--dry-run", "--idle", "30", *ends]
+        said: list[bytes] = []
+
+        def begun(_: Any) -> None:
+            while server.counts("q").available:
+                time.sleep(0.01)
+
+        status, took = ended(command, begun, said)
+
+        assert 3 == server.counts("q").available
+    assert (0, True) == (status, took < END)
+    assert b"3 messages read and returned" in said[0]
+    assert b"it ended before it had read as many messages as it was to" in said[1]
+
+
+@pytest.mark.parametrize("declares", [True, False])
+def test_a_dry_run_ends_before_it_reads(declares: bool, silent: socket.socket) -> None:
+    """It was ended by the signal while it waited for an API, or for the source to open."""
+    at = place_of(silent)
+    ends = ["--from", "amqp091://127.0.0.1:1/?queue=q", "--to", "amqp091://127.0.0.1:2/?queue=q"]
+    if declares:
+        ends += ["--declare", "--management", at, "--target-management", at]
+    else:
+        ends[1] = f"{at.replace('http', 'amqp')}/q"
+    command = ["-m", "amqp10msg", "bridge", "--dry-run", *ends]
+    taken: list[Any] = []
+    said: list[bytes] = []
+
+    status, took = ended(command, lambda _: taken.append(silent.accept()[0]), said)
+    taken.pop().close()
+
+    assert (0, True) == (status, took < END)
+    assert b"not read: the command was to end" in said[0]
 
 
 _RESOLVING = """

@@ -187,7 +187,11 @@ def bridge(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if dry_run:
-        return _dry_run(specs, idle, reports)
+        try:
+            return _dry_run(specs, idle, reports)
+        finally:
+            if not held:
+                drop_signals()
     line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
     try:
         try:
@@ -228,23 +232,31 @@ def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]
 
 
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
-    """Print what each route would lose."""
-    from amqp10msg.net.bridge.bridge import release_signals, run_dry
-    from amqp10msg.net.bridge.dry import Checked
+    """Print what each route would lose, until a signal comes: the rest is not read then."""
+    from amqp10msg.net.bridge.bridge import Interrupted, run_dry_or_stop
+    from amqp10msg.net.bridge.dry import Checked, DryRun
     from amqp10msg.net.bridge.management import Queue
 
-    release_signals()
     checked = []
     shown: set[str] = set()
+    stopped = False
     for spec in specs:
+        most, found = min(spec.options.max_messages or 1_000, 65_535), DryRun.of(spec)
         try:
-            if spec.options.declare:
+            if spec.options.declare and not stopped:
                 _show_plan(spec, shown)
-            found = run_dry(spec, min(spec.options.max_messages or 1_000, 65_535), idle)
+            if not stopped:
+                found, stopped = run_dry_or_stop(spec, most, idle)
+        except Interrupted:
+            stopped = True
         except (OSError, ValueError) as error:
             raise click.ClickException(str(error)) from None
-        checked.append(Checked(Queue(spec.name), found))
+        read = found if found.read or not stopped else None
+        fault = "" if read else "the command was to end"
+        checked.append(Checked(Queue(spec.name), read, fault))
         show_dry(checked[-1])
+    if stopped:
+        complain("it ended before it had read as many messages as it was to")
     runs = [one.run for one in checked if one.run is not None]
     profiles = {run.profile if run.translates else "none, one protocol" for run in runs}
     ends = {
@@ -258,9 +270,10 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
 
 def _show_plan(spec: RouteSpec, shown: set[str]) -> None:
     """Print what --declare would make, unless it was shown."""
+    from amqp10msg.net.bridge.bridge import ask
     from amqp10msg.net.bridge.topology import plan_of
 
-    for step in plan_of(spec.source, spec.target, spec.options)[0]:
+    for step in ask(lambda: plan_of(spec.source, spec.target, spec.options))[0]:
         if str(step) not in shown:
             shown.add(str(step))
             for line in str(step).splitlines():

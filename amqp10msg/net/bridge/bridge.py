@@ -429,7 +429,7 @@ class _Reading:
             self._service.started()
 
 
-def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
             loop.add_signal_handler(number, stop)
@@ -561,4 +561,30 @@ def run_check(
 
 def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
     """Run `dry_run` in this thread."""
-    return asyncio.run(dry_run(spec, count, idle))
+    return asyncio.run(dry_run(DryRun.of(spec), spec, count, idle))
+
+
+def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, bool]:
+    """Run `dry_run` in this thread until SIGINT or SIGTERM, which are held back when it ends.
+
+    Returns:
+        What was found, and whether a signal ended it; what was read is given back all the same.
+
+    Raises:
+        LinkError: the source cannot be read.
+    """
+    found = DryRun.of(spec)
+
+    async def run() -> bool:
+        reading = asyncio.ensure_future(dry_run(found, spec, count, idle))
+        _on_signals(asyncio.get_running_loop(), reading.cancel)
+        try:
+            await asyncio.wait([reading])
+        finally:
+            _hold_signals()
+        if reading.cancelled():
+            return True
+        reading.result()
+        return False
+
+    return found, asyncio.run(run())

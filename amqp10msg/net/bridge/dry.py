@@ -32,6 +32,8 @@ _MOST = 1_000
 _LARGEST = 1 << 18
 #: As the translation says it, which knows nothing of messages between ends of one protocol.
 _FOREIGN = "refused: the user-id is not the connection's user"
+#: Seconds that a source has to take back what was read.
+_GOODBYE = 3.0
 _TOO_LARGE = "it is larger than max-message: its bytes would go to a file of the quarantine"
 
 
@@ -176,13 +178,14 @@ def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:
     )
 
 
-async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
+async def dry_run(found: DryRun, spec: RouteSpec, count: int, idle: float) -> DryRun:
     """Read up to this many messages of a route's source, and give all of them back.
 
     The source may count these deliveries: RabbitMQ says of them that they were delivered before,
     and a quorum queue with a delivery-limit counts them.
 
     Args:
+        found: of the route; takes what is found, and is returned.
         spec: the route; its target is not connected to.
         count: messages, 1 to 65535, the most that are unsettled at a time.
         idle: seconds without a message, after which there are no more.
@@ -190,7 +193,6 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
     Raises:
         LinkError: the source cannot be read.
     """
-    found = DryRun.of(spec)
     await give_back(spec, count, idle, lambda delivery: found.add(delivery, spec))
     return found
 
@@ -249,7 +251,7 @@ async def give_back(
             link.stop()
             for delivery in here:
                 link.settle(delivery, Settle.RELEASE)
-            await link.close(5.0)
+            await link.close(_GOODBYE)
     if faults:
         raise LinkError(f"{spec.source}: {faults[0]}")
 
@@ -326,15 +328,19 @@ async def _check(
             return Checked(queue)
         # How many a stream has, the broker says as it was a while ago.
         most = min(count, queue.messages or count)
-        run = await dry_run(_spec(at, target, options, queue, offset), most, idle)
+        run = await _run(_spec(at, target, options, queue, offset), most, idle)
         if not run.read and not queue.kind:
             # A stream begins with what comes next unless it is told otherwise.
-            run = await dry_run(_spec(at, target, options, queue, "first"), most, idle)
+            run = await _run(_spec(at, target, options, queue, "first"), most, idle)
         if not run.read:
             return Checked(queue)
     except LinkError as error:
         return Checked(queue, fault=str(error.without(endpoint.password)))
     return Checked(queue, run)
+
+
+async def _run(spec: RouteSpec, count: int, idle: float) -> DryRun:
+    return await dry_run(DryRun.of(spec), spec, count, idle)
 
 
 def _spec(

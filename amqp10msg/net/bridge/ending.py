@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -183,26 +184,45 @@ class Ending:
         counts.state = "ended"
         counts.asked, counts.uncounted = self._options.asks, why
 
-    async def rest(
-        self, source: SourceLink | None, following: int | None, wait: float
-    ) -> Depth | None:
+    async def count_rest(
+        self,
+        source: SourceLink | None,
+        following: int | None,
+        wait: float,
+        held: Callable[[], int],
+    ) -> None:
         """Count what is left, where the route was to empty the source and ended before that.
 
-        None where nothing is to be noted of it.
+        The source is asked until two counts are the same: it may answer while messages are on their
+        way that it delivered before it was stopped. No count has them then, and the next one does.
 
         Args:
             source: the source; None where it is away.
             following: of a stream, the position after the last message that was read.
             wait: seconds that it has to answer.
+            held: returns how many messages are held here and go back to it.
         """
         counts = self._statistics
         if not self._options.asks or counts.ending in {"empty", "length", "count"}:
-            return None
-        try:
+            return
+        last = None
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                depth = await self._counting.ask(source, following, 0)
-        except TimeoutError:
-            depth = Depth(why=f"no answer within {wait:.1f} s")
+                while True:
+                    before = counts.requeued.total()
+                    depth = await self._counting.ask(source, following, 0)
+                    if last is not None and depth.ready is None:
+                        return
+                    since = counts.requeued.total() - before  # which it did not count
+                    self._note_last(depth, held() + since)
+                    if source is None or self._source.keeps or counts.remaining in {None, last}:
+                        return
+                    last = counts.remaining
+        if last is None:
+            self._note_last(Depth(why=f"no answer within {wait:.1f} s"), held())
+
+    def _note_last(self, depth: Depth, held: int) -> None:
+        counts = self._statistics
         # What it said before it stalled says more than that it is silent.
-        new = depth.ready is not None or counts.ending != "stalled" or not counts.asked
-        return depth if new else None
+        if depth.ready is not None or counts.ending != "stalled" or not counts.asked:
+            self.note(depth, held)

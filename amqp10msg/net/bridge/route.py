@@ -363,14 +363,11 @@ class Route:
 
     async def _count_rest(self) -> None:
         self._finish()  # what goes back is in the count
-        before = self.statistics.requeued.total()
         if self._asking is not None:
             self._asking.cancel()
         wait = min(_LAST, self._over - self._loop.time() - _HASTY)
-        depth = await self._ending.rest(self._from.link, self._records.following, wait)
-        if depth is not None:
-            since = self.statistics.requeued.total() - before  # and what did since is not
-            self._ending.note(depth, self._held + since)
+        following = self._records.following
+        await self._ending.count_rest(self._from.link, following, wait, lambda: self._held)
 
     @property
     def _held(self) -> int:
