@@ -18,6 +18,7 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldArray, FieldTable
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
+from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import DEFAULT_PRIORITY
 from amqp10msg.wire import kernel
@@ -31,7 +32,7 @@ COUNT = "x-delivery-count"
 COUNTS = frozenset({OFFSET, COUNT, "x-acquired-count"})
 #: The history of its deaths.
 DEATHS = "x-opt-deaths"
-_ADDED = "RabbitMQ added it at delivery"
+_ADDED = TO_BASIC_LOSSES["fact"]
 _DEATHS = [
     f"x-{which}-death-{what}"
     for which in ("first", "last")
@@ -92,7 +93,7 @@ def received(message: Message, notes: Notes) -> Message:
     if not added:
         return message
     for key in added:
-        notes.dropped(f"message-annotations[{str(key)!r}]", annotations[key], _ADDED)
+        notes.tell(_ADDED, f"message-annotations[{str(key)!r}]", annotations[key])
     rest = {key: value for key, value in annotations.items() if key not in added}
     header = message.header
     if header is None:
@@ -102,7 +103,7 @@ def received(message: Message, notes: Notes) -> Message:
     if ttl is not None:
         notes.dropped("header.ttl", ttl, "RabbitMQ took it from a dead letter")
     if header.delivery_count:
-        notes.dropped("header.delivery-count", header.delivery_count, _ADDED)
+        notes.tell(_ADDED, "header.delivery-count", header.delivery_count)
         header = attrs.evolve(header, delivery_count=0)
     octets = decorated(header) + message.evolve(header=None, message_annotations=rest).encode()
     return Message.decode(octets, limits=UNLIMITED, message_format=message.message_format)
@@ -140,14 +141,14 @@ def without_facts(
     if not added:
         return basic, entries
     for name, value in added.items():
-        notes.dropped(f"headers[{name!r}]", value, _ADDED)
+        notes.tell(_ADDED, f"headers[{name!r}]", value)
     rest = [entry for entry in entries if entry[0] not in added]
     properties = basic.properties
     if OFFSET in added:
         rest = [_unstreamed(entry) for entry in rest]
         if properties.delivery_mode == 1:
             properties = attrs.evolve(properties, delivery_mode=None)
-            notes.dropped("properties.delivery-mode", 1, _ADDED)
+            notes.tell(_ADDED, "properties.delivery-mode", 1)
     headers = FieldTable.of(rest) if rest else None
     properties = attrs.evolve(properties, headers=headers)
     return attrs.evolve(basic, properties=properties), rest or None

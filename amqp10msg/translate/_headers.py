@@ -202,7 +202,6 @@ BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}
 #: Headers that RabbitMQ refuses unless they are arrays, as in 1.0 properties no value is.
 ROUTES = {"CC", "BCC"}
-LONGEST_ROUTE = max(map(len, ROUTES))
 #: Headers that RabbitMQ 3.10 and 4 take for encoded sections of a 1.0 message: any other content
 #: kills the consumers.
 SECTIONS = {

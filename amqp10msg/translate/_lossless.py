@@ -31,6 +31,7 @@ from amqp10msg.translate._single import translated as by_engine
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import draft_of, translated
 from amqp10msg.translate._to_basic import BasicDraft, carry_encodings, read
+from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
     FORMAT,
@@ -56,10 +57,6 @@ from amqp10msg.wire.kernel.messages import decode_message
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
-#: A content header of RabbitMQ's usual frames, 128 KiB, has room for so many bytes of properties.
-MOST_PROPERTIES = 131_072 - 8 - 12
-#: That is enough for the sections of a message without its body that have so many bytes.
-ROOMY = 32_768
 _KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SPARSE_APPLICATION)
 
 
@@ -221,8 +218,7 @@ def _tell_order(entries: list[Any], notes: Notes) -> None:
 
 
 def _tell_sorted(section: str, notes: Notes) -> None:
-    reason = "unchanged, but RabbitMQ 4 and streams sort the headers by their names"
-    notes.add(section, "sorted", "in their order", "by their names", reason, recoverable=True)
+    notes.tell(TO_BASIC_LOSSES["by-name"], section, "in their order", "by their names")
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
@@ -277,11 +273,11 @@ def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> Ba
     table: Any = basic.properties.headers
     if table is None:
         return basic
-    if len(wire) - len(basic.body) <= ROOMY and not any(
+    if len(wire) - len(basic.body) <= residual.ROOMY and not any(
         entry[1] in "AF" for entry in table.entries
     ):
         return basic
-    if len(encode_properties(basic.properties)) <= MOST_PROPERTIES:
+    if len(encode_properties(basic.properties)) <= residual.MOST_PROPERTIES:
         return basic
     reason = "the headers do not fit in a frame of 128 KiB: the payload is the whole message"
     notes.add("", "retyped", "sections", "bytes", reason, recoverable=True)

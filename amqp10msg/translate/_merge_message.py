@@ -37,6 +37,7 @@ from amqp10msg.translate._to_amqp10 import (
     is_delivered,
     unchecked,
 )
+from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
     BODY,
@@ -471,10 +472,10 @@ def _annotations_octets(
     # Headers without a place stood in the original, or were added since.
     added = [name for name in made.unplaced if name not in claimed and name not in known]
     for name in added:
-        notes.carried(
+        notes.tell(
+            TO_AMQP10_LOSSES["unplaced"],
             f"headers[{name!r}]",
             basic.properties.headers[name],  # type: ignore[index]  # a name of these headers
-            "1.0 has no place for it, or a broker could not deliver it",
         )
     if not added:
         carried.pop(TABLE, None)

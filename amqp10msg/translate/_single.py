@@ -14,8 +14,9 @@ from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.message import Message
 from amqp10msg.translate.batches import kernel
 from amqp10msg.translate.circumstances import USUAL, Circumstances
+from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.report import Loss, Notes, Translation, unread
-from amqp10msg.translate.to_amqp10_rules import AFTER, TO_AMQP10_LOSSES
+from amqp10msg.translate.to_amqp10_rules import AFTER
 from amqp10msg.wire.errors import EncodeError
 
 _PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]

@@ -25,6 +25,7 @@ from amqp10msg.translate._headers import (
     header_value,
     is_name,
 )
+from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq.terms import rewritten
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
@@ -42,7 +43,6 @@ from amqp10msg.translate.table import (
     Row,
     shortstr,
 )
-from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.primitives import Symbol, ULong
 

@@ -21,8 +21,9 @@ from amqp10msg.translate._headers import (
     property_name,
 )
 from amqp10msg.translate._to_amqp10 import is_delivered
+from amqp10msg.translate.losses import TO_BASIC_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq.terms import rewritten
-from amqp10msg.translate.report import Action, Notes, path_of_key
+from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
     FORM,
     FORMAT,
@@ -49,8 +50,6 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES
 
-# Within this no limit of decoding matters on the way back.
-_CERTAIN = 65_536
 _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
 _FIELDS = [field.name for field in attrs.fields(Properties)]
@@ -81,7 +80,7 @@ class BasicDraft:
         self.carried: dict[int, Any] = {}
         self.saved: dict[int, Any] | None = None
         self.restored: set[str] = set()
-        self.is_certain = len(wire) <= _CERTAIN
+        self.is_certain = len(wire) <= residual.CERTAIN
         self.basic: BasicMessage = None  # type: ignore[assignment]  # set before it is read
 
     @property
@@ -124,11 +123,11 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
         _annotations(made, dict(message.message_annotations), delivered, notes)
     if message.delivery_annotations is not None:
         made.carried[DELIVERY_ANNOTATIONS_CODE] = kernel.encode_value(message.delivery_annotations)
-        reason = "0-9-1 has no delivery-annotations"
-        notes.carried("delivery-annotations", dict(message.delivery_annotations), reason)
+        rule = LOSSES["carried-delivery-annotations"]
+        notes.tell(rule, "delivery-annotations", dict(message.delivery_annotations))
     if message.footer is not None:
         made.carried[FOOTER_CODE] = kernel.encode_value(message.footer)
-        notes.carried("footer", dict(message.footer), "0-9-1 has no footer")
+        notes.tell(LOSSES["carried-footer"], "footer", dict(message.footer))
     if message.message_format:
         made.carried[FORMAT] = message.message_format
     made.build()
@@ -140,15 +139,14 @@ def _body(made: BasicDraft, notes: Notes) -> None:
     if body is None:
         made.is_certain = False
         made.carried[SHAPE] = []
-        reason = "a 0-9-1 message always has a payload"
-        notes.add("body", "carried", None, b"", reason, recoverable=True)
+        notes.tell(LOSSES["no-payload"], "body", None, b"")
     elif isinstance(body, Data):
         made.payload = bytes(body.data)
     elif isinstance(body, list) and isinstance(body[0], Data):
         made.is_certain = False
         made.payload = b"".join([bytes(part.data) for part in body])
         made.carried[SHAPE] = []  # filled with what stands on the wire
-        notes.add("body", "retyped", len(body), 1, "the data sections are joined", recoverable=True)
+        notes.tell(LOSSES["joined"], "body", len(body), 1)
     else:
         made.is_certain = made.is_certain and not isinstance(body, list)
         _sections(made, notes)
@@ -161,15 +159,12 @@ def _sections(made: BasicDraft, notes: Notes) -> None:
     if anew is None:
         made.is_certain = False
         made.carried[UNMARKED] = 1
-        after = "bytes"
         reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
+        notes.add("body", "retyped", "sections", "bytes", reason, recoverable=True)
     else:
         made.given["type"] = MARKER
-        if anew == made.payload:
-            return
-        after = "sections"
-        reason = "unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)"
-    notes.add("body", "retyped", "sections", after, reason, recoverable=True)
+        if anew != made.payload:
+            notes.tell(LOSSES["encoded-anew"], "body", "sections", "sections")
 
 
 def _delivery(made: BasicDraft) -> str:
@@ -208,8 +203,7 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         value, exact = _PRIORITY.backward(int(priority))
         made.given["priority"] = value
         if not exact:
-            reason = "a priority of 0-9-1 is 0 to 9"
-            notes.add("header.priority", "clamped", priority, value, reason, recoverable=True)
+            notes.tell(LOSSES["low-priority"], "header.priority", priority, value)
     if header.ttl is not None:
         made.given["expiration"] = str(int(header.ttl))
     if delivered:
@@ -220,16 +214,12 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         made.redelivered = bool(count)
         if count == 1 and not header.first_acquirer:
             # What a redelivered 0-9-1 message becomes, so it returns without a residual.
-            reason = "redelivered says it; a broker on the way back says both again"
-            path = "header.delivery-count"
-            notes.add(path, "retyped", count, True, reason, recoverable=True)
+            notes.tell(LOSSES["redelivered"], "header.delivery-count", count, True)
         elif header.first_acquirer or count:
             exact = False
-            reason = "0-9-1 says only whether it may have been delivered before"
-            notes.add("header", "carried", header, made.redelivered, reason, recoverable=True)
+            notes.tell(LOSSES["delivered-before"], "header", header, made.redelivered)
         elif is_header_of_3(made.wire):
-            reason = "RabbitMQ 3.10 writes it so at delivery, and as_published leaves that out"
-            notes.add("header", "carried", header, made.redelivered, reason, recoverable=True)
+            notes.tell(LOSSES["header-of-3"], "header", header, made.redelivered)
         exact = exact and bool(
             header.durable or priority != DEFAULT_PRIORITY or header.ttl is not None or count
         )
@@ -258,11 +248,10 @@ def _properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
                 _tell_fragile(row, mapped, path, notes)
         if not exact:
             sparse[index] = _field_octets(index, value)
-            action: Action = "carried" if mapped is None else "retyped"
-            reason = (
-                "0-9-1 has no such property" if row is None else "0-9-1 cannot express it exactly"
-            )
-            notes.add(path, action, value, mapped, reason, recoverable=True)
+            rule = LOSSES["carried-field" if row is None else "inexact"]
+            if row is not None and mapped is None:
+                rule = rule._replace(action="carried")
+            notes.tell(rule, path, value, mapped)
     if empty:
         made.carried[PROPERTIES_CODE] = kernel.encode_value(properties)
     elif sparse:
@@ -279,9 +268,9 @@ def _field_octets(index: int, value: Any) -> bytes:
 
 def _tell_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
     """Note of a property what brokers do to it, though it says all."""
-    reason = row.fragile(value)
-    if reason:
-        notes.add(path, "dropped", value, value, reason, recoverable=True)
+    rule = row.fragile(value)
+    if rule is not None:
+        notes.tell(rule, path, value, value)
 
 
 def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
@@ -324,8 +313,7 @@ def property_header(
         return "", "", None, False
     _in_stream(path, letter, value, item, notes)
     if not exact or letter in "AF":
-        reason = "0-9-1 has no such type"
-        notes.add(path, "retyped", value, item, reason, recoverable=True)
+        notes.tell(LOSSES["type"], path, value, item)
         return named[0], letter, item, False
     return named[0], letter, item, True
 
@@ -333,8 +321,7 @@ def property_header(
 def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
     """Note what a stream would change."""
     if letter in "xAF" and becomes_text(letter, item):
-        reason = "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8"
-        notes.add(path, "retyped", value, item, reason, recoverable=True)
+        notes.tell(LOSSES["in-stream"], path, value, item)
     elif letter in "AF" and path.startswith("message-annotations"):
         reason = "unchanged, but a stream of RabbitMQ 3.10 drops arrays and tables"
         notes.add(path, "dropped", value, item, reason, recoverable=True)
@@ -422,8 +409,7 @@ def annotation_header(
         notes.add(path, "dropped", value, item, reason, recoverable=True)
     if found[1] and same:
         return found[0], letter, item, True
-    reason = "0-9-1 has no such type, or the name is another"
-    notes.add(path, "retyped", value, item, reason, recoverable=True)
+    notes.tell(LOSSES["type-or-name"], path, value, item)
     return found[0], letter, item, False
 
 

@@ -46,6 +46,12 @@ from amqp10msg.wire.kernel.codes import (
 
 #: The annotation and header that holds the residual.
 NAME = "x-opt-amqp10msg-residual"
+#: In a message of at most so many bytes no limit of decoding matters on the way back.
+CERTAIN = 65_536
+#: A content header of RabbitMQ's usual frames, 128 KiB, has room for so many bytes of properties.
+MOST_PROPERTIES = 131_072 - 8 - 12
+#: That is enough for the sections of a message without its body that have so many bytes.
+ROOMY = 32_768
 _VERSION = 1
 _MAX_DEPTH = 8
 

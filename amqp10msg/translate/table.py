@@ -17,6 +17,7 @@ import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.sections import Header
+from amqp10msg.translate.losses import TO_BASIC_LOSSES, LossRule
 from amqp10msg.translate.report import Action
 from amqp10msg.validation.prefilter import CODINGS, MIME_TYPE
 from amqp10msg.wire.primitives import Symbol, Timestamp, UByte, ULong
@@ -322,26 +323,32 @@ KNOWN = 7
 # What streams of RabbitMQ do to values that 0-9-1 says exactly.
 
 
-def _not_fragile(_: Any) -> str:
-    return ""
+def _not_fragile(_: Any) -> LossRule | None:
+    return None
 
 
 #: A name of so many bytes fits the address of a queue, however many of them are escaped.
 SHORT_REPLY = (255 - len("/queues/")) // 3
 
 
-def _reply_to_fragile(text: str) -> str:
-    if len("/queues/" + urllib.parse.quote(text, safe="-._~")) <= 255:
-        return ""
-    return "unchanged, but a stream of RabbitMQ 4.3 drops it: its address has more than 255 bytes"
+_LONG_ADDRESS = LossRule(
+    "dropped",
+    "unchanged, but a stream of RabbitMQ 4.3 drops it: its address has more than 255 bytes",
+    True,
+)
 
 
-def _mode_fragile(mode: int) -> str:
-    return "unchanged, but after a stream none is taken for it" if mode == 1 else ""
+def _reply_to_fragile(text: str) -> LossRule | None:
+    is_short = len("/queues/" + urllib.parse.quote(text, safe="-._~")) <= 255
+    return None if is_short else _LONG_ADDRESS
 
 
-def _cluster_id_fragile(_: str) -> str:
-    return "unchanged, but a stream of RabbitMQ drops it"
+def _mode_fragile(mode: int) -> LossRule | None:
+    return TO_BASIC_LOSSES["mode"] if mode == 1 else None
+
+
+def _cluster_id_fragile(_: str) -> LossRule | None:
+    return TO_BASIC_LOSSES["cluster-id"]
 
 
 @attrs.frozen
@@ -358,7 +365,7 @@ class Row:
         forward: from the value in 0-9-1, and whether the body is data.
         backward: from the value in the field.
         note: what becomes of it, for the documentation.
-        fragile: what brokers do to a value in 0-9-1 though it is exact; "" where nothing.
+        fragile: what brokers do to a value in 0-9-1 though it is exact; None where nothing.
     """
 
     number: int
@@ -370,7 +377,7 @@ class Row:
     forward: Callable[[Any, bool], Place]
     backward: Callable[[Any], tuple[Any, bool]]
     note: str
-    fragile: Callable[[Any], str] = attrs.field(default=_not_fragile, repr=False)
+    fragile: Callable[[Any], LossRule | None] = attrs.field(default=_not_fragile, repr=False)
 
     @property
     def default(self) -> Any:

@@ -5,9 +5,7 @@ The compiled engine is filled from them. The rows without loss are those of `tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
 
 import attrs
 
@@ -19,8 +17,8 @@ from amqp10msg.translate._headers import (
     OF_BROKER,
     SECTIONS,
 )
+from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
-from amqp10msg.translate.report import Action
 from amqp10msg.translate.residual import NAME
 from amqp10msg.wire.kernel.codes import HEADER_CODE, PROPERTIES_CODE
 
@@ -56,41 +54,6 @@ class Form(IntEnum):
     ADDRESS = 12
 
 
-class LossRule(NamedTuple):
-    """What is told of a loss, besides the place and the values.
-
-    Attributes:
-        action: what happened.
-        reason: why.
-        recoverable: translating back gives the original value again.
-    """
-
-    action: Action
-    reason: str
-    recoverable: bool = False
-
-
-#: The losses that the engine tells of, in the order of its numbers.
-TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
-    "redelivered": LossRule(
-        "retyped", "header.delivery-count says it; a broker on the way back says both again", True
-    ),
-    "fact": LossRule("dropped", "RabbitMQ added it at delivery"),
-    "unplaced": LossRule(
-        "carried", "1.0 has no place for it, or a broker could not deliver it", True
-    ),
-    "no-text": LossRule("retyped", "not valid UTF-8 without NUL of at most 4,096 bytes"),
-    "routes": LossRule("renamed", "it becomes the annotation x-cc", True),
-    "hidden-routes": LossRule("dropped", "BCC is for routing alone"),
-    "nested": LossRule("dropped", "no array or table in these properties"),
-    "header": LossRule("dropped", "headers are not converted"),
-    "type": LossRule("renamed", "it becomes the annotation x-basic-type", True),
-    "app-id": LossRule("renamed", "it becomes the group-id", True),
-    "cluster-id": LossRule("dropped", "1.0 has no such field"),
-    "left-out": LossRule("dropped", "it is left out"),
-    "moment": LossRule("retyped", "the number of seconds becomes a number of milliseconds"),
-    "user": LossRule("retyped", "it becomes a string"),
-}
 _NUMBERS = {name: number for number, name in enumerate(TO_AMQP10_LOSSES)}
 _INDEXES = {row.name: index for index, row in enumerate(BASIC_PROPERTIES)}
 #: What a loss says stands there after, in the engine's numbers.
@@ -156,7 +119,6 @@ class ToAmqp10Rules:
     is_stream: bool = False
     own_first: bool = False
     trims: bool = True
-    all_losses: tuple[LossRule, ...] = tuple(TO_AMQP10_LOSSES.values())
 
 
 _FIELDS = {

@@ -46,29 +46,6 @@ cdef enum:
     REDELIVERED = PROPERTIES
     FIRST_HEADER = PROPERTIES + 1
 
-# The losses, in the order of Python's `TO_AMQP10_LOSSES`.
-cdef enum:
-    LOSS_REDELIVERED
-    LOSS_FACT
-    LOSS_UNPLACED
-    LOSS_NO_TEXT
-    LOSS_ROUTES
-    LOSS_HIDDEN_ROUTES
-    LOSS_NESTED
-    LOSS_HEADER
-    LOSS_TYPE
-    LOSS_APP_ID
-    LOSS_CLUSTER_ID
-    LOSS_LEFT_OUT
-    LOSS_MOMENT
-    LOSS_USER
-    LOSSES
-
-cdef struct LossRule:
-    const char* action
-    const char* reason
-    bint recoverable
-
 # What becomes of a property: the section that has the field, 0 for none, the place of the field in
 # it and the constructor of a text there; or the key of an annotation, and the one number that it
 # holds, -1 for all.

@@ -33,6 +33,11 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BASIC, encode_properties
 from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_table
+from amqp10msg.sections import Properties
+from amqp10msg.translate import residual, table
+from amqp10msg.translate.losses import ENGINE_LOSSES
+from amqp10msg.translate.rabbitmq.sections import OWN_ANNOTATIONS as OWN_NAMES
+from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Float
 
@@ -57,15 +62,12 @@ cdef enum:
     AMQP_VALUE_CODE = 0x77
     FOOTER_CODE = 0x78
 
-cdef const char* RESIDUAL = b"x-opt-amqp10msg-residual"
-
 include "../../wire/kernel/leaves.pxi"
-include "output.pxi"
 include "values.pxi"
+include "columns.pxi"
 include "losses.pxi"
 include "residual.pxi"
 include "entries.pxi"
-include "input.pxi"
 include "rules.pxi"
 include "to_basic.pxi"
 include "to_basic_body.pxi"

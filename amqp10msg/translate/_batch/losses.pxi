@@ -1,5 +1,64 @@
 # What a translation does not carry over, as rows of a list in a column.
 
+# The losses, in the order of Python's `ENGINE_LOSSES`: to 1.0, and to 0-9-1.
+cdef enum:
+    LOSS_REDELIVERED
+    LOSS_FACT
+    LOSS_UNPLACED
+    LOSS_NO_TEXT
+    LOSS_ROUTES
+    LOSS_HIDDEN_ROUTES
+    LOSS_NESTED
+    LOSS_HEADER
+    LOSS_TYPE
+    LOSS_APP_ID
+    LOSS_CLUSTER_ID
+    LOSS_LEFT_OUT
+    LOSS_MOMENT
+    LOSS_USER
+    LOST_TYPE
+    LOST_TYPE_OR_NAME
+    LOST_CARRIED_FIELD
+    LOST_INEXACT
+    LOST_REDELIVERED
+    LOST_DELIVERED_BEFORE
+    LOST_HEADER_OF_3
+    LOST_LOW_PRIORITY
+    LOST_IN_STREAM
+    LOST_ENCODED_ANEW
+    LOST_BY_NAME
+    LOST_CLUSTER_ID
+    LOST_MODE
+    LOST_NO_PAYLOAD
+    LOST_JOINED
+    LOST_CARRIED_DELIVERY
+    LOST_CARRIED_FOOTER
+    LOST_FACT
+    LOST_FIELD
+    LOST_SECTIONS
+    LOST_JOINED_FOR_GOOD
+    LOST_BROKERS_OWN
+    LOST_NUMBER
+    LOST_UNSIGNED
+    LOST_SYMBOL
+    LOST_BINARY
+    LOST_WHOLE_SECONDS
+    LOST_SINCE_1970
+    LOST_GROUP_ID
+    LOST_QUEUE
+    LOST_FOOTER
+    LOST_DELIVERY
+    LOST_SAVED_SECTION
+    LOSSES
+
+cdef struct LossRule:
+    const char* action
+    const char* reason
+    bint recoverable
+
+cdef LossRule[LOSSES] LOSS_RULES
+
+
 cdef struct Losses:
     Texts path, action, before, after, reason
     Out recoverable, ends
@@ -58,26 +117,21 @@ cdef int end_losses(Losses* to) except -1:
     return put(&to.ends, &end, 4)
 
 
-cdef int end_loss(Losses* to, const char* action, bint has_after, const char* reason) except -1:
+cdef int end_loss(Losses* to, int loss, bint has_after) except -1:
     """End a loss, whose path, value before and value after were written."""
+    return put_loss(to, &LOSS_RULES[loss], has_after)
+
+
+cdef int put_loss(Losses* to, LossRule* rule, bint has_after) except -1:
     end_text(&to.path)
     end_text(&to.before)
     octet(&to.before.there, 1)
     end_text(&to.after)
     octet(&to.after.there, has_after)
-    put_text(&to.action, action, <Py_ssize_t> strlen(action))
-    put_text(&to.reason, reason, <Py_ssize_t> strlen(reason))
-    octet(&to.recoverable, 1)
+    put_text(&to.action, rule.action, <Py_ssize_t> strlen(rule.action))
+    put_text(&to.reason, rule.reason, <Py_ssize_t> strlen(rule.reason))
+    octet(&to.recoverable, rule.recoverable)
     to.count += 1
-    return 0
-
-
-cdef int end_final_loss(
-    Losses* to, const char* action, bint has_after, const char* reason
-) except -1:
-    """End a loss that translating back does not make good."""
-    end_loss(to, action, has_after, reason)
-    to.recoverable.at[to.recoverable.size - 1] = 0
     return 0
 
 

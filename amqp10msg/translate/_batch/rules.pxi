@@ -3,13 +3,13 @@
 cdef enum:
     PROPERTIES = 14
     FIELDS = 13
-    # Within this no limit of decoding matters on the way back.
-    CERTAIN = 65536
-    # Of sections besides the body: beyond it the headers might not fit in a frame.
-    ROOMY = 32768
-    # A user-id of more bytes that are not ASCII, and a reply-to that may be a long address.
+    # Sections that become headers, and beginnings of annotations that are a broker's own.
+    SAVED = 4
+    OWN = 7
+    # In a content header: class, weight and the size of the body.
+    BEFORE_PROPERTIES = 12
+    # A user-id of more bytes that are not ASCII.
     LONGEST_USER = 128
-    LONGEST_REPLY = 82
 
 # The properties of class basic, as the bits of the flags count them from above.
 cdef enum:
@@ -30,46 +30,54 @@ cdef enum:
 
 ctypedef const char* text
 
-cdef const char* NO_TYPE = b"0-9-1 has no such type"
-cdef const char* OTHER_NAME = b"0-9-1 has no such type, or the name is another"
-cdef const char* NO_PROPERTY = b"0-9-1 has no such property"
-cdef const char* NOT_EXACT = b"0-9-1 cannot express it exactly"
-cdef const char* SAID_ANEW = b"redelivered says it; a broker on the way back says both again"
-cdef const char* ONLY_WHETHER = b"0-9-1 says only whether it may have been delivered before"
-cdef const char* OF_3 = (
-    b"RabbitMQ 3.10 writes it so at delivery, and as_published leaves that out"
-)
-cdef const char* LOW_PRIORITY = b"a priority of 0-9-1 is 0 to 9"
-cdef const char* IN_STREAM = (
-    b"unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8"
-)
-cdef const char* ENCODED_ANEW = (
-    b"unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)"
-)
-cdef const char* BY_NAME = (
-    b"unchanged, but RabbitMQ 4 and streams sort the headers by their names"
-)
-cdef const char* NO_CLUSTER = b"unchanged, but a stream of RabbitMQ drops it"
-cdef const char* NO_MODE = b"unchanged, but after a stream none is taken for it"
-# The type that says that the payload is encoded body sections.
-cdef const char* MARKER = b"amqp-1.0"
-cdef const char* ROW_PREFIX = b"x-opt-basic-"
-
-# By field of the properties section: its name, its type, and its property in 0-9-1 or -1.
-cdef text[FIELDS] NAMES = [
-    b"message-id", b"user-id", b"to", b"subject", b"reply-to", b"correlation-id", b"content-type",
-    b"content-encoding", b"absolute-expiry-time", b"creation-time", b"group-id", b"group-sequence",
-    b"reply-to-group-id",
-]
+# By field of the properties section: its name, and its usual type.
+cdef text[FIELDS] NAMES
 cdef int[FIELDS] KINDS = [
     STRING, BINARY, STRING, STRING, STRING, STRING, SYMBOL, SYMBOL, TIMESTAMP, TIMESTAMP, STRING,
     UINT, STRING,
 ]
-cdef int[FIELDS] TARGETS = [
-    MESSAGE_ID, USER_ID, -1, -1, REPLY_TO, CORRELATION_ID, CONTENT_TYPE, CONTENT_ENCODING, -1,
-    TIMESTAMP_AT, -1, -1, -1,
-]
+# The sections that a profile of RabbitMQ 3.10 makes headers of, in their order, and those.
+cdef text[SAVED] SECTION_NAMES, SAVED_NAMES
+# How the names of annotations begin that may be the broker's own.
+cdef text[OWN] OWN_ANNOTATIONS
+cdef const char* RESIDUAL
+# The type that says that the payload is encoded body sections.
+cdef const char* MARKER
+cdef const char* ROW_PREFIX
+# Limits of the residual, and of a reply-to that may be a long address.
+cdef Py_ssize_t CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
+cdef list HELD = []  # what is pointed to
 
+
+cdef const char* held(str given) except NULL:
+    """Return a text of the tables in Python, which stay."""
+    cdef bytes octets = given.encode()
+    HELD.append(octets)
+    return PyBytes_AS_STRING(octets)
+
+
+def _fill():
+    """Take over the tables of the plain rules."""
+    global RESIDUAL, MARKER, ROW_PREFIX, CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
+    RESIDUAL, MARKER, ROW_PREFIX = held(residual.NAME), held(table.MARKER), held(table.PREFIX)
+    CERTAIN, ROOMY = residual.CERTAIN, residual.ROOMY
+    MOST_CONTENT = BEFORE_PROPERTIES + residual.MOST_PROPERTIES
+    LONGEST_REPLY = table.SHORT_REPLY
+    for i, field in enumerate(attrs.fields(Properties)):
+        NAMES[i] = held(field.name.replace("_", "-"))
+    for i, (name, header) in enumerate(SAVED_SECTIONS.items()):
+        SECTION_NAMES[i], SAVED_NAMES[i] = held(name), held(header)
+    for i, name in enumerate(OWN_NAMES):
+        OWN_ANNOTATIONS[i] = held(name)
+    if len(ENGINE_LOSSES) != LOSSES:
+        raise ImportError("the engine is of another version than its table of losses")
+    for i, rule in enumerate(ENGINE_LOSSES):
+        LOSS_RULES[i].action = held(rule.action)
+        LOSS_RULES[i].reason = held(rule.reason)
+        LOSS_RULES[i].recoverable = rule.recoverable
+
+
+_fill()
 
 # What a message becomes: values of 0-9-1 (those that are not bytes in `numbers`), and what is kept.
 cdef struct Made:

@@ -24,7 +24,6 @@ cdef class ToAmqp10:
     cdef ToBasic lossless
     cdef ToBasic plugin
     cdef Rules rules
-    cdef LossRule[LOSSES] loss_rules
     cdef Given given
     cdef Texts wire
     cdef Losses losses
@@ -77,10 +76,6 @@ cdef class ToAmqp10:
             to.losses[to.loss_count].loss = loss
             to.losses[to.loss_count].after = after
             to.loss_count += 1
-        for i, loss in enumerate(rules.all_losses):
-            self.loss_rules[i].action = self.hold(loss.action)
-            self.loss_rules[i].reason = self.hold(loss.reason)
-            self.loss_rules[i].recoverable = loss.recoverable
         to.is_lossless = rules.is_lossless
         to.is_plugin = rules.is_plugin
         to.is_stream = rules.is_stream
@@ -619,7 +614,7 @@ cdef class ToAmqp10:
 
     cdef int tell(self, Py_ssize_t about, int loss, int after) except -1:
         """Tell of a loss."""
-        cdef LossRule* rule = &self.loss_rules[loss]
+        cdef LossRule* rule = &LOSS_RULES[loss]
         cdef Losses* losses = &self.losses
         cdef bint has_before = True
         self.is_refused = self.is_refused or (self.strict and not rule.recoverable)
@@ -645,10 +640,7 @@ cdef class ToAmqp10:
             octet(&losses.after.data, c"1")
         elif after == BINARY_AFTER:
             say(&losses.after.data, b'"binary"')
-        if rule.recoverable:
-            end_loss(losses, rule.action, after != NOTHING_AFTER, rule.reason)
-        else:
-            end_final_loss(losses, rule.action, after != NOTHING_AFTER, rule.reason)
+        put_loss(losses, rule, after != NOTHING_AFTER)
         losses.before.there.at[losses.before.there.size - 1] = has_before
         return 0
 

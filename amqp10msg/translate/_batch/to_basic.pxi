@@ -5,23 +5,6 @@
 # read here go to the plain rules, whose header is taken over; a message that is none of this is an
 # odd one.
 
-cdef const char* SECTIONS_ARE_PAYLOAD = b"the encoded sections are the payload"
-cdef const char* BROKERS_OWN = b"the broker's own annotation"
-cdef const char* ADDED_AT_DELIVERY = b"RabbitMQ added it at delivery"
-cdef const char* NUMBER_IS_TEXT = b"the number becomes text"
-cdef const char* NOT_UNSIGNED = b"no unsigned 64-bit number"
-cdef const char* SYMBOL_IS_TEXT = b"a symbol becomes a long string"
-cdef const char* BINARY_IS_TEXT = b"a binary becomes a long string"
-cdef const char* WHOLE_SECONDS = b"0-9-1 has whole seconds"
-cdef const char* SINCE_1970 = b"0-9-1 has whole seconds since 1970"
-cdef const char* IS_APP_ID = b"it becomes the app-id"
-cdef const char* IS_QUEUE_NAME = b"an address of a queue becomes its name"
-cdef const char* HAS_PAYLOAD = b"a 0-9-1 message always has a payload"
-cdef const char* ARE_JOINED = b"the data sections are joined"
-cdef const char* NO_DELIVERY = b"0-9-1 has no delivery-annotations"
-cdef const char* NO_FOOTER = b"0-9-1 has no footer"
-cdef const char* FOR_ONE_HOP = b"they are for one hop"
-cdef const char* IS_HEADER = b"the encoded section becomes a header"
 cdef const char* FILTER_VALUE = b"x-stream-filter-value"
 cdef const char* EXCHANGE = b"x-exchange"
 cdef const char* ROUTING_KEY = b"x-routing-key"
@@ -30,34 +13,14 @@ cdef const char* QUEUES = b"/queues/"
 cdef const char* OLD_QUEUES = b"/queue/"
 cdef const char* IS_DATA = b"binary"
 
-# How the names of annotations begin that may be the broker's own: `_OWN_ANNOTATIONS` there.
-cdef text[7] OWN_ANNOTATIONS = [
-    b"x-cc", b"x-basic-", b"x-opt-deaths", b"x-opt-rabbitmq-received-time", b"x-routing-key",
-    b"x-exchange", b"x-death",
-]
-
 cdef enum:
-    SAVED = 4
     # A body of more sections is odd.
     MOST_PARTS = 1000
     FACTS = 16
     # A value that the plain rules made: the bytes of a field after its letter.
     ENCODED = 100
-    # In a content header: class, weight and the size of the body.
-    BEFORE_PROPERTIES = 12
-    # A content header of RabbitMQ's usual frames has room for so many bytes.
-    MOST_CONTENT = 131072 - 8
     # The last moment, in seconds, whose milliseconds are a number of 64 bits.
     LATEST = 9223372036854775
-
-# The sections that a profile of RabbitMQ 3.10 makes headers of, in their order.
-cdef text[SAVED] SECTION_NAMES = [
-    b"message-annotations", b"properties", b"application-properties", b"footer",
-]
-cdef text[SAVED] SAVED_NAMES = [
-    b"x-amqp-1.0-message-annotations", b"x-amqp-1.0-properties", b"x-amqp-1.0-app-properties",
-    b"x-amqp-1.0-footer",
-]
 
 # What becomes of the sections, in the words of `translate.to_basic_rules`.
 cdef enum:
@@ -89,9 +52,9 @@ FIELD_FORMS = (
     "old address", "known", "bytes", "seconds", "whole seconds", "same number", "renamed",
 )
 
-# A row: the field and its type, the property or -1, and how one becomes the other.
+# A row: the field, the property or -1, and how one becomes the other.
 cdef struct FieldRow:
-    int index, kind, target, form
+    int index, target, form
 
 
 # An annotation that a delivery adds, and its type: an array is `ENCODED`.
@@ -102,7 +65,7 @@ cdef struct Fact:
 
 cdef inline bint is_own(Value* key) noexcept nogil:
     cdef int i
-    for i in range(7):
+    for i in range(OWN):
         if begins(key.at, key.n, OWN_ANNOTATIONS[i]):
             return True
     return False
@@ -137,6 +100,7 @@ cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil
 cdef int end_told(Losses* to, tuple loss) except -1:
     """Add a loss that the plain rules told: its members, texts but for the last."""
     cdef bytes member
+    cdef LossRule rule
     if loss[0] is not None:
         member = loss[0]
         put(&to.path.data, PyBytes_AS_STRING(member), PyBytes_GET_SIZE(member))
@@ -146,9 +110,11 @@ cdef int end_told(Losses* to, tuple loss) except -1:
     if loss[3] is not None:
         member = loss[3]
         put(&to.after.data, PyBytes_AS_STRING(member), PyBytes_GET_SIZE(member))
-    end_loss(to, PyBytes_AS_STRING(loss[1]), loss[3] is not None, PyBytes_AS_STRING(loss[4]))
+    rule.action = PyBytes_AS_STRING(loss[1])
+    rule.reason = PyBytes_AS_STRING(loss[4])
+    rule.recoverable = loss[5]
+    put_loss(to, &rule, loss[3] is not None)
     to.before.there.at[to.before.there.size - 1] = loss[2] is not None
-    to.recoverable.at[to.recoverable.size - 1] = <bint> loss[5]
     return 0
 
 
@@ -225,7 +191,6 @@ cdef class ToBasic:
             raise ValueError("more rows than fields")
         for index, target, form in rows:
             to[count].index = index
-            to[count].kind = KINDS[index]
             to[count].target = target
             to[count].form = FIELD_FORMS.index(form)
             count += 1
@@ -500,10 +465,10 @@ cdef class ToBasic:
         cdef int form = row.form
         if form == DROPPED_FIELD:
             self.tell_field(row, v)
-            return end_final_loss(losses, b"dropped", False, NO_PROPERTY) or GOOD
+            return end_loss(losses, LOST_FIELD, False) or GOOD
         if form == CARRIED_FIELD:
             self.keep_field(row, v)
-            return end_loss(losses, b"carried", False, NO_PROPERTY) or GOOD
+            return end_loss(losses, LOST_CARRIED_FIELD, False) or GOOD
         if form == SECONDS_FIELD or form == WHOLE_SECONDS_FIELD:
             if v.number < 0:
                 return ODD
@@ -513,10 +478,7 @@ cdef class ToBasic:
                 else:
                     self.tell_field(row, v)
                 digits(&losses.after.data, <uint64_t> (v.number // 1000))
-                if form == SECONDS_FIELD:
-                    end_loss(losses, b"retyped", True, NOT_EXACT)
-                else:
-                    end_final_loss(losses, b"truncated", True, SINCE_1970)
+                end_loss(losses, LOST_INEXACT if form == SECONDS_FIELD else LOST_SINCE_1970, True)
         elif form == SAME_NUMBER_FIELD:
             if not 0 <= v.number <= LATEST:
                 return ODD
@@ -537,7 +499,7 @@ cdef class ToBasic:
                 octet(&losses.after.data, 34)
                 digits(&losses.after.data, <uint64_t> v.number)
                 octet(&losses.after.data, 34)
-                end_final_loss(losses, b"retyped", True, NUMBER_IS_TEXT)
+                end_loss(losses, LOST_NUMBER, True)
         elif v.kind == UUID:
             if form == BYTES_FIELD:
                 v.kind = BINARY
@@ -572,7 +534,7 @@ cdef class ToBasic:
             if form == RENAMED_FIELD:
                 self.tell_field(row, v)
                 json_value(&losses.after.data, v)
-                end_loss(losses, b"renamed", True, IS_APP_ID)
+                end_loss(losses, LOST_GROUP_ID, True)
             elif form == ADDRESS_FIELD and begins(v.at, v.n, QUEUES):
                 if memchr(v.at, c"%", <size_t> v.n) != NULL:
                     return ODD
@@ -580,7 +542,7 @@ cdef class ToBasic:
                 v.at += strlen(QUEUES)
                 v.n -= <Py_ssize_t> strlen(QUEUES)
                 json_value(&losses.after.data, v)
-                end_loss(losses, b"renamed", True, IS_QUEUE_NAME)
+                end_loss(losses, LOST_QUEUE, True)
         made.there[row.target] = True
         made.given[row.target] = v[0]
         return GOOD
@@ -670,7 +632,7 @@ cdef class ToBasic:
         """Keep a text that comes back as another value, and tell of it."""
         self.keep_field(row, v)
         json_value(&self.losses.after.data, v)
-        return end_loss(&self.losses, b"retyped", True, NOT_EXACT)
+        return end_loss(&self.losses, LOST_INEXACT, True)
 
     # Writing.
 

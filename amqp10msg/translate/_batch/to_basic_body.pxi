@@ -80,18 +80,22 @@ cdef int tell_parts(ToBasic self) except -1:
     say(&losses.path.data, b"body")
     if self.made.parts == 0:
         say(&losses.after.data, b"\"b''\"")
-        end_loss(losses, b"carried", True, HAS_PAYLOAD)
+        end_loss(losses, LOST_NO_PAYLOAD, True)
         losses.before.there.at[losses.before.there.size - 1] = False
         return 0
     digits(&losses.before.data, <uint64_t> self.made.parts)
     octet(&losses.after.data, 49)
-    end_loss(losses, b"retyped", True, ARE_JOINED)
-    losses.recoverable.at[losses.recoverable.size - 1] = self.way == LOSSLESS
-    return 0
+    return end_loss(losses, LOST_JOINED if self.way == LOSSLESS else LOST_JOINED_FOR_GOOD, True)
 
 
-cdef int tell_map(ToBasic self, Span* section, const char* path, const char* reason) except -1:
-    """Tell of delivery-annotations or a footer, where there are some; odd where they are odd."""
+cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) except -1:
+    """Tell of delivery-annotations or a footer, where there are some; odd where they are odd.
+
+    Args:
+        section: where it stands.
+        path: its name.
+        loss: what is told, -1 for nothing.
+    """
     cdef Losses* losses = &self.losses
     cdef bytes said
     cdef Py_ssize_t count = 0
@@ -100,7 +104,7 @@ cdef int tell_map(ToBasic self, Span* section, const char* path, const char* rea
         return GOOD
     is_usual = is_usual_map(self, section, &count)
     said = b""
-    if not is_usual or (self.is_telling and reason != NULL):
+    if not is_usual or (self.is_telling and loss >= 0):
         if self.size > CERTAIN and not is_usual:
             return ODD
         octets = PyBytes_FromStringAndSize(<const char*> section.at, section.n)
@@ -108,14 +112,11 @@ cdef int tell_map(ToBasic self, Span* section, const char* path, const char* rea
         if found is None:
             return ODD
         said, count = found
-    if reason == NULL or (self.way != LOSSLESS and count == 0):
+    if loss < 0 or (self.way != LOSSLESS and count == 0):
         return GOOD
     say(&losses.path.data, path)
     put(&losses.before.data, PyBytes_AS_STRING(said), PyBytes_GET_SIZE(said))
-    if self.way == LOSSLESS:
-        end_loss(losses, b"carried", False, reason)
-    else:
-        end_final_loss(losses, b"dropped", False, reason)
+    end_loss(losses, loss, False)
     return GOOD
 
 

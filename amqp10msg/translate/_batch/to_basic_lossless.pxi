@@ -45,9 +45,9 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         made.properties = sections[1]
     for count in range(made.entries.count):
         self.order[count] = <uint8_t> count
-    if tell_map(self, &made.delivery, b"delivery-annotations", NO_DELIVERY) == ODD:
+    if tell_map(self, &made.delivery, b"delivery-annotations", LOST_CARRIED_DELIVERY) == ODD:
         return ODD
-    return tell_map(self, &made.footer, b"footer", NO_FOOTER)
+    return tell_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER)
 
 
 cdef int write_anew(ToBasic self, Span* body) except -1:
@@ -60,7 +60,7 @@ cdef int write_anew(ToBasic self, Span* body) except -1:
         say(&self.losses.path.data, b"body")
         say(&self.losses.before.data, b'"sections"')
         say(&self.losses.after.data, b'"sections"')
-        end_loss(&self.losses, b"retyped", True, ENCODED_ANEW)
+        end_loss(&self.losses, LOST_ENCODED_ANEW, True)
     return GOOD
 
 
@@ -154,7 +154,7 @@ cdef int tell_facts(ToBasic self, Span* section) except -1:
             put(&self.losses.before.data, PyBytes_AS_STRING(told), PyBytes_GET_SIZE(told))
         else:
             json_value(&self.losses.before.data, &value)
-        end_final_loss(&self.losses, b"dropped", False, ADDED_AT_DELIVERY)
+        end_loss(&self.losses, LOST_FACT, False)
     return GOOD
 
 
@@ -176,7 +176,7 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
         if delivered_before:
             say(&self.losses.path.data, b"header.delivery-count")
             digits(&self.losses.before.data, <uint64_t> delivered_before)
-            end_final_loss(&self.losses, b"dropped", False, ADDED_AT_DELIVERY)
+            end_loss(&self.losses, LOST_FACT, False)
         delivered_before = 0
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
@@ -206,7 +206,7 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
             say(&self.losses.path.data, b"header.priority")
             digits(&self.losses.before.data, <uint64_t> values[1].number)
             octet(&self.losses.after.data, 57)
-            end_loss(&self.losses, b"clamped", True, LOW_PRIORITY)
+            end_loss(&self.losses, LOST_LOW_PRIORITY, True)
     if values[2].kind == UINT:
         made.there[EXPIRATION] = True
         made.given[EXPIRATION].number = values[2].number
@@ -219,7 +219,7 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
         say(&self.losses.path.data, b"header.delivery-count")
         octet(&self.losses.before.data, 49)
         say(&self.losses.after.data, b"true")
-        end_loss(&self.losses, b"retyped", True, SAID_ANEW)
+        end_loss(&self.losses, LOST_REDELIVERED, True)
     elif first or delivered_before or of_3:
         is_exact = False
         say(&self.losses.path.data, b"header")
@@ -228,7 +228,9 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
         )
         say(&self.losses.after.data, b"true" if made.redelivered else b"false")
         end_loss(
-            &self.losses, b"carried", True, ONLY_WHETHER if first or delivered_before else OF_3
+            &self.losses,
+            LOST_DELIVERED_BEFORE if first or delivered_before else LOST_HEADER_OF_3,
+            True,
         )
     if not is_exact or count == 0:
         made.header = section[0]
@@ -339,7 +341,7 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
             return ODD
         self.tell_entry(key, v)
         json_value(&self.losses.after.data, v)
-        end_loss(&self.losses, b"retyped", True, IN_STREAM)
+        end_loss(&self.losses, LOST_IN_STREAM, True)
     entry.kept = not is_letter_exact(v.kind) or (v.kind == TIMESTAMP and v.number % 1000 != 0)
     if not entry.kept and is_same_name:
         return GOOD
@@ -358,7 +360,7 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
         digits(&self.losses.after.data, <uint64_t> (v.number // 1000))
     else:
         json_value(&self.losses.after.data, v)
-    end_loss(&self.losses, b"retyped", True, OTHER_NAME if is_annotation else NO_TYPE)
+    end_loss(&self.losses, LOST_TYPE_OR_NAME if is_annotation else LOST_TYPE, True)
     entry.kept = True
     return GOOD
 
@@ -489,9 +491,7 @@ cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
     if target == CLUSTER_ID or target == DELIVERY_MODE:
         self.tell_entry(key, v)
         json_value(&self.losses.after.data, v)
-        end_loss(
-            &self.losses, b"dropped", True, NO_CLUSTER if target == CLUSTER_ID else NO_MODE
-        )
+        end_loss(&self.losses, LOST_CLUSTER_ID if target == CLUSTER_ID else LOST_MODE, True)
     return target + 1
 
 
@@ -525,7 +525,7 @@ cdef int tell_sorted(ToBasic self, const char* path) except -1:
     say(&self.losses.path.data, path)
     say(&self.losses.before.data, b'"in their order"')
     say(&self.losses.after.data, b'"by their names"')
-    return end_loss(&self.losses, b"sorted", True, BY_NAME)
+    return end_loss(&self.losses, LOST_BY_NAME, True)
 
 
 cdef bint is_odd_name(ToBasic self, Value* key) except -1:

@@ -34,7 +34,7 @@ cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
         say(&self.losses.path.data, b"body")
         say(&self.losses.before.data, b'"sections"')
         say(&self.losses.after.data, b'"bytes"')
-        end_final_loss(&self.losses, b"retyped", True, SECTIONS_ARE_PAYLOAD)
+        end_loss(&self.losses, LOST_SECTIONS, True)
     tell_parts(self)
     if remember(self, header) == ODD:
         return ODD
@@ -52,9 +52,9 @@ cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
         made.given[TYPE] = type_
     if self.set_fields(fields, self.late, self.late_count) == ODD:
         return ODD
-    if tell_map(self, &made.footer, b"footer", NULL if made.is_marked else NO_FOOTER) == ODD:
+    if tell_map(self, &made.footer, b"footer", -1 if made.is_marked else LOST_FOOTER) == ODD:
         return ODD
-    return tell_map(self, &made.delivery, b"delivery-annotations", FOR_ONE_HOP)
+    return tell_map(self, &made.delivery, b"delivery-annotations", LOST_DELIVERY)
 
 
 cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) except -1:
@@ -110,7 +110,7 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
                     if not is_simple:
                         return ODD
                     self.tell_entry(&key, &entry.value)
-                    end_final_loss(&self.losses, b"dropped", False, BROKERS_OWN)
+                    end_loss(&self.losses, LOST_BROKERS_OWN, False)
                     continue
                 if is_simple or begins(key.at, key.n, b"x-basic-"):
                     return ODD
@@ -158,16 +158,14 @@ cdef int field_of(ToBasic self, Entry* entry, Value* key) except -1:
     if kind == ULONG:
         json_value(&losses.before.data, v)
         signed_digits(&losses.after.data, v.number)
-        return end_final_loss(losses, b"wrapped", True, NOT_UNSIGNED) or GOOD
+        return end_loss(losses, LOST_UNSIGNED, True) or GOOD
     if kind == TIMESTAMP:
         json_value(&losses.before.data, v)
         digits(&losses.after.data, <uint64_t> (v.number // 1000))
-        return end_final_loss(losses, b"truncated", True, WHOLE_SECONDS) or GOOD
+        return end_loss(losses, LOST_WHOLE_SECONDS, True) or GOOD
     say(&losses.before.data, b'"symbol"' if kind == SYMBOL else b'"binary"')
     say(&losses.after.data, b'"S"')
-    return end_final_loss(
-        losses, b"retyped", True, SYMBOL_IS_TEXT if kind == SYMBOL else BINARY_IS_TEXT
-    ) or GOOD
+    return end_loss(losses, LOST_SYMBOL if kind == SYMBOL else LOST_BINARY, True) or GOOD
 
 
 cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) except -1:
@@ -195,7 +193,7 @@ cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) exce
         return ODD
     if sections[2].at != NULL and check_map(self, &sections[2], STRING) == ODD:
         return ODD
-    if tell_map(self, &made.footer, b"footer", NULL) == ODD:
+    if tell_map(self, &made.footer, b"footer", -1) == ODD:
         return ODD
     for i in range(SAVED):
         if sections[i].at == NULL:
@@ -211,7 +209,7 @@ cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) exce
         say(&self.losses.path.data, SECTION_NAMES[i])
         put_quoted(&self.losses.before.data, SECTION_NAMES[i])
         put_quoted(&self.losses.after.data, SAVED_NAMES[i])
-        end_loss(&self.losses, b"carried", True, IS_HEADER)
+        end_loss(&self.losses, LOST_SAVED_SECTION, True)
     sort(&made.entries, self.order, False)
     return GOOD
 

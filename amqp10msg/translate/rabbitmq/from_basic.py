@@ -13,6 +13,7 @@ from typing import Any
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.basic.tables import as_array, as_table
 from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     CREATION_TIME,
@@ -46,7 +47,6 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.to_amqp10_rules import Form, PropertyRule, rules_of
 from amqp10msg.wire.kernel.codes import (
     APPLICATION_PROPERTIES_CODE,

@@ -25,6 +25,18 @@ from amqp10msg.translate.rabbitmq.version import BrokerVersion
 
 #: The type of a 0-9-1 message whose payload is encoded body sections.
 MARKER = "amqp-1.0"
+#: The sections that RabbitMQ 3.10 makes headers of, in their order, and these.
+SAVED_SECTIONS = {
+    "message-annotations": "x-amqp-1.0-message-annotations",
+    "properties": "x-amqp-1.0-properties",
+    "application-properties": "x-amqp-1.0-app-properties",
+    "footer": "x-amqp-1.0-footer",
+}
+#: How the names of annotations begin that may be RabbitMQ 4's own.
+OWN_ANNOTATIONS = (
+    *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
+    *("x-routing-key", "x-exchange", "x-death"),
+)
 _FIELDS = {
     section: [("symbol", name.encode()) for name in names]
     for section, names in (("header", HEADER_NAMES), ("properties", PROPERTY_NAMES))

@@ -9,6 +9,7 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.losses import TO_BASIC_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     ABSOLUTE_EXPIRY_TIME,
@@ -43,6 +44,7 @@ from amqp10msg.translate.rabbitmq.history import (
 from amqp10msg.translate.rabbitmq.sections import (
     BODY_HEADS,
     MARKER,
+    OWN_ANNOTATIONS,
     Received,
     annotation,
     check_filter,
@@ -73,11 +75,7 @@ from amqp10msg.wire.primitives import Float
 LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)
 _DATA_HEADS = BODY_HEADS[:4]
 _INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
-#: How the names of annotations begin that may be the broker's own.
-_OWN_ANNOTATIONS = (
-    *(b"x-cc", b"x-basic-", b"x-opt-deaths", b"x-opt-rabbitmq-received-time"),
-    *_INTERNAL,
-)
+_OWN = tuple(name.encode() for name in OWN_ANNOTATIONS)
 _name = itemgetter(0)
 _PERCENT = ord("%")
 
@@ -159,14 +157,7 @@ def to_basic(
     made.reply_to = written("reply_to", _queue_of(broker, fields[REPLY_TO], notes))
     made.app_id = written("app_id", short_string(fields[GROUP_ID], "group-id", notes))
     if made.app_id is not None:
-        notes.add(
-            "properties.group-id",
-            "renamed",
-            made.app_id,
-            made.app_id,
-            "it becomes the app-id",
-            recoverable=True,
-        )
+        notes.tell(LOSSES["group-id"], "properties.group-id", made.app_id, made.app_id)
     kind = plain(annotation(annotations, b"x-basic-type")) if marker is None else marker
     made.type = written("type", kind)
     made.content_type = written("content_type", plain(fields[CONTENT_TYPE]))
@@ -177,15 +168,13 @@ def to_basic(
     made.timestamp = seconds_of(moment, notes)
     for index in LEFT_OUT:
         if fields[index] is not None:
-            notes.dropped(
-                f"properties.{PROPERTY_NAMES[index]}",
-                shown(fields[index]),
-                "0-9-1 has no such property",
-            )
+            path = f"properties.{PROPERTY_NAMES[index]}"
+            notes.tell(LOSSES["field"], path, shown(fields[index]))
     if footer:
-        notes.dropped("footer", footer, "0-9-1 has no footer")
+        notes.tell(LOSSES["footer"], "footer", footer)
     if found.delivery_annotations:
-        notes.dropped("delivery-annotations", found.delivery_annotations, "they are for one hop")
+        rule = LOSSES["delivery-annotations"]
+        notes.tell(rule, "delivery-annotations", found.delivery_annotations)
     return BasicMessage(made, payload, "", "", before.again)
 
 
@@ -194,7 +183,7 @@ def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
     for key, value in annotations:
         if key[1] in DEATH_NAMES:
             path = f"message-annotations[{text(key[1])!r}]"
-            notes.dropped(path, shown(value), "the broker's own annotation")
+            notes.tell(LOSSES["broker's-own"], path, shown(value))
     return [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
 
 
@@ -240,7 +229,7 @@ def _payload(
     """Return the marker, the payload and the footer that is left out."""
     start = found.body
     if not data.startswith(_DATA_HEADS, start):
-        notes.add("body", "retyped", "sections", "bytes", "the encoded sections are the payload")
+        notes.tell(LOSSES["sections"], "body", "sections", "bytes")
         return MARKER.encode(), data[start:], None
     body: list[tuple[str, Term]] = []
     footer = None
@@ -266,7 +255,7 @@ def _payload(
             raise CrashedError("the session dies: data is not a binary", "data")
         content.append(bytes(value[1]))
     if len(content) > 1:
-        notes.add("body", "retyped", len(content), 1, "the data sections are joined")
+        notes.tell(LOSSES["joined-for-good"], "body", len(content), 1)
     return None, b"".join(content), footer
 
 
@@ -337,7 +326,7 @@ def annotation_headers(
     out: list[tuple[bytes, str, Any]] = []
     for key, value in annotations:
         name: bytes = key[1]
-        if not name.startswith(_OWN_ANNOTATIONS) and len(name) < 256:
+        if not name.startswith(_OWN) and len(name) < 256:
             simple = usual_field(value)
             if simple is not None:
                 out.append((name, simple[0], simple[1]))
@@ -357,7 +346,7 @@ def annotation_headers(
             notes.dropped(path, shown(value), "the broker cannot read the value")
         elif name.startswith(b"x-basic-") or name in _INTERNAL:
             if name != b"x-basic-type":
-                notes.dropped(path, shown(value), "the broker's own annotation")
+                notes.tell(LOSSES["broker's-own"], path, shown(value))
         elif len(name) < 256:
             out.append((name, *field_of(broker, value, path, notes)))
         else:
@@ -394,7 +383,7 @@ def _id(value: Term, header: bytes, notes: Notes) -> tuple[Any, list[tuple[bytes
     if kind == "uuid":
         return f"urn:uuid:{uuid.UUID(bytes=value[1])}".encode(), []
     if kind == "ulong":
-        notes.add(path, "retyped", value[1], str(value[1]), "the number becomes text")
+        notes.tell(LOSSES["number"], path, value[1], str(value[1]))
         return str(value[1]).encode(), []
     if kind == "binary" or (kind == "utf8" and len(value[1]) > 255):
         notes.add(path, "renamed", shown(value), None, f"it becomes the header {header.decode()}")
@@ -416,14 +405,7 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
             notes.dropped("properties.reply-to", text(address), "a wrong escape")
             return None
     name = urllib.parse.unquote_to_bytes(quoted) if b"%" in quoted else quoted
-    notes.add(
-        "properties.reply-to",
-        "renamed",
-        text(address),
-        text(name),
-        "an address of a queue becomes its name",
-        recoverable=True,
-    )
+    notes.tell(LOSSES["queue"], "properties.reply-to", text(address), text(name))
     return name
 
 
@@ -489,13 +471,10 @@ def seconds_of(value: Term, notes: Notes) -> int | None:
         return None
     seconds = cut(value[1])
     if seconds * 1000 != value[1] or seconds < 0:
-        notes.add(
-            "properties.creation-time",
-            "wrapped" if seconds < 0 else "truncated",
-            value[1],
-            seconds % 2**64,
-            "0-9-1 has whole seconds since 1970",
-        )
+        rule = LOSSES["since-1970"]
+        if seconds < 0:
+            rule = rule._replace(action="wrapped")
+        notes.tell(rule, "properties.creation-time", value[1], seconds % 2**64)
     return seconds % 2**64
 
 
@@ -530,7 +509,7 @@ def field_of(
         return _array(broker, items, path, notes, level)
     if is_kind(value, "ulong"):
         if value[1] >= 2**63:
-            notes.add(path, "wrapped", value[1], value[1] - 2**64, "no unsigned 64-bit number")
+            notes.tell(LOSSES["unsigned"], path, value[1], value[1] - 2**64)
         return "l", signed(value[1])
     return _scalar(value, path, notes)
 
@@ -589,7 +568,7 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
     kind = value[0]
     if kind in {"utf8", "symbol", "binary"}:
         if kind != "utf8":
-            notes.add(path, "retyped", kind, "S", f"a {kind} becomes a long string")
+            notes.tell(LOSSES[kind], path, kind, "S")
         return "S", text(value[1])
     if kind in _LETTERS:
         return _LETTERS[kind], value[1]
@@ -600,7 +579,7 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
     if kind == "timestamp":
         seconds = cut(value[1])
         if seconds * 1000 != value[1] or seconds < 0:
-            notes.add(path, "truncated", value[1], seconds, "0-9-1 has whole seconds")
+            notes.tell(LOSSES["whole-seconds"], path, value[1], seconds)
         return "T", seconds % 2**64
     raise CrashedError(f"the consumer's connection dies (541): no header holds {kind}", path)
 

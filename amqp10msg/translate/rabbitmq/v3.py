@@ -12,6 +12,8 @@ from typing import Any
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.basic.tables import as_array
 from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
+from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     CONTENT_ENCODING,
@@ -34,6 +36,7 @@ from amqp10msg.translate.rabbitmq.fields import (
 from amqp10msg.translate.rabbitmq.from_basic import property_fields
 from amqp10msg.translate.rabbitmq.history import redelivery
 from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
+from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS as _SAVED
 from amqp10msg.translate.rabbitmq.terms import (
     CODEC_3,
     CrashedError,
@@ -46,14 +49,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.to_amqp10_rules import TO_AMQP10_LOSSES as LOSSES
 
-_SAVED = {
-    "message-annotations": "x-amqp-1.0-message-annotations",
-    "properties": "x-amqp-1.0-properties",
-    "application-properties": "x-amqp-1.0-app-properties",
-    "footer": "x-amqp-1.0-footer",
-}
 _BODY = ("data", "amqp-sequence", "amqp-value")
 _MAPS = ("delivery-annotations", "message-annotations", "application-properties", "footer")
 _ORDER = ("header", "message-annotations", "properties", "application-properties")
@@ -188,14 +184,7 @@ def to_basic(
     for name, header in _SAVED.items():
         if name in found:
             headers.append((header.encode(), "S", found[name][1]))
-            notes.add(
-                name,
-                "carried",
-                name,
-                header,
-                "the encoded section becomes a header",
-                recoverable=True,
-            )
+            notes.tell(TO_BASIC_LOSSES["saved-section"], name, name, header)
     if "properties" in found:
         _properties(made, found["properties"][0], circumstances.user)
     if body:

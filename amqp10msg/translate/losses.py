@@ -1,0 +1,110 @@
+"""The losses that both the plain rules and the compiled engine tell of, each with its text once.
+
+The plain rules have them by name. The engine copies all of them into C when it is imported, and has
+them by their places. A loss of which the plain rules alone tell stands where they find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from amqp10msg.translate.report import Action
+
+__all__ = ["ENGINE_LOSSES", "TO_AMQP10_LOSSES", "TO_BASIC_LOSSES", "LossRule"]
+
+
+class LossRule(NamedTuple):
+    """What is told of a loss, besides the place and the values.
+
+    Attributes:
+        action: what happened.
+        reason: why.
+        recoverable: translating back gives the original value again.
+    """
+
+    action: Action
+    reason: str
+    recoverable: bool = False
+
+
+# In more than one rule.
+_ADDED = "RabbitMQ added it at delivery"
+_NO_PROPERTY = "0-9-1 has no such property"
+_NO_FOOTER = "0-9-1 has no footer"
+_JOINED = "the data sections are joined"
+_SINCE_1970 = "0-9-1 has whole seconds since 1970"
+
+#: From 0-9-1, in every profile.
+TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
+    "redelivered": LossRule(
+        "retyped", "header.delivery-count says it; a broker on the way back says both again", True
+    ),
+    "fact": LossRule("dropped", _ADDED),
+    "unplaced": LossRule(
+        "carried", "1.0 has no place for it, or a broker could not deliver it", True
+    ),
+    "no-text": LossRule("retyped", "not valid UTF-8 without NUL of at most 4,096 bytes"),
+    "routes": LossRule("renamed", "it becomes the annotation x-cc", True),
+    "hidden-routes": LossRule("dropped", "BCC is for routing alone"),
+    "nested": LossRule("dropped", "no array or table in these properties"),
+    "header": LossRule("dropped", "headers are not converted"),
+    "type": LossRule("renamed", "it becomes the annotation x-basic-type", True),
+    "app-id": LossRule("renamed", "it becomes the group-id", True),
+    "cluster-id": LossRule("dropped", "1.0 has no such field"),
+    "left-out": LossRule("dropped", "it is left out"),
+    "moment": LossRule("retyped", "the number of seconds becomes a number of milliseconds"),
+    "user": LossRule("retyped", "it becomes a string"),
+}
+
+#: To 0-9-1: first those of the lossless profile, then those of RabbitMQ's.
+TO_BASIC_LOSSES: Mapping[str, LossRule] = {
+    "type": LossRule("retyped", "0-9-1 has no such type", True),
+    "type-or-name": LossRule("retyped", "0-9-1 has no such type, or the name is another", True),
+    "carried-field": LossRule("carried", _NO_PROPERTY, True),
+    "inexact": LossRule("retyped", "0-9-1 cannot express it exactly", True),
+    "redelivered": LossRule(
+        "retyped", "redelivered says it; a broker on the way back says both again", True
+    ),
+    "delivered-before": LossRule(
+        "carried", "0-9-1 says only whether it may have been delivered before", True
+    ),
+    "header-of-3": LossRule(
+        "carried", "RabbitMQ 3.10 writes it so at delivery, and as_published leaves that out", True
+    ),
+    "low-priority": LossRule("clamped", "a priority of 0-9-1 is 0 to 9", True),
+    "in-stream": LossRule(
+        "retyped", "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8", True
+    ),
+    "encoded-anew": LossRule(
+        "retyped", "unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)", True
+    ),
+    "by-name": LossRule(
+        "sorted", "unchanged, but RabbitMQ 4 and streams sort the headers by their names", True
+    ),
+    "cluster-id": LossRule("dropped", "unchanged, but a stream of RabbitMQ drops it", True),
+    "mode": LossRule("dropped", "unchanged, but after a stream none is taken for it", True),
+    "no-payload": LossRule("carried", "a 0-9-1 message always has a payload", True),
+    "joined": LossRule("retyped", _JOINED, True),
+    "carried-delivery-annotations": LossRule("carried", "0-9-1 has no delivery-annotations", True),
+    "carried-footer": LossRule("carried", _NO_FOOTER, True),
+    "fact": LossRule("dropped", _ADDED),
+    "field": LossRule("dropped", _NO_PROPERTY),
+    "sections": LossRule("retyped", "the encoded sections are the payload"),
+    "joined-for-good": LossRule("retyped", _JOINED),
+    "broker's-own": LossRule("dropped", "the broker's own annotation"),
+    "number": LossRule("retyped", "the number becomes text"),
+    "unsigned": LossRule("wrapped", "no unsigned 64-bit number"),
+    "symbol": LossRule("retyped", "a symbol becomes a long string"),
+    "binary": LossRule("retyped", "a binary becomes a long string"),
+    "whole-seconds": LossRule("truncated", "0-9-1 has whole seconds"),
+    "since-1970": LossRule("truncated", _SINCE_1970),
+    "group-id": LossRule("renamed", "it becomes the app-id", True),
+    "queue": LossRule("renamed", "an address of a queue becomes its name", True),
+    "footer": LossRule("dropped", _NO_FOOTER),
+    "delivery-annotations": LossRule("dropped", "they are for one hop"),
+    "saved-section": LossRule("carried", "the encoded section becomes a header", True),
+}
+
+#: All of them, by the engine's numbers.
+ENGINE_LOSSES: tuple[LossRule, ...] = (*TO_AMQP10_LOSSES.values(), *TO_BASIC_LOSSES.values())
