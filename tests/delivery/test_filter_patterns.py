@@ -19,7 +19,7 @@ from amqp10msg.delivery.filters import (
     SqlFilter,
     TopicBinding,
 )
-from amqp10msg.delivery.filters._shift_and import ShiftAnd
+from amqp10msg.delivery.filters._evaluators import ShiftAnd
 from tests.effort import cost
 
 pytestmark = pytest.mark.once

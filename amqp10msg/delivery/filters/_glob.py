@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from amqp10msg.delivery.filters._shift_and import ShiftAnd
+from amqp10msg.delivery.filters._evaluators import ShiftAnd
 from amqp10msg.wire.kernel import COMPILED
 
 #: Characters up to which a regular expression finds a segment faster than Shift-And in Python.

@@ -1,0 +1,488 @@
+# What is read most: sections in the encodings of nearly every message, straight into their classes.
+#
+# What is not read here, the reader does; `twin.py` says the same.
+
+
+# Sections. What is declared of them is never given up, so that reading takes no reference to it:
+# threads that count references to one object wait for each other.
+
+cdef enum:
+    KINDS_OF_SECTION = 9
+    # The places in a message; the kinds of body share one.
+    PARTS = 7
+    BODY = 5
+
+cdef struct Shape:
+    int shape
+    PyObject *cls
+    PyObject *layout
+    PyObject *defaults
+    const unsigned char *usual
+
+cdef Shape SHAPES[KINDS_OF_SECTION]
+cdef PyObject *MESSAGE_LAYOUT = NULL
+cdef list _DECLARED = []
+# By section.
+cdef int PLACE_OF[KINDS_OF_SECTION]
+# By the section before, the beginning first, and by section: whether it may follow.
+cdef bint FOLLOWS[KINDS_OF_SECTION + 1][KINDS_OF_SECTION]
+for _i in range(KINDS_OF_SECTION):
+    PLACE_OF[<int>_i] = PLACES[_i]
+    SHAPES[<int>_i].shape = -1
+    for _last in range(KINDS_OF_SECTION + 1):
+        FOLLOWS[<int>_last][<int>_i] = FOLLOWERS[_last][FIRST_CODE + _i]
+cdef int _COMPOSITE = SHAPE_COMPOSITE
+cdef int _ANNOTATIONS = SHAPE_ANNOTATIONS
+cdef int _PROPERTIES = SHAPE_PROPERTIES
+cdef int _BINARY = SHAPE_BINARY
+
+
+def declare_section(int index, int shape, type cls, Slots layout, bytes usual, tuple defaults):
+    """Have cursors read a kind of section the quick way.
+
+    Args:
+        index: the section's code less that of the header.
+        shape: how it is built.
+        cls: its class.
+        layout: of the fields of a composite, or of the one value of a body section.
+        usual: of a composite, by field and format code, whether the quick way takes it.
+        defaults: of its fields.
+    """
+    if not 0 <= index < KINDS_OF_SECTION:
+        raise IndexError("there is no such section")
+    if shape == _COMPOSITE and (
+        layout.count != len(defaults) or len(usual) != layout.count << 8
+    ):
+        raise ValueError("a composite has a default and usual codes for each field")
+    if shape != _COMPOSITE and layout.count > 1:
+        raise ValueError("other sections have one value")
+    _DECLARED.append((cls, layout, usual, defaults))
+    SHAPES[index].shape = shape
+    SHAPES[index].cls = <PyObject *>cls
+    SHAPES[index].layout = <PyObject *>layout
+    SHAPES[index].defaults = <PyObject *>defaults
+    SHAPES[index].usual = <const unsigned char *>PyBytes_AS_STRING(usual)
+
+
+def declare_message(Slots layout):
+    """Have cursors make messages: the places of sections, then format, bytes and leniency."""
+    global MESSAGE_LAYOUT
+    if layout.count != PARTS + 3:
+        raise ValueError("a message has ten attributes")
+    _DECLARED.append(layout)
+    MESSAGE_LAYOUT = <PyObject *>layout
+
+
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+        /* Before 3.14, every look-up of a class method counts references to the method and to its
+           function, which threads then wait for; of methods in C the interpreter counts none. */
+        static PyObject *amqp_decoder; /* kept */
+        static PyObject *amqp_decode(
+            PyObject *cls, PyObject *const *args, Py_ssize_t count, PyObject *names
+        ) {
+            PyObject *few[8], **all = few, *made;
+            Py_ssize_t given = count + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
+            if (given > 7) {
+                all = (PyObject **)PyMem_Malloc((given + 1) * sizeof(PyObject *));
+                if (all == NULL) return PyErr_NoMemory();
+            }
+            all[0] = cls;
+            memcpy(all + 1, args, given * sizeof(PyObject *));
+            made = PyObject_Vectorcall(amqp_decoder, all, count + 1, names);
+            if (all != few) PyMem_Free(all);
+            return made;
+        }
+        static PyMethodDef amqp_decode_method = {
+            "decode", (PyCFunction)(void (*)(void))amqp_decode,
+            METH_FASTCALL | METH_KEYWORDS | METH_CLASS, NULL,
+        };
+        static PyObject *amqp_class_method(PyObject *cls, PyObject *function, const char *doc) {
+            Py_INCREF(function);
+            Py_XSETREF(amqp_decoder, function);
+            amqp_decode_method.ml_doc = doc;
+            return PyDescr_NewClassMethod((PyTypeObject *)cls, &amqp_decode_method);
+        }
+    #else
+        static PyObject *amqp_class_method(PyObject *cls, PyObject *function, const char *doc) {
+            Py_RETURN_NONE;
+        }
+    #endif
+    """
+    object amqp_class_method(object cls, object function, const char *doc)
+
+
+def declare_decode(cls):
+    """Have `cls.decode` looked up without counting references, where threads run without a GIL."""
+    function = cls.__dict__["decode"].__func__
+    signature = "decode($type, data, *, limits=None, strict=True, message_format=0)"
+    doc = f"{signature}\n--\n\n{function.__doc__}"
+    octets = doc.encode()
+    _DECLARED.append(octets)
+    method = amqp_class_method(cls, function, PyBytes_AS_STRING(octets))
+    if method is not None:
+        cls.decode = method
+
+
+cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
+    """Make a message of sections, whose references it takes over."""
+    cdef PyObject *layout = MESSAGE_LAYOUT
+    cdef Py_ssize_t i
+    if layout == NULL:
+        raise TypeError("no class of messages was declared")
+    if (
+        cls == <PyObject *>(<Slots>layout).cls
+        and (<Slots>layout).direct()
+    ):
+        made = amqp_bare(cls)
+        for i in range(PARTS):
+            if found[i] == NULL:
+                amqp_hold(made, (<Slots>layout).offsets[i], <PyObject *>None)
+            else:
+                amqp_slot(made, (<Slots>layout).offsets[i])[0] = found[i]
+                found[i] = NULL
+        (<Slots>layout).hold(made, PARTS, message_format)
+        (<Slots>layout).hold(made, PARTS + 1, buf)
+        (<Slots>layout).hold(made, PARTS + 2, False)
+        return made
+    made = (<object>cls).__new__(<object>cls)
+    values = [None if found[i] == NULL else <object>found[i] for i in range(PARTS)]
+    (<Slots>layout).fill(made, [*values, message_format, buf, False])
+    return made
+
+
+@cython.freelist(8)
+cdef class Cursor:
+    """A position in bytes. What takes positions checks them: IndexError."""
+
+    def __cinit__(self, *_, **__):
+        self.buf = b""  # what reads it does not look whether it is None
+
+    cdef bint passed(self, Py_ssize_t count) except -1:
+        """Pass over some values, none of them described; False, and nothing, where one is odd."""
+        cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(self.buf)
+        cdef const unsigned char *at
+        cdef const unsigned char *stop
+        cdef Py_ssize_t size
+        cdef int step
+        if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
+            return False
+        at = base + self.pos
+        stop = base + self.end
+        while count > 0:
+            count -= 1
+            if at >= stop:
+                return False
+            step = STEP_OF[at[0]]
+            if step < SHORT_SIZE:
+                if step == 0 or step > stop - at:
+                    return False
+                at += step
+                continue
+            if step == SHORT_SIZE:
+                if stop - at < 2:
+                    return False
+                size = 2 + <Py_ssize_t>at[1]
+            else:
+                if stop - at < 5:
+                    return False
+                size = 5 + <Py_ssize_t>amqp_load32(<const char *>at + 1)
+            if size > stop - at:
+                return False
+            at += size
+        self.pos = at - base
+        return True
+
+    cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop):
+        """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
+        if not 0 <= start <= stop <= PyBytes_GET_SIZE(self.buf):
+            raise IndexError("bytes outside the input")
+        return TEXTS.symbol(
+            <const unsigned char *>PyBytes_AS_STRING(self.buf) + start, stop - start
+        )
+
+    cdef object octet_value(self, int code, int octet):
+        """Return the value of a format code from 0x50 to 0x54 and the byte after it."""
+        return octet_value(code, octet)
+
+    cpdef object read_message(self, cls, message_format):
+        """Read the sections of a message into an instance of this class."""
+        cdef PyObject *found[PARTS]
+        cdef Py_ssize_t start
+        cdef int index, place, i, last = -1, places = 0, bodies = 0
+        for i in range(PARTS):
+            found[i] = NULL
+        try:
+            while self.pos < self.end:
+                start = self.pos
+                index = self.usual_section(last)
+                if index < 0:
+                    index = self.odd_section(last, places, start)
+                    if not 0 <= index < KINDS_OF_SECTION:
+                        raise IndexError("there is no such section")
+                last = index
+                section = self.quick_section(index)
+                if section is None:
+                    section = self.other_section(index)
+                place = PLACE_OF[index]
+                if place == BODY:
+                    bodies += 1
+                    if bodies > 2:
+                        (<list>found[BODY]).append(section)
+                        continue
+                    if bodies == 2:
+                        section = [<object>found[BODY], section]
+                places |= 1 << place
+                Py_INCREF(section)
+                Py_XDECREF(found[place])
+                found[place] = <PyObject *>section
+            return message_of(<PyObject *>cls, found, message_format, self.buf)
+        finally:
+            for i in range(PARTS):
+                Py_XDECREF(found[i])
+
+    cdef int usual_section(self, int last) except -2:
+        """Pass over a section's usual descriptor; return its number, -1 where it is odd.
+
+        Odd is also what may not follow the last one, -1 for the beginning.
+        """
+        cdef const unsigned char *at
+        cdef int index
+        if (
+            not 0 <= self.pos <= self.end - 3
+            or self.end > PyBytes_GET_SIZE(self.buf)
+            or not -1 <= last < KINDS_OF_SECTION
+        ):
+            return -1
+        at = <const unsigned char *>PyBytes_AS_STRING(self.buf) + self.pos
+        index = at[2] - 0x70
+        if (
+            at[0] != 0
+            or at[1] != 0x53
+            or not 0 <= index < KINDS_OF_SECTION
+            or not FOLLOWS[last + 1][index]
+        ):
+            return -1
+        self.pos += 3
+        return index
+
+    cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2:
+        raise NotImplementedError
+
+    cdef object other_section(self, int index):
+        raise NotImplementedError
+
+    # Sections in, the quick way: these take the encodings that nearly every message is made of.
+    # They return what `Reader` returns; where anything is out of the ordinary they return None and
+    # leave the cursor where it was, so that `Reader` reads instead and says what is wrong.
+
+    cdef object quick_section(self, int index):
+        """Read what follows a section's descriptor into its class, or return None."""
+        cdef Shape *known
+        if not 0 <= index < KINDS_OF_SECTION:
+            return None
+        known = &SHAPES[index]
+        if known.shape == _COMPOSITE:
+            return self.quick_fields(known.layout, known.usual, known.defaults)
+        if known.shape == _PROPERTIES:
+            return self.quick_mapping(known.cls, 0xA1)
+        if known.shape == _ANNOTATIONS:
+            return self.quick_mapping(known.cls, 0xA3)
+        if known.shape == _BINARY:
+            return self.quick_data(known.layout)
+        return None
+
+    cdef object wrapped(self, int index, value):
+        """Return the body section that holds a value."""
+        cdef PyObject *layout
+        if not 0 <= index < KINDS_OF_SECTION or SHAPES[index].shape <= _PROPERTIES:
+            raise IndexError("there is no such section")
+        layout = SHAPES[index].layout
+        if (<Slots>layout).count != 1 or not (<Slots>layout).direct():
+            return (<Slots>layout).build([value])
+        made = (<Slots>layout).bare()
+        (<Slots>layout).hold(made, 0, value)
+        return made
+
+    cdef object quick_fields(
+        self, PyObject *layout, const unsigned char *usual, PyObject *defaults
+    ):
+        """Read the list of a composite into its class, or return None."""
+        cdef Compound found
+        cdef const unsigned char *at
+        cdef const unsigned char *stop
+        cdef Py_ssize_t i, n
+        cdef int code
+        if (
+            not enter_compound(self, 0xC0, &found)
+            or found.count > (<Slots>layout).count
+            or not (<Slots>layout).direct()
+        ):
+            return None
+        at = found.at
+        stop = found.stop
+        made = (<Slots>layout).bare()
+        try:
+            for i in range(found.count):
+                if at >= stop or not usual[i << 8 | at[0]]:
+                    return None
+                code = at[0]
+                at += 1
+                if code == 0x40:
+                    continue
+                if code == 0xA1 or code == 0xA3 or code == 0xA0:
+                    if at >= stop:
+                        return None
+                    n = at[0]
+                    at += 1
+                    if n > stop - at:
+                        return None
+                    if code == 0xA1:
+                        value = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
+                    elif code == 0xA3:
+                        value = PyUnicode_DecodeASCII(<const char *>at, n, NULL)
+                    else:
+                        value = <bytes>(<const char *>at)[:n]
+                    at += n
+                elif code == 0x41:
+                    value = True
+                elif code == 0x42:
+                    value = False
+                elif 0x50 <= code <= 0x53:
+                    if at >= stop:
+                        return None
+                    value = <int>at[0]
+                    at += 1
+                elif code == 0x83:
+                    if stop - at < 8:
+                        return None
+                    value = signed64(at)
+                    at += 8
+                elif code == 0x70:
+                    if stop - at < 4:
+                        return None
+                    value = amqp_load32(<const char *>at)
+                    at += 4
+                else:  # uint0, ulong0
+                    value = 0
+                (<Slots>layout).hold(made, i, value)
+        except UnicodeDecodeError:
+            return None
+        if at != stop:
+            return None
+        for i in range((<Slots>layout).count):
+            if amqp_slot(made, (<Slots>layout).offsets[i])[0] == NULL:
+                amqp_hold(
+                    made, (<Slots>layout).offsets[i], PyTuple_GET_ITEM(<tuple>defaults, i)
+                )
+        leave_compound(self, &found)
+        return made
+
+    cdef object quick_mapping(self, PyObject *cls, int key_code):
+        """Read the map of a section into its class, or return None."""
+        cdef Compound found
+        cdef const unsigned char *at
+        cdef const unsigned char *stop
+        cdef Py_ssize_t i, n
+        cdef int code
+        if not enter_compound(self, 0xC1, &found) or found.count & 1:
+            return None
+        at = found.at
+        stop = found.stop
+        made = amqp_new(cls)
+        try:
+            for i in range(found.count >> 1):
+                if stop - at < 2 or at[0] != key_code or at[1] > stop - at - 2:
+                    return None
+                n = at[1]
+                key = TEXTS.key(at + 2, n) if key_code == 0xA1 else TEXTS.symbol(at + 2, n)
+                at += n + 2
+                if at >= stop:
+                    return None
+                code = at[0]
+                at += 1
+                if code == 0xA1 or code == 0xA3 or code == 0xA0:
+                    if at >= stop or at[0] > stop - at - 1:
+                        return None
+                    n = at[0]
+                    at += 1
+                    if code == 0xA1:
+                        value = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
+                    elif code == 0xA3:
+                        value = TEXTS.symbol(at, n)
+                    else:
+                        value = <bytes>(<const char *>at)[:n]
+                    at += n
+                elif 0x81 <= code <= 0x83:
+                    if stop - at < 8:
+                        return None
+                    if code == 0x81:
+                        value = signed64(at)
+                    elif code == 0x83:
+                        value = _Timestamp.__new__(_Timestamp, signed64(at))
+                    else:
+                        value = double64(at)
+                    at += 8
+                elif code == 0x71 or code == 0x70:
+                    if stop - at < 4:
+                        return None
+                    if code == 0x71:
+                        value = _Int.__new__(_Int, signed32(at))
+                    else:
+                        value = _UInt.__new__(_UInt, amqp_load32(<const char *>at))
+                    at += 4
+                elif code == 0x41:
+                    value = True
+                elif code == 0x42:
+                    value = False
+                elif code == 0x40:
+                    value = None
+                elif 0x50 <= code <= 0x55:
+                    if at >= stop:
+                        return None
+                    n = at[0]
+                    at += 1
+                    if code == 0x55:
+                        value = n - 256 if n > 127 else n
+                    else:
+                        value = octet_value(code, <int>n)
+                else:
+                    return None
+                PyDict_SetItem(made, key, value)
+        except UnicodeDecodeError:
+            return None
+        # A key that stands twice leaves the dict smaller.
+        if at != stop or PyDict_Size(made) != found.count >> 1:
+            return None
+        leave_compound(self, &found)
+        return made
+
+    cdef object quick_data(self, PyObject *layout):
+        """Read a binary into the class of a data section, or return None."""
+        cdef const unsigned char *at
+        cdef Py_ssize_t left, n
+        if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
+            return None
+        at = <const unsigned char *>PyBytes_AS_STRING(self.buf) + self.pos
+        left = self.end - self.pos
+        if left >= 2 and at[0] == 0xA0:
+            n = at[1]
+            at += 2
+            left -= 2
+        elif left >= 5 and at[0] == 0xB0:
+            n = amqp_load32(<const char *>at + 1)
+            at += 5
+            left -= 5
+        else:
+            return None
+        if n > left:
+            return None
+        value = <bytes>(<const char *>at)[:n]
+        if (<Slots>layout).direct():
+            made = (<Slots>layout).bare()
+            (<Slots>layout).hold(made, 0, value)
+        else:
+            made = (<Slots>layout).build([value])
+        self.pos = self.end - left + n
+        return made
