@@ -15,10 +15,9 @@ from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.notation.cbor import from_cbor, to_cbor
-    from amqp10msg.notation.html import render_html
+    from amqp10msg.notation.html import render_html, render_svg
     from amqp10msg.notation.plain import to_plain
     from amqp10msg.notation.plain_reading import from_plain, value_from_plain
-    from amqp10msg.notation.svg import render_svg
     from amqp10msg.notation.text import render_text
     from amqp10msg.notation.tree import Node, Tree, parse_tree
     from amqp10msg.notation.typed import from_typed, to_typed
@@ -51,7 +50,7 @@ if not TYPE_CHECKING:  # so that type checkers find names that are not there
             "from_typed": "typed",
             "parse_tree": "tree",
             "render_html": "html",
-            "render_svg": "svg",
+            "render_svg": "html",
             "render_text": "text",
             "to_cbor": "cbor",
             "to_plain": "plain",
