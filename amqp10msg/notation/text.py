@@ -1,4 +1,4 @@
-"""The diagnostic tree as text, a line for every field with its bytes; and values as a line of text."""
+"""The diagnostic tree as text, a line for every field with its bytes; and values as one line."""
 
 from __future__ import annotations
 

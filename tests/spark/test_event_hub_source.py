@@ -14,11 +14,11 @@ from amqp10msg import Message
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
-from pyspark.sql.datasource import CaseInsensitiveDict
 
-from amqp10msg import spark
 from tests.event_hub import Namespace, Partition, enqueued
-from tests.spark.test_stream_source import FORMAT, Query, reader
+from tests.spark.stream_reads import FORMAT
+from tests.spark.stream_reads import rows_of as read_rows
+from tests.spark.test_stream_source import Query, reader
 from tests.stream_broker import running
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -40,16 +40,7 @@ def namespace() -> Iterator[Namespace]:
 
 
 def rows_of(namespace: Namespace, **options: Any) -> list[dict[str, Any]]:
-    """Read a batch by the data source itself, as Spark's workers do."""
-    given = {"url": namespace.url, "readTimeout": 5, "eventHub": "orders", **options}
-    source = spark.Amqp10Stream(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
-    batches: Any = source.reader(source.schema())
-    return [
-        row
-        for part in batches.partitions()
-        for batch in batches.read(part)
-        for row in batch.to_pylist()
-    ]
+    return read_rows(namespace, **{"eventHub": "orders", **options})
 
 
 def numbers(rows: Any) -> list[tuple[str, int]]:

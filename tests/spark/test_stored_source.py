@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import Message, Properties
-
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
@@ -18,20 +16,13 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
 from amqp10msg import spark
+from tests.spark.stream_reads import FORMAT, every, message
+from tests.spark.stream_reads import rows_of as read_rows
 from tests.stored_streams import ChunkServer, Stored, serving
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
-FORMAT = spark.Amqp10Stream.name()
 STORED = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-
-
-def message(number: int) -> bytes:
-    return Message(
-        b"%d" % number,
-        properties=Properties(message_id=f"m-{number}"),
-        message_annotations={"x-stream-filter-value": "ab"[number // 50 % 2]},
-    ).encode()
 
 
 @pytest.fixture
@@ -39,33 +30,20 @@ def server() -> Iterator[ChunkServer]:
     made = ChunkServer(**{"s-0": Stored(), "s-1": Stored()})
     made.super_streams["s"] = ["s-0", "s-1"]
     for stream in made.streams.values():
-        stream.publish([message(n) for n in range(200)], 50)
+        stream.publish([message(n).encode() for n in range(200)], 50)
     with serving(made):
         yield made
 
 
 def rows_of(server: ChunkServer, **options: Any) -> list[dict[str, Any]]:
-    """Read a batch by the data source itself, as Spark's workers do."""
-    given = {"url": server.url, "readTimeout": 5, "stream": "s-0", **options}
-    source = spark.Amqp10Stream(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
-    batches: Any = source.reader(source.schema())
-    return [
-        row
-        for part in batches.partitions()
-        for batch in batches.read(part)
-        for row in batch.to_pylist()
-    ]
+    return read_rows(server, **{"stream": "s-0", **options})
 
 
 def numbers(rows: Any) -> list[tuple[str, int]]:
     """Where each row stands; its bytes are those that are stored."""
     found = sorted((row["stream"], row["offset"], bytes(row["wire"])) for row in rows)
-    assert all(message(offset) == octets for _, offset, octets in found)
+    assert all(message(offset).encode() == octets for _, offset, octets in found)
     return [(stream, offset) for stream, offset, _ in found]
-
-
-def every(stop: int = 200, streams: int = 2) -> list[tuple[str, int]]:
-    return [(f"s-{stream}", number) for stream in range(streams) for number in range(stop)]
 
 
 def test_a_super_stream_as_a_batch(spark_session: Any, server: ChunkServer) -> None:
@@ -160,4 +138,4 @@ def test_a_query_has_each_message_once(
         found = spark_session.read.parquet(str(tmp_path / "out")).collect()
         assert every(stop) == numbers(found)
         for stream in server.streams.values():
-            stream.publish([message(n) for n in range(200, 230)])
+            stream.publish([message(n).encode() for n in range(200, 230)])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Message, Properties
+from amqp10msg import Message
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
@@ -22,20 +22,12 @@ from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.spark.stream_source import limited  # noqa: E402
+from tests.spark.stream_reads import FORMAT, every, message  # noqa: E402
+from tests.spark.stream_reads import rows_of as read_rows  # noqa: E402
 from tests.stored_streams import ChunkServer, Stored, serving  # noqa: E402
 from tests.stream_broker import Stream, StreamBroker, running  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
-
-FORMAT = spark.Amqp10Stream.name()
-
-
-def message(number: int) -> Message:
-    return Message(
-        b"%d" % number,
-        properties=Properties(message_id=f"m-{number}"),
-        message_annotations={"x-stream-filter-value": "ab"[number // 50 % 2]},
-    )
 
 
 @pytest.fixture
@@ -48,16 +40,7 @@ def broker() -> Iterator[StreamBroker]:
 
 
 def rows_of(broker: StreamBroker, **options: Any) -> list[dict[str, Any]]:
-    """Read a batch by the data source itself, as Spark's workers do."""
-    given = {"url": broker.url, "readTimeout": 5, "stream": "s-0", **options}
-    source = spark.Amqp10Stream(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
-    batches: Any = source.reader(source.schema())
-    return [
-        row
-        for part in batches.partitions()
-        for batch in batches.read(part)
-        for row in batch.to_pylist()
-    ]
+    return read_rows(broker, **{"stream": "s-0", **options})
 
 
 def reader(session: Any, broker: StreamBroker, **options: Any) -> Any:
@@ -71,10 +54,6 @@ def numbers(rows: Any) -> list[tuple[str, int]]:
     said = [(stream, int(Message.decode(octets).value)) for stream, _, octets in found]
     assert said == [(stream, offset) for stream, offset, _ in found]
     return said
-
-
-def every(stop: int = 200, streams: int = 2) -> list[tuple[str, int]]:
-    return [(f"s-{stream}", number) for stream in range(streams) for number in range(stop)]
 
 
 def test_a_super_stream_as_a_batch(spark_session: Any, broker: StreamBroker) -> None:
