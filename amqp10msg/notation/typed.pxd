@@ -23,7 +23,7 @@ cdef class TypedReader(ValueReader):
     cdef object typed_list(self, int code)
     @cython.locals(outer=Py_ssize_t, pairs=list)
     cdef object typed_map(self, int code)
-    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, count="long long", i="long long", made=list,
+    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, count="long long", made=list,
                    descriptors=list)
     cdef object typed_array(self, int code)
     @cython.locals(place=int, made=list)

@@ -17,20 +17,15 @@ from typing import Any
 from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table
 from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate.residual import NAME
-from amqp10msg.translate.table import ROWS, Row
+from amqp10msg.translate.table import INTEGERS, ROWS, Row
 from amqp10msg.wire.primitives import (
     Array,
-    Byte,
     Char,
     Float,
-    Int,
     Short,
     Symbol,
     Timestamp,
-    UByte,
-    UInt,
     ULong,
-    UShort,
 )
 
 # Values.
@@ -48,10 +43,9 @@ _NO_FIELD: tuple[str, Any, bool] = ("", None, False)
 _MAX_MS = 2**63 - 1
 # What nests deeper is carried: the other side counts its levels differently.
 _MAX_DEPTH = 64
-_CLASSES: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
 # Letters of the 1.0 types that a field holds exactly.
 _LETTERS: dict[type, str] = {
-    **{cls: letter for letter, cls in _CLASSES.items()},
+    **{cls: letter for letter, cls in INTEGERS.items()},
     bool: "t",
     int: "l",
     str: "S",
@@ -76,8 +70,8 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
         except UnicodeEncodeError:
             return value.encode("utf-8", "surrogateescape"), False
         return value, True
-    if letter in _CLASSES:
-        return _CLASSES[letter](value), True
+    if letter in INTEGERS:
+        return INTEGERS[letter](value), True
     if letter == "t":
         return bool(value), type(value) is bool
     if letter == "l":

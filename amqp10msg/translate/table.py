@@ -20,10 +20,36 @@ from amqp10msg.sections import Header
 from amqp10msg.translate.losses import TO_BASIC_LOSSES, LossRule
 from amqp10msg.translate.report import Action
 from amqp10msg.validation.prefilter import CODINGS, MIME_TYPE
-from amqp10msg.wire.primitives import Symbol, Timestamp, UByte, ULong
+from amqp10msg.wire.primitives import (
+    Byte,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
 
 #: What the annotations begin with that hold properties of class basic.
 PREFIX = "x-opt-basic-"
+#: The integer types of 1.0 by the letters of the fields that hold them exactly; a long is an ``l``.
+INTEGERS: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
+#: By the name of a simple type of 1.0, the letter of the field that a value of it becomes.
+LETTERS: dict[str, str] = {
+    **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()},
+    "null": "V",
+    "boolean": "t",
+    "long": "l",
+    "float": "f",
+    "double": "d",
+    "timestamp": "T",
+    "uuid": "S",
+    "binary": "x",
+    "string": "S",
+    "symbol": "S",
+}
 _NO_CODING = {"identity", "compress", "x-compress"}
 #: That of a 1.0 message whose header says none.
 DEFAULT_PRIORITY: Any = attrs.fields(Header).priority.default

@@ -6,6 +6,7 @@ cdef enum:
     # Sections that become headers, and beginnings of annotations that are a broker's own.
     SAVED = 4
     OWN = 7
+    KINDS_OF_VALUES = NO_KIND + 1
     # In a content header: class, weight and the size of the body.
     BEFORE_PROPERTIES = 12
     # A user-id of more bytes that are not ASCII.
@@ -46,6 +47,8 @@ cdef const char* MARKER
 cdef const char* ROW_PREFIX
 # Limits of the residual, and of a reply-to that may be a long address.
 cdef Py_ssize_t CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
+# By kind of value, the letter of the field that holds it.
+cdef char[KINDS_OF_VALUES] LETTERS_OF
 cdef list HELD = []  # what is pointed to
 
 
@@ -63,6 +66,8 @@ def _fill():
     CERTAIN, ROOMY = residual.CERTAIN, residual.ROOMY
     MOST_CONTENT = BEFORE_PROPERTIES + residual.MOST_PROPERTIES
     LONGEST_REPLY = table.SHORT_REPLY
+    for row in FORMAT_CODES.values():
+        LETTERS_OF[CODES[<int> row.code].kind] = ord(table.LETTERS.get(row.type, "\0"))
     for i, field in enumerate(attrs.fields(Properties)):
         NAMES[i] = held(field.name.replace("_", "-"))
     for i, (name, header) in enumerate(SAVED_SECTIONS.items()):
@@ -103,36 +108,11 @@ cdef bint is_letter_exact(int kind) noexcept nogil:
     return kind != ULONG and kind != SYMBOL and kind != UUID
 
 
-cdef int letter_of(Value* v) noexcept nogil:
+cdef inline int letter_of(Value* v) noexcept nogil:
     """Return the letter of the field that holds a value, 0 where there is none."""
-    cdef int kind = v.kind
-    if kind == STRING or kind == SYMBOL or kind == UUID:
-        return c"S"
-    if kind == INT:
-        return c"I"
-    if kind == DOUBLE:
-        return c"d"
-    if kind == LONG:
-        return c"l"
-    if kind == ULONG:
+    if v.kind == ULONG:
         return c"l" if v.number >= 0 else c"S"
-    if kind == BOOLEAN:
-        return c"t"
-    if kind == BINARY:
-        return c"x"
-    if kind == TIMESTAMP:
-        return c"T" if v.number >= 0 else 0
-    if kind == FLOAT:
-        return c"f"
-    if kind == NULL_KIND:
-        return c"V"
-    if kind == UINT:
-        return c"i"
-    if kind == UBYTE:
-        return c"B"
-    if kind == BYTE:
-        return c"b"
-    return c"u" if kind == USHORT else c"s"
+    return 0 if v.kind == TIMESTAMP and v.number < 0 else LETTERS_OF[v.kind]
 
 
 cdef int tell_header(

@@ -69,6 +69,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import INTEGERS
 from amqp10msg.wire.primitives import Float
 
 #: The fields that become no property.
@@ -453,15 +454,7 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
 #: would get it.
 UNWRITTEN = ""
 
-_LETTERS = {
-    "long": "l",
-    "byte": "b",
-    "ubyte": "B",
-    "short": "s",
-    "ushort": "u",
-    "uint": "i",
-    "int": "I",
-}
+_LETTERS = {"long": "l", **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()}}
 
 
 def seconds_of(value: Term, notes: Notes) -> int | None:

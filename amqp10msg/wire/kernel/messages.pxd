@@ -34,9 +34,12 @@ cdef class Reader(ValueReader):
 
     cpdef object composite(self, Spec spec)
 
-    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t,
-                   outer=Py_ssize_t, code=int, have=int, count="long long", annotations=bint,
-                   cls=type, guessable=int)
+    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, code=int,
+                   count="long long")
+    cdef Py_ssize_t open_map(self, Spec spec) except? -1
+
+    @cython.locals(pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, code=int,
+                   have=int, count="long long", annotations=bint, cls=type, guessable=int)
     cdef object mapping(self, Spec spec)
 
     @cython.locals(at=Py_ssize_t)

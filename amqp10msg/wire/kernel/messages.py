@@ -172,8 +172,8 @@ class Reader(ValueReader):
             condition=INVALID_FIELD,
         )
 
-    def mapping(self, spec: Any) -> Any:
-        """Read the map of an annotations or application-properties section into its class."""
+    def open_map(self, spec: Any) -> int:
+        """Enter the map of an annotations or application-properties section, as `descend` does."""
         start = self.pos
         if start >= self.end:
             raise self.truncated(start, 1)
@@ -188,6 +188,13 @@ class Reader(ValueReader):
         self.enter(start)
         outer = self.end
         self.end = stop
+        return outer
+
+    def mapping(self, spec: Any) -> Any:
+        """Read the map of an annotations or application-properties section into its class."""
+        outer = self.open_map(spec)
+        stop = self.end
+        count = self.count
         self.first = self.pos
         annotations = spec.shape == SHAPE_ANNOTATIONS
         guessable = 0

@@ -42,7 +42,7 @@ cdef class Picks:
                    place=Py_ssize_t, pos=Py_ssize_t)
     cdef read_fields(self, Reader reader, list found, Wanted wanted)
 
-    @cython.locals(spec=Spec, start=Py_ssize_t, code=int, stop=Py_ssize_t, count="long long",
+    @cython.locals(spec=Spec, code=int, stop=Py_ssize_t, count="long long",
                    outer=Py_ssize_t, annotations=bint, wanted_kind=int, buf=bytes, keys=Keys,
                    at=Py_ssize_t, kind=int, begin=Py_ssize_t, place=Py_ssize_t, pos=Py_ssize_t,
                    end=Py_ssize_t)

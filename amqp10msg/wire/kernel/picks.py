@@ -201,20 +201,9 @@ class Picks:
     def read_entries(self, reader: Any, found: list[Any], wanted: Any) -> None:
         """Read entries of a map, whose other values are passed over."""
         spec = wanted.spec
-        start = reader.pos
-        if start >= reader.end:
-            raise reader.truncated(start, 1)
-        code = reader.buf[start]
-        reader.pos = start + 1
-        if code != 0xC1 and code != 0xD1:
-            raise reader.wrong_value(spec, code, "a map", start)
-        stop = reader.open(code)
+        outer = reader.open_map(spec)
+        stop = reader.end
         count = reader.count
-        if count & 1:
-            raise reader.odd_count(count, start)
-        reader.enter(start)
-        outer = reader.end
-        reader.end = stop
         annotations = spec.shape == SHAPE_ANNOTATIONS
         wanted_kind = KIND_SYMBOL if annotations else KIND_STRING
         buf = reader.buf
