@@ -45,8 +45,8 @@ from odd_messages import basic_message, sections, written
 from amqp10msg import AmqpError, DecodeError, Message
 from amqp10msg.basic import BasicMessage, encode_properties
 from amqp10msg.translate import Loss, TranslationError, as_published, to_amqp10, to_basic
-from amqp10msg.translate.rabbitmq.sections import MARKER
 from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.table import MARKER
 
 #: How a message leaves the queue: at first delivery, when it was given back, or as a dead letter.
 #: A stream keeps what is given back, so it is read again; its dead letters are of a classic queue.

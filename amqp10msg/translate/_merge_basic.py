@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
-from amqp10msg.sections import BODY_CODES, Properties
+from amqp10msg.sections import BODY_CODES
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate._headers import NOTHING, header_value, place_of
 from amqp10msg.translate._to_amqp10 import is_delivered
@@ -30,10 +28,8 @@ from amqp10msg.translate.residual import (
     TABLE,
     UNMARKED,
 )
-from amqp10msg.translate.table import MARKER, ROWS
+from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire.primitives import identical
-
-_FIELDS = [field.name for field in attrs.fields(Properties)]
 
 
 def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
@@ -70,7 +66,7 @@ def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
             setattr(basic.properties, row.name, value)
             made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
             if row.section == "properties":
-                _drop(made, SPARSE_PROPERTIES, _FIELDS.index(row.field))
+                _drop(made, SPARSE_PROPERTIES, PROPERTY_FIELDS.index(row.field))
         else:
             notes.add(
                 f"properties.{row.name.replace('_', '-')}",

@@ -56,7 +56,7 @@ from amqp10msg.translate.residual import (
     WHOLE,
     padded,
 )
-from amqp10msg.translate.table import MARKER, ROWS
+from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
@@ -72,11 +72,10 @@ from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 
 _DISABLED = Notes(enabled=False)
-_FIELDS = [field.name for field in attrs.fields(Properties)]
 # Of these types, what is equal has the same bytes.
 _COMPARED = {str, int, bool, bytes}
 _BY_FIELD = {row.field: row for row in ROWS if row.section}
-_BY_INDEX = tuple(_BY_FIELD.get(name) for name in _FIELDS)
+_BY_INDEX = tuple(_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
 
 
 def restored_message(
@@ -328,14 +327,14 @@ def _properties_octets(
     if raw is None and sparse is None:
         section = made.properties_section()
         return (b"" if section is None else kernel.encode_value(section)), set()
-    mine: list[Any] = [(made.properties or {}).get(name) for name in _FIELDS]
+    mine: list[Any] = [(made.properties or {}).get(name) for name in PROPERTY_FIELDS]
     said = 0  # so many fields stand there, with a value or without
     if raw is not None:
         held = Message.decode(raw).properties
-        original: list[Any] = [getattr(held, name) for name in _FIELDS]
-        indexes = list(range(len(_FIELDS)))
+        original: list[Any] = [getattr(held, name) for name in PROPERTY_FIELDS]
+        indexes = list(range(len(PROPERTY_FIELDS)))
     else:
-        original = [None] * len(_FIELDS)
+        original = [None] * len(PROPERTY_FIELDS)
         for index, octets in sparse.items():
             original[index] = kernel.decode_value(octets)
         indexes = sorted([index for index, octets in sparse.items() if octets != NULL])
@@ -360,11 +359,11 @@ def _properties_octets(
                 continue
         mine[index] = value
         if value is not None:
-            kept.add(_FIELDS[index])
+            kept.add(PROPERTY_FIELDS[index])
     if raw is not None and not changed:
         return bytes(raw), kept
     if said or mine.count(None) < len(mine):
-        section = unchecked(Properties, dict(zip(_FIELDS, mine, strict=True)))
+        section = unchecked(Properties, dict(zip(PROPERTY_FIELDS, mine, strict=True)))
         return padded(kernel.encode_value(section), said), kept
     return b"", kept
 

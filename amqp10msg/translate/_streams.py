@@ -34,7 +34,7 @@ from amqp10msg.translate.residual import (
     WHOLE,
     is_of_message,
 )
-from amqp10msg.translate.table import ROWS
+from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel.codes import (
@@ -46,7 +46,6 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 
 _VERSIONS = [attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RABBITMQ_4_3)]
-_FIELDS = [field.name for field in attrs.fields(Properties)]
 _SECTIONS = (HEADER_CODE, MESSAGE_ANNOTATIONS_CODE, PROPERTIES_CODE, APPLICATION_PROPERTIES_CODE)
 
 
@@ -130,7 +129,7 @@ def _original(content: dict[int, Any]) -> Message:
     """Return the sections and values that stand in a residual as a message."""
     sections = {code: content[code] for code in _SECTIONS if code in content}
     fields = {
-        _FIELDS[index]: kernel.decode_value(octets)
+        PROPERTY_FIELDS[index]: kernel.decode_value(octets)
         for index, octets in content.get(SPARSE_PROPERTIES, {}).items()
     }
     if fields:

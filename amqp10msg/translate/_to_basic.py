@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable
@@ -36,7 +34,15 @@ from amqp10msg.translate.residual import (
     is_of_basic,
     nulls_behind,
 )
-from amqp10msg.translate.table import DEFAULT_PRIORITY, KNOWN, MARKER, ROWS, Row, shortstr
+from amqp10msg.translate.table import (
+    DEFAULT_PRIORITY,
+    KNOWN,
+    MARKER,
+    PROPERTY_FIELDS,
+    ROWS,
+    Row,
+    shortstr,
+)
 from amqp10msg.wire import kernel
 from amqp10msg.wire.kernel.codes import (
     APPLICATION_PROPERTIES_CODE,
@@ -52,7 +58,6 @@ from amqp10msg.wire.primitives import HEAD_SIZES
 
 _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
-_FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _MODE = next(row for row in ROWS if row.name == "delivery_mode")
 _PRIORITY = next(row for row in ROWS if row.field == "priority")
@@ -231,7 +236,7 @@ def _properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
     """Set the properties of class basic that fields become."""
     sparse: dict[int, bytes] = {}
     empty = True
-    for index, name in enumerate(_FIELDS):
+    for index, name in enumerate(PROPERTY_FIELDS):
         value = getattr(properties, name)
         if value is None:
             continue

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
-from amqp10msg.sections import Header
+from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.losses import TO_BASIC_LOSSES, LossRule
 from amqp10msg.translate.report import Action
 from amqp10msg.validation.prefilter import CODINGS, MIME_TYPE
@@ -34,6 +34,8 @@ from amqp10msg.wire.primitives import (
 
 #: What the annotations begin with that hold properties of class basic.
 PREFIX = "x-opt-basic-"
+#: The fields of the properties section, in their order.
+PROPERTY_FIELDS = [field.name for field in attrs.fields(Properties)]
 #: The integer types of 1.0 by the letters of the fields that hold them exactly; a long is an ``l``.
 INTEGERS: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
 #: By the name of a simple type of 1.0, the letter of the field that a value of it becomes.

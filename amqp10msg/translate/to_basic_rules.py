@@ -14,7 +14,6 @@ import attrs
 
 from amqp10msg.basic.properties import encode_field
 from amqp10msg.message import Message
-from amqp10msg.sections import Properties
 from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
 from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS, property_name
 from amqp10msg.translate._to_basic import annotation_header, property_header
@@ -39,7 +38,7 @@ from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
 from amqp10msg.translate.residual import NAME
-from amqp10msg.translate.table import ROWS, shortstr
+from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS, shortstr
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.limits import Limits
@@ -51,8 +50,9 @@ __all__ = ["PlainValues", "ToBasicRules", "rules_of"]
 Row: TypeAlias = tuple[int, int, str]
 
 # The property that each field becomes.
-_NAMES = [field.name for field in attrs.fields(Properties)]
-_TARGETS = {_NAMES.index(row.field): row.number - 1 for row in ROWS if row.section == "properties"}
+_TARGETS = {
+    PROPERTY_FIELDS.index(row.field): row.number - 1 for row in ROWS if row.section == "properties"
+}
 _APP_ID = next(row.number - 1 for row in ROWS if row.name == "app_id")
 #: Names of headers and keys of annotations that mean something to the translator or to brokers.
 ODD_NAMES = [

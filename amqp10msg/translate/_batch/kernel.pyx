@@ -33,7 +33,6 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BASIC, encode_properties
 from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_table
-from amqp10msg.sections import Properties
 from amqp10msg.translate import residual, table
 from amqp10msg.translate.losses import ENGINE_LOSSES
 from amqp10msg.translate.rabbitmq.sections import OWN_ANNOTATIONS as OWN_NAMES

@@ -68,8 +68,8 @@ def _fill():
     LONGEST_REPLY = table.SHORT_REPLY
     for row in FORMAT_CODES.values():
         LETTERS_OF[CODES[<int> row.code].kind] = ord(table.LETTERS.get(row.type, "\0"))
-    for i, field in enumerate(attrs.fields(Properties)):
-        NAMES[i] = held(field.name.replace("_", "-"))
+    for i, name in enumerate(table.PROPERTY_FIELDS):
+        NAMES[i] = held(name.replace("_", "-"))
     for i, (name, header) in enumerate(SAVED_SECTIONS.items()):
         SECTION_NAMES[i], SAVED_NAMES[i] = held(name), held(header)
     for i, name in enumerate(OWN_NAMES):

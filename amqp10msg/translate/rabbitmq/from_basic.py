@@ -28,7 +28,6 @@ from amqp10msg.translate.rabbitmq.fields import (
 )
 from amqp10msg.translate.rabbitmq.history import added_terms, check_typed, redelivery
 from amqp10msg.translate.rabbitmq.sections import (
-    MARKER,
     check_filter,
     check_user,
     decoded,
@@ -47,6 +46,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import MARKER
 from amqp10msg.translate.to_amqp10_rules import Form, PropertyRule, rules_of
 from amqp10msg.wire.kernel.codes import (
     APPLICATION_PROPERTIES_CODE,

@@ -23,8 +23,6 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 
-#: The type of a 0-9-1 message whose payload is encoded body sections.
-MARKER = "amqp-1.0"
 #: The sections that RabbitMQ 3.10 makes headers of, in their order, and these.
 SAVED_SECTIONS = {
     "message-annotations": "x-amqp-1.0-message-annotations",

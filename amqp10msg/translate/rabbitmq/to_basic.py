@@ -43,7 +43,6 @@ from amqp10msg.translate.rabbitmq.history import (
 )
 from amqp10msg.translate.rabbitmq.sections import (
     BODY_HEADS,
-    MARKER,
     OWN_ANNOTATIONS,
     Received,
     annotation,
@@ -69,7 +68,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import INTEGERS
+from amqp10msg.translate.table import INTEGERS, MARKER
 from amqp10msg.wire.primitives import Float
 
 #: The fields that become no property.

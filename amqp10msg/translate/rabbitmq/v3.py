@@ -11,6 +11,7 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.basic.tables import as_array
+from amqp10msg.translate._delivery import OFFSET
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
@@ -35,8 +36,8 @@ from amqp10msg.translate.rabbitmq.fields import (
 )
 from amqp10msg.translate.rabbitmq.from_basic import property_fields
 from amqp10msg.translate.rabbitmq.history import redelivery
-from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
 from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS as _SAVED
+from amqp10msg.translate.rabbitmq.sections import check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
     CODEC_3,
     CrashedError,
@@ -49,12 +50,12 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import MARKER
 
 _BODY = ("data", "amqp-sequence", "amqp-value")
 _MAPS = ("delivery-annotations", "message-annotations", "application-properties", "footer")
 _ORDER = ("header", "message-annotations", "properties", "application-properties")
 _NUMBERS = "bBsuIilLT"
-_OFFSET = "x-stream-offset"
 _PROPERTIES = ("message_id", "user_id", "correlation_id", "content_type", "content_encoding")
 
 
@@ -142,7 +143,7 @@ def _check_history(table: FieldTable) -> None:
 def _own_offset(table: FieldTable) -> int | None:
     """Return the offset in a stream that a sender's header states, which is believed."""
     for name, letter, value in table.entries:
-        if name == _OFFSET:
+        if name == OFFSET:
             if letter not in _NUMBERS:
                 raise CrashedError(
                     "the 1.0 consumer dies: the offset is not a number", f"headers[{name!r}]"
@@ -163,7 +164,7 @@ def _annotations(saved: bytes, offset: int | None) -> bytes:
         return saved
     # A string, where a symbol belongs; a negative number is cut to its last byte, be it zero.
     number = ("ulong", offset) if offset >= 0 else ("as_is", 0x53, bytes([offset % 256]))
-    return b"\x00\x53\x72" + _old(("map", [(("utf8", _OFFSET.encode()), number), *pairs]))
+    return b"\x00\x53\x72" + _old(("map", [(("utf8", OFFSET.encode()), number), *pairs]))
 
 
 # From 1.0 to 0-9-1.
@@ -195,7 +196,7 @@ def to_basic(
         _check_deaths(circumstances)
         headers = _through_stream(made, headers)
         if circumstances.stream_offset is not None:
-            headers.append((_OFFSET.encode(), "l", circumstances.stream_offset))
+            headers.append((OFFSET.encode(), "l", circumstances.stream_offset))
     else:
         headers += [(name, "l", count) for name, count in before.counts]
         headers += history.added_headers(circumstances, is_old=True)
