@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import functools
+import gzip
+import json
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
 
 from amqp10msg.interop import corpus
 from amqp10msg.interop.corpus import Case
 from tests.pure_build import wanted
 
-__all__ = ["corpus_cases", "some"]
+__all__ = ["case", "corpus_cases", "some", "vectors"]
 
 Item = TypeVar("Item")
 
@@ -31,3 +36,27 @@ def some(items: Sequence[Item]) -> Sequence[Item]:
     if wanted() and os.environ.get("HYPOTHESIS_PROFILE") != "thorough":
         return items[::4]
     return items
+
+
+@functools.cache
+def vectors() -> list[dict[str, Any]]:
+    """Return the messages among other projects' cases; without them, the test is left out."""
+    folder = os.environ.get("AMQP10MSG_VECTORS")
+    if not folder:
+        pytest.skip("AMQP10MSG_VECTORS names no folder of other projects' vectors")
+    with gzip.open(Path(folder) / "cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    return [case for case in cases if "message" in (case["kind"], case.get("decode_as"))]
+
+
+def case(**changes: Any) -> Case:
+    """A case that is in order, but for the changes."""
+    attributes: dict[str, Any] = {
+        "id": "a-case",
+        "kind": "value",
+        "data": b"\x43",
+        "typed": ["uint", 0],
+        "clause": "Part 1, 1.6.5",
+        "origin": "this test",
+    }
+    return Case(**{**attributes, **changes})

@@ -13,20 +13,7 @@ from hypothesis import strategies as st
 
 from amqp10msg.interop import corpus
 from amqp10msg.interop.corpus import Case, CorpusError, Fault
-
-
-def case(**changes: Any) -> Case:
-    """A case that is in order, but for the changes."""
-    attributes: dict[str, Any] = {
-        "id": "a-case",
-        "kind": "value",
-        "data": b"\x43",
-        "typed": ["uint", 0],
-        "clause": "Part 1, 1.6.5",
-        "origin": "this test",
-    }
-    return Case(**{**attributes, **changes})
-
+from tests.samples import case
 
 words = st.text("abz09", min_size=1, max_size=8)
 faults = st.builds(Fault, rule=words, offset=st.just(0))

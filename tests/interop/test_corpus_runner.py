@@ -13,6 +13,7 @@ import pytest
 
 from amqp10msg.interop import corpus
 from amqp10msg.interop.corpus import Case, Fault, RefusedError, UnsupportedError
+from tests.samples import case
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,19 +21,6 @@ ROOT = Path(__file__).parents[2]
 @cache
 def shipped() -> list[Case]:
     return corpus.load()
-
-
-def case(**changes: Any) -> Case:
-    """A case that is in order, but for the changes."""
-    attributes: dict[str, Any] = {
-        "id": "a-case",
-        "kind": "value",
-        "data": b"\x43",
-        "typed": ["uint", 0],
-        "clause": "Part 1, 1.6.5",
-        "origin": "this test",
-    }
-    return Case(**{**attributes, **changes})
 
 
 class Scripted:

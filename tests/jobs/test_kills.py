@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -25,6 +25,7 @@ pytest.importorskip("click")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs  # noqa: E402
+from tests.jobs.job_inputs import wait_for  # noqa: E402
 
 pytestmark = [
     pytest.mark.kills,
@@ -64,15 +65,6 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_for(what: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if what():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def names_in(folder: Path) -> list[str]:

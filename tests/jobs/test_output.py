@@ -7,7 +7,6 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from amqp10msg import jobs  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.jobs.inputs import packed  # noqa: E402
-from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
+from tests.jobs.job_inputs import SOUND, names_in, read, wait_for, write  # noqa: E402
 
 
 @given(st.lists(st.integers(0, 400 << 10), max_size=30), st.sampled_from([1, 200 << 10, 1 << 20]))
@@ -154,12 +153,3 @@ def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
         thread.join(10)
 
     assert 50 <= len(put)
-
-
-def wait_for(what: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if what():
-            return True
-        time.sleep(0.005)
-    return False

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +31,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.jobs import output_of  # noqa: E402
 from amqp10msg.spark import java_home, read_stats  # noqa: E402
+from tests.jobs.job_inputs import wait_for  # noqa: E402
 
 pytestmark = [
     pytest.mark.kills,
@@ -120,15 +121,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
         except ProcessLookupError:
             continue
     process.wait(30)
-
-
-def wait_for(what: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if what():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 # From a queue by way of the spooler and a stream.

@@ -21,6 +21,8 @@ from pyspark.sql.types import StructType  # noqa: E402
 from amqp10msg import columns, spark  # noqa: E402
 from amqp10msg.jobs.manifest import STATS  # noqa: E402
 from amqp10msg.jobs.output import output_of  # noqa: E402
+from tests.jobs.job_inputs import SOUND as ALL  # noqa: E402
+from tests.jobs.job_inputs import write  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -29,19 +31,7 @@ IS_LIMITED = find_spec("pyspark.sql.streaming.datasource") is not None
 LIMITED = pytest.mark.skipif(not IS_LIMITED, reason="maxFilesPerTrigger needs PySpark 4.2")
 
 WIRES = [case.data for case in corpus_cases() if case.kind == "message" and not case.limits]
-SOUND = [
-    Message(
-        b"body %d" % i,
-        properties=Properties(message_id=f"m-{i}"),
-        application_properties={"n": i if i % 4 else str(i)},
-    ).encode()
-    for i in range(40)
-]
-
-
-def write(path: Path, wires: list[bytes]) -> Path:
-    path.write_bytes(b"".join(len(wire).to_bytes(4, "big") + wire for wire in wires))
-    return path
+SOUND = ALL[:40]
 
 
 def stats_of(path: Path) -> dict[str, Any]:

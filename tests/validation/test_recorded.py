@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from amqp10msg import Violation, validate
 from amqp10msg.validation import RULES
+from tests.samples import vectors
 
 hexed = bytes.fromhex
 
@@ -113,16 +111,6 @@ def test_rabbitmq_profile_raises_no_false_alarm() -> None:
 
 
 # Other projects' vectors.
-
-
-@cache
-def vectors() -> list[dict[str, Any]]:
-    folder = os.environ.get("AMQP10MSG_VECTORS")
-    if not folder:
-        pytest.skip("AMQP10MSG_VECTORS names no folder of other projects' vectors")
-    with gzip.open(Path(folder) / "cases.jsonl.gz", "rt", encoding="utf-8") as lines:
-        cases = [json.loads(line) for line in lines]
-    return [case for case in cases if "message" in (case["kind"], case.get("decode_as"))]
 
 
 def rule_of_issue(code: str) -> str:

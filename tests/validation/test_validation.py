@@ -5,14 +5,9 @@ What the single rules and the profiles are about is in test_validation_rules.py.
 
 from __future__ import annotations
 
-import gzip
-import json
-import os
 import random
 import re
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +34,7 @@ from amqp10msg import (
 from amqp10msg.sections import SPECS
 from amqp10msg.validation import PROFILES, RULES, Profile, ProfileName
 from amqp10msg.wire.kernel import path_of
-from tests.samples import corpus_cases, some
+from tests.samples import corpus_cases, some, vectors
 from tests.thorough import judged_thoroughly
 from tests.validation.damaged import LIMITS, OCTETS, SCALARS, VALUES, hexed, messages, rules_of
 
@@ -366,16 +361,6 @@ def test_what_is_no_message_is_a_type_error(wrong: Any) -> None:
 
 
 # Other projects' vectors.
-
-
-@cache
-def vectors() -> list[dict[str, Any]]:
-    folder = os.environ.get("AMQP10MSG_VECTORS")
-    if not folder:
-        pytest.skip("AMQP10MSG_VECTORS names no folder of other projects' vectors")
-    with gzip.open(Path(folder) / "cases.jsonl.gz", "rt", encoding="utf-8") as lines:
-        cases = [json.loads(line) for line in lines]
-    return [case for case in cases if "message" in (case["kind"], case.get("decode_as"))]
 
 
 def test_vectors_agree_with_the_decoder() -> None:
