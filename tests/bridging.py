@@ -42,7 +42,7 @@ def options(**given: Any) -> RouteOptions:
 async def bridged(source: str, target: str, **given: Any) -> Statistics:
     """Run a bridge, which looks at its clock more often than usual, so that it ends when idle."""
     with mock.patch.object(route, "_TICK", 0.05):
-        async with asyncio.timeout(15), Bridge(source, target, options(**given)) as bridge:
+        async with asyncio.timeout(60), Bridge(source, target, options(**given)) as bridge:
             (counts,) = (await bridge.run()).values()
     return counts
 

@@ -380,7 +380,7 @@ def test_a_source_says_how_many_are_still_to_come(server: Server, protocol: str)
             given = options(window=20, idle=None, drain=0)
             async with Bridge(source, broker.url("queue=to"), given) as bridge:
                 (route,) = bridge.routes
-                async with asyncio.timeout(15):
+                async with asyncio.timeout(60):
                     while route.statistics.in_flight < 20 or await route.depth() is None:
                         await asyncio.sleep(0.02)
                     found = await route.depth()
@@ -482,7 +482,7 @@ def test_a_targets_queue_that_is_deleted_is_said_once(caplog: pytest.LogCaptureF
             broker.refuses = refuses
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             given = options(attempts=1_000)
-            async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
+            async with asyncio.timeout(60), Bridge(*urls, given) as bridge:
                 await bridge.run()
             return broker
 

@@ -95,7 +95,7 @@ def test_what_the_target_took_does_not_come_twice_when_there_is_room_again(
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             bridge = Bridge(*urls, options(**given))
             with pytest.raises(OSError, match=r"seen\.db"):
-                async with asyncio.timeout(15), bridge:
+                async with asyncio.timeout(60), bridge:
                     await bridge.run()
             room = 1 << 20
             return broker, bridge.routes[0].statistics, await bridged(*urls, **given)

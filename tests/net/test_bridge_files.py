@@ -55,7 +55,7 @@ def line(message: BasicMessage | Message, **more: Any) -> str:
 
 async def bridged(source: str, target: str, **given: Any) -> Statistics:
     options = RouteOptions(**{"idle": 0.2, "window": 20, "backoff": 0.001, **given})
-    async with asyncio.timeout(15), Bridge(source, target, options) as bridge:
+    async with asyncio.timeout(60), Bridge(source, target, options) as bridge:
         (counts,) = (await bridge.run()).values()
     return counts
 

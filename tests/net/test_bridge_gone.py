@@ -103,14 +103,14 @@ def test_what_is_to_go_back_is_not_given_up() -> None:
             how = {"returned": "requeue"}
             given = options(attempts=2, on=how, max_backoff=0.1, backoff=0.1, idle=None)
             urls = (broker.url("queue=from"), broker.url("queue=to"))
-            async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
+            async with asyncio.timeout(60), Bridge(*urls, given) as bridge:
                 (counts,) = (one.statistics for one in bridge.routes)
                 while not counts.requeued:
                     await asyncio.sleep(0.01)
                 await asyncio.sleep(0.3)
                 bridge.stop()
                 await bridge.run()
-            async with asyncio.timeout(10):  # until the broker has put it back
+            async with asyncio.timeout(60):  # until the broker has put it back
                 while len(broker.queues["from"]) < COUNT - counts.accepted:
                     await asyncio.sleep(0.01)
             return counts
@@ -145,7 +145,7 @@ def test_what_is_to_go_back_ends_a_route_that_is_to_end(
         bridge = Bridge(*ends, given)
         try:
             with pytest.raises(LinkError, match="what it refuses goes back to the source"):
-                async with asyncio.timeout(15), bridge:
+                async with asyncio.timeout(60), bridge:
                     await bridge.run()
         finally:
             await broker.down()
@@ -172,7 +172,7 @@ def test_an_address_that_comes_back_has_all(
         async with BasicBroker("from") as broker:
             broker.queues["from"].extend(numbered(COUNT))
             given = options(attempts=100_000 if ends else 2, idle=0.3 if ends else None)
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(60):
                 async with Bridge(broker.url("queue=from"), f"{url}/to", given) as bridge:
                     (counts,) = (one.statistics for one in bridge.routes)
                     while counts.unreachable["target"] < 5:
@@ -199,7 +199,7 @@ def test_a_queue_that_comes_back_late_has_the_rest() -> None:
             broker.queues["from"].extend(numbered(COUNT))
             delete_after(broker, BEFORE, lambda: None)
             urls = (broker.url("queue=from"), broker.url("queue=to"))
-            async with asyncio.timeout(15), Bridge(*urls, options(attempts=2)) as bridge:
+            async with asyncio.timeout(60), Bridge(*urls, options(attempts=2)) as bridge:
                 (counts,) = (one.statistics for one in bridge.routes)
                 while not counts.quarantined:
                     await asyncio.sleep(0)
@@ -226,7 +226,7 @@ def test_a_target_that_lets_nobody_in_any_more_is_an_error(
         given = options(attempts=2, connect_timeout=0.3)
         await broker.listen()
         urls = (broker.url("queue=from"), f"{url}/to")
-        async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
+        async with asyncio.timeout(60), Bridge(*urls, given) as bridge:
             while not broker.channels:  # the source is opened after the target
                 await asyncio.sleep(0)
             odd_one.missing["to"] = "amqp:unauthorized-access"
@@ -257,7 +257,7 @@ def test_a_source_that_is_deleted_ends_a_route_that_is_to_end(timeout: float | N
             given = options(connect_timeout=timeout, idle=timeout)
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             bridge = Bridge(*urls, given)
-            async with asyncio.timeout(15), bridge:
+            async with asyncio.timeout(60), bridge:
                 while len(broker.queues["to"]) < 10 or any(one.unacked for one in broker.channels):
                     await asyncio.sleep(0.01)
                 broker.queues.pop("from")

@@ -139,7 +139,7 @@ def test_the_command_stays_small_and_ends_at_once(tmp_path: Path) -> None:
     most, took, *_ = asyncio.run(measure(FLOODS["too many"], "1.0", "source", 0.1, tmp_path))
 
     assert 0 < most < BOUND
-    assert took < END
+    assert took < 3 * END  # on a machine that does much else
 
 
 def test_a_broker_that_ignores_the_prefetch_count_is_left() -> None:
@@ -165,7 +165,7 @@ def test_a_broker_that_ignores_the_prefetch_count_is_left() -> None:
             max_message=1_000,
             overflow=lambda: Oversized(Path("x"), 1_000),
         )
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             await open_source(request)
             error = await lost
         listener.close()
@@ -190,7 +190,7 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
             port = targets.sockets[0].getsockname()[1]
             ends = (broker.url("queue=from"), f"amqp091://127.0.0.1:{port}/?queue=q")
             bridge = Bridge(*ends, RouteOptions())
-            async with asyncio.timeout(15), bridge:
+            async with asyncio.timeout(60), bridge:
                 (counts,) = bridge.statistics.values()
                 while counts.in_flight < 1:
                     await asyncio.sleep(0.01)
@@ -203,7 +203,7 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
     with mock.patch.object(route, "_QUIET", 0.4):
         took, accepted = asyncio.run(run())
 
-    assert took < 5
+    assert took < 15
     assert (6 if answers else 0) == accepted
 
 
@@ -226,7 +226,7 @@ def test_all_that_is_waited_for_at_the_end_has_one_bound(asks: bool) -> None:
         ports = [one.sockets[0].getsockname()[1] for one in listeners]
         first, second = (f"amqp091://127.0.0.1:{port}/?queue=q" for port in ports)
         options = RouteOptions(idle=1.0 if asks else None)
-        async with asyncio.timeout(15), Bridge(first, second, options) as bridge:
+        async with asyncio.timeout(60), Bridge(first, second, options) as bridge:
             (counts,) = bridge.statistics.values()
             while counts.in_flight < 1:
                 await asyncio.sleep(0.01)
@@ -239,17 +239,17 @@ def test_all_that_is_waited_for_at_the_end_has_one_bound(asks: bool) -> None:
             one.close()
         return took
 
-    with mock.patch.object(route, "_QUIET", 0.3), mock.patch.object(route, "_END", 0.8):
+    with mock.patch.object(route, "_QUIET", 0.5), mock.patch.object(route, "_END", 1.5):
         took = asyncio.run(run())
 
-    assert took < 2
+    assert took < 4
 
 
 def test_a_management_api_that_says_nothing_keeps_no_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(counting, "_BEHIND", 0.0)
-    monkeypatch.setattr(management, "_SECONDS", 6.0)
+    monkeypatch.setattr(management, "_SECONDS", 60.0)
 
     taken: list[socket.socket] = []
 
@@ -257,7 +257,7 @@ def test_a_management_api_that_says_nothing_keeps_no_process(
         async with BasicBroker("from", "to") as broker:
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             options = RouteOptions(idle=0.1, management=place)
-            async with asyncio.timeout(15), Bridge(*urls, options):
+            async with asyncio.timeout(60), Bridge(*urls, options):
                 taken.append((await asyncio.to_thread(asked.accept))[0])
 
     with socket.create_server(("127.0.0.1", 0)) as asked, mock.patch.object(route, "_END", 0.8):
@@ -266,7 +266,7 @@ def test_a_management_api_that_says_nothing_keeps_no_process(
         took = time.monotonic() - started
         taken.pop().close()
 
-    assert took < 4
+    assert took < 15
 
 
 class Slow(BasicHostile):

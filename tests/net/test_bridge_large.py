@@ -87,7 +87,7 @@ def test_what_never_ends_costs_no_memory(tmp_path: Path) -> None:
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].append(Stored(header, b"x" * 100_000))
             urls = (broker.url("queue=from"), broker.url("queue=to"))
-            async with asyncio.timeout(15), Bridge(*urls, options(idle=None)):
+            async with asyncio.timeout(60), Bridge(*urls, options(idle=None)):
                 while not any(tmp_path.glob("*.large/*.part")):
                     await asyncio.sleep(0.01)
                 broker.cut()

@@ -104,7 +104,7 @@ def test_a_file_of_routes_may_have_lists() -> None:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -166,7 +166,7 @@ def test_1_0_has_places_too(closed: int) -> None:
         spec = RouteSpec(source, target, options(max_messages=1), "r")
 
         async def made() -> int:
-            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+            async with asyncio.timeout(60), Bridge([spec]) as bridge:
                 return (await bridge.run())["r"].accepted
 
         assert 1 == asyncio.run(made())
@@ -185,7 +185,7 @@ def test_nought_at_one_place_is_not_nought_at_another(first_is_away: bool) -> No
                 await first.down()
             else:
                 second.queues["a"].extend(numbered(3))
-            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+            async with asyncio.timeout(60), Bridge([spec]) as bridge:
                 return (await bridge.run())["r"]
 
     found = asyncio.run(made())
@@ -204,7 +204,7 @@ def test_a_place_that_is_passed_over_is_named(caplog: pytest.LogCaptureFixture) 
             source = [first.url("queue=a", wrong), second.url("queue=a")]
             target = [first.url("queue=b", wrong), second.url("queue=b")]
             spec = RouteSpec(source, target, options(max_messages=3), "r")
-            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+            async with asyncio.timeout(60), Bridge([spec]) as bridge:
                 return first.port, (await bridge.run())["r"]
 
     port, found = asyncio.run(made())
@@ -228,7 +228,7 @@ def test_places_with_different_streams_are_not_one(other: int) -> None:
             source = [one.url("queue=s&offset=first") for one in (first, second)]
             given = options(idle=0.2, deadline=1.5)
             spec = RouteSpec(source, first.url("queue=b"), given, "r")
-            async with asyncio.timeout(15), Bridge([spec]) as bridge:
+            async with asyncio.timeout(60), Bridge([spec]) as bridge:
                 return (await bridge.run())["r"]
 
     found = asyncio.run(made())

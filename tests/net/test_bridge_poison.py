@@ -167,7 +167,7 @@ def test_a_source_that_fails_now_and_then_gives_all(bad: set[int], window: int) 
             broker.chokes = chokes
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             async with (
-                asyncio.timeout(15),
+                asyncio.timeout(60),
                 Bridge(*urls, options(window=window, idle=None)) as bridge,
             ):
                 running = asyncio.ensure_future(bridge.run())

@@ -118,7 +118,7 @@ async def bridged(broker: BasicBroker, count: int | None = None, **given: Any) -
     usual = {"idle": 0.2, "window": 10, "backoff": 0.001, "max_backoff": 0.01}
     options = RouteOptions(**{**usual, "max_messages": count, **given})
     urls = (broker.url("queue=stream&offset=first"), broker.url("queue=to"))
-    async with asyncio.timeout(15), Bridge(*urls, options) as bridge:
+    async with asyncio.timeout(60), Bridge(*urls, options) as bridge:
         (counts,) = (await bridge.run()).values()
     return counts
 

@@ -49,7 +49,7 @@ def spec(broker: BasicBroker, name: str, **given: Any) -> RouteSpec:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -286,7 +286,7 @@ def test_a_renamed_route_goes_on_where_it_was() -> None:
                 broker.url("queue=stream&offset=first"), broker.url("queue=to-a"), how, name
             )
 
-        async with asyncio.timeout(15), Bridge([named("old")]) as bridge:
+        async with asyncio.timeout(60), Bridge([named("old")]) as bridge:
             await until(lambda: len(broker.queues["to-a"]) == 20)
             changes = bridge.reload([named("new")])
             bridge.reload([named("new")])
@@ -442,7 +442,7 @@ def test_a_bridge_that_stands_by_ends_when_it_is_to(stopped: bool) -> None:
         given: dict[str, Any] = {} if stopped else {"idle": 0.1, "connect_timeout": 0.2}
         bridge = _stream(broker, **given)
         with contextlib.nullcontext() if stopped else pytest.raises(LinkError, match="another"):
-            async with asyncio.timeout(10), bridge:
+            async with asyncio.timeout(60), bridge:
                 (counts,) = bridge.statistics.values()
                 await until(lambda: counts.state == "another bridge runs it")
                 if stopped:
@@ -465,7 +465,7 @@ def test_a_bridge_that_stood_by_does_not_know_that_the_source_is_empty(late: boo
         lease = Lease(Path("s.db"), "r")
         assert lease.take()
         given: dict[str, Any] = {"deadline": 0.2} if late else {}
-        async with asyncio.timeout(10), _stream(broker, idle=0.1, **given) as bridge:
+        async with asyncio.timeout(60), _stream(broker, idle=0.1, **given) as bridge:
             (counts,) = bridge.statistics.values()
             await until(lambda: counts.state == "another bridge runs it")
             if not late:
@@ -483,7 +483,7 @@ def test_a_bridge_that_stood_by_does_not_know_that_the_source_is_empty(late: boo
 def test_a_route_whose_files_cannot_be_used_has_failed_and_starts_again() -> None:
     async def made(broker: BasicBroker) -> tuple[bool, tuple[str, ...]]:
         broken, other = spec(broker, "a", deduplicate="none/x.db"), spec(broker, "b")
-        async with asyncio.timeout(10), Bridge([broken, other]) as bridge:
+        async with asyncio.timeout(60), Bridge([broken, other]) as bridge:
             counts = bridge.statistics["a"]
             await until(lambda: counts.failed)
             changes = bridge.reload([spec(broker, "a"), other])

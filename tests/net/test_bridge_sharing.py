@@ -51,7 +51,7 @@ def specs_of(source: Callable[[str], str], target: Callable[[str], str], **given
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

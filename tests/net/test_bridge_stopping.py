@@ -24,8 +24,9 @@ from tests.basic_broker import BasicBroker
 from tests.bridging import options
 
 ROOT = Path(__file__).parents[2]
-#: Seconds that a bridge has to end.
-END = 5.0
+#: Seconds in which a bridge ends here: 5, and thrice that on a machine that does much else. What it
+#: does not wait for takes 30.
+END = 15.0
 pytestmark = [
     pytest.mark.once,
     pytest.mark.skipif(
@@ -66,7 +67,7 @@ def test_a_route_that_declares_ends_when_it_is_to(
     how: dict[str, Any], ending: str, status: int, silent: socket.socket, monkeypatch: Any
 ) -> None:
     """It waited for the API, and had no time of its own."""
-    monkeypatch.setattr(management, "_SECONDS", 8.0)
+    monkeypatch.setattr(management, "_SECONDS", 60.0)
     api = place_of(silent)
     taken: list[Any] = []
 
@@ -74,7 +75,7 @@ def test_a_route_that_declares_ends_when_it_is_to(
         async with BasicBroker("from", "to") as broker:
             urls = broker.url("queue=from"), broker.url("queue=to")
             given = options(declare=True, management=api, target_management=api, **how)
-            async with asyncio.timeout(15), Bridge(*urls, given) as bridge:
+            async with asyncio.timeout(60), Bridge(*urls, given) as bridge:
                 taken.append((await asyncio.to_thread(silent.accept))[0])
                 if "deadline" not in how:
                     bridge.stop()
@@ -104,7 +105,7 @@ def test_a_name_has_several_addresses(monkeypatch: Any) -> None:
             ports[:] = [nobody, int(broker.url("").rpartition(":")[2].strip("/?"))]
             monkeypatch.setattr(socket, "getaddrinfo", found)
             one, other = (f"amqp091://broker.example/?queue={name}" for name in ("from", "to"))
-            async with asyncio.timeout(15), Bridge(one, other, options(idle=0.1)) as bridge:
+            async with asyncio.timeout(60), Bridge(one, other, options(idle=0.1)) as bridge:
                 (counts,) = (await bridge.run()).values()
             return status_of([counts])
 
@@ -186,7 +187,7 @@ def test_a_dry_run_gives_back_what_it_read_and_shows_it() -> None:
         status, took = ended(command, begun, said)
 
         assert 3 == server.counts("q").available
-    assert (0, True) == (status, took < END)
+    assert (4, True) == (status, took < END)
     assert b"3 messages read and returned" in said[0]
     assert b"it ended before it had read as many messages as it was to" in said[1]
 
@@ -207,7 +208,7 @@ def test_a_dry_run_ends_before_it_reads(declares: bool, silent: socket.socket) -
     status, took = ended(command, lambda _: taken.append(silent.accept()[0]), said)
     taken.pop().close()
 
-    assert (0, True) == (status, took < END)
+    assert (4, True) == (status, took < END)
     assert b"not read: the command was to end" in said[0]
 
 

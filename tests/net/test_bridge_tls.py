@@ -80,7 +80,7 @@ def stored(count: int) -> list[Stored]:
 
 async def bridged(source: str, target: str, **given: Any) -> Any:
     options = RouteOptions(**{"idle": 0.2, "backoff": 0.001, "max_backoff": 0.01, **given})
-    async with asyncio.timeout(15), Bridge(source, target, options) as bridge:
+    async with asyncio.timeout(60), Bridge(source, target, options) as bridge:
         (counts,) = (await bridge.run()).values()
     return counts
 

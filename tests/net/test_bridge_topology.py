@@ -358,7 +358,7 @@ def test_a_route_makes_what_it_needs_first() -> None:
             broker.queues["to"] = type(broker.queues["from"])()
             ends = broker.url("queue=from"), broker.url("queue=to")
             how = options(declare=True, management=old, target_management=new, max_messages=3)
-            async with asyncio.timeout(15), Bridge(*ends, how) as bridge:
+            async with asyncio.timeout(60), Bridge(*ends, how) as bridge:
                 (counts,) = (await bridge.run()).values()
             return counts.accepted
 

@@ -28,7 +28,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def bridge(source: str) -> None:
     spec = RouteSpec(source, "file:out.jsonl?protocol=1.0", options(deadline=0.6), "r")
-    async with asyncio.timeout(15), Bridge([spec]) as made:
+    async with asyncio.timeout(60), Bridge([spec]) as made:
         with contextlib.suppress(LinkError):
             await made.run()
 

@@ -64,10 +64,15 @@ def told(what: str, **changes: Any) -> Case:
 def test_every_verdict_is_found_and_the_run_goes_on() -> None:
     cases = [told(what) for what in EXPECTED]
     after = [told("pass"), *cases[::-1]]
-    with odd_broker.running() as (url, _):
-        found = hold_broker(f"{url}/q{{n}}", [*cases, *after], timeout=0.7)
+    for timeout in (0.7, 5):  # seconds: the second time, on a machine that does much else
+        with odd_broker.running() as (url, _):
+            found = hold_broker(f"{url}/q{{n}}", [*cases, *after], timeout=timeout)
+        results = {one.case: one for one in found.results}
+        if {name: one.verdict for name, one in results.items()} == {
+            name: verdict for name, (verdict, _, _) in EXPECTED.items()
+        }:
+            break
 
-    results = {one.case: one for one in found.results}
     assert ("odd-1.0", "Odd 1.0, live") == (found.peer, found.name)
     assert EXPECTED == {
         name: (one.verdict, one.outcome, dict(one.facets)) for name, one in results.items()

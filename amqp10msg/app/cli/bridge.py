@@ -136,8 +136,8 @@ def bridge(
 
     Exit status: 0 if all is well, after --until-empty only if the source's broker counts no
     messages; 1 if an end or the disk cannot be used; 2 if the command line is wrong; 3 if
-    messages remain at a source; 4 if its broker could not say; 5 if messages are in the
-    quarantine. If several apply, the first of 1, 3, 4, 5.
+    messages remain at a source; 4 if its broker could not say, or a signal ended a dry run; 5
+    if messages are in the quarantine. If several apply, the first of 1, 3, 4, 5.
     """
     check_reports(reports)
     if (config is None) == (not source or not target):
@@ -265,7 +265,7 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
         "profile": ", ".join(sorted(profiles)),
     }
     write_dry(reports, checked, title="What a bridge would lose", **ends)
-    return 0
+    return 4 if stopped else 0
 
 
 def _show_plan(spec: RouteSpec, shown: set[str]) -> None:
