@@ -7,7 +7,7 @@ pyarrow reads a row group. Footer and headers are structs of Thrift's compact pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import attrs
@@ -125,12 +125,13 @@ class Pages:
 
     Args:
         stream: the file.
+        columns: which columns are looked at, by their number; all where None.
 
     Raises:
         ValueError: the footer cannot be read.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], columns: Sequence[int] | None = None) -> None:
         end = stream.seek(0, 2)
         tail = _read(stream, max(end - 8, 0), 8)
         size = int.from_bytes(tail[:4], "little")
@@ -139,11 +140,20 @@ class Pages:
         try:
             footer = _Compact(_read(stream, end - 8 - size, size)).struct()
             self._groups = [
-                [_struct(column, _METADATA) for column in group[_COLUMNS]]
+                [
+                    _struct(column, _METADATA)
+                    for number, column in enumerate(group[_COLUMNS])
+                    if columns is None or number in columns
+                ]
                 for group in footer[_ROW_GROUPS]
             ]
         except (_CutError, KeyError, TypeError, AttributeError, IndexError):
             raise ValueError("the footer is damaged") from None
+
+    def spans(self, group: int) -> list[tuple[int, int]]:
+        """Return where the columns of a row group begin and end, as far as the footer says it."""
+        found = self._groups[group] if group < len(self._groups) else ()
+        return [span for column in found if 0 <= (span := _span(column))[0] <= span[1]]
 
     def made(self, stream: IO[bytes], group: int, most: int) -> Made:
         """Add up what the pages of a row group make, up to `most` bytes or a page more.
@@ -188,23 +198,27 @@ def _read(stream: IO[bytes], at: int, size: int) -> bytes:
 
 def _headers(stream: IO[bytes], column: dict[int, Any]) -> Iterator[dict[int, Any]]:
     """Yield the headers of the pages of a column."""
-    begin, dictionary = _number(column, _DATA_PAGE), _number(column, _DICTIONARY_PAGE)
-    if 0 < dictionary < begin:
-        begin = dictionary
-    end = begin + _number(column, _COMPRESSED)
+    begin, end = _span(column)
     if not 0 <= begin <= end:
         raise ValueError("the place of a column is damaged")
     while begin < end:
-        header, size = _header(stream, begin)
+        header, size = _header(stream, begin, min(end - begin, _HEADER))
         if min(_number(header, _PAGE_SIZE), _number(header, _PAGE_MADE)) < 0:
             raise ValueError("the header of a page has no size")
         yield header
         begin += size + header[_PAGE_SIZE]
 
 
-def _header(stream: IO[bytes], at: int) -> tuple[dict[int, Any], int]:
-    """Return the header of a page at a place, and how many bytes it takes."""
-    size = _HEADER
+def _span(column: dict[int, Any]) -> tuple[int, int]:
+    """Return where a column begins and ends; with a negative number where that is damaged."""
+    begin, dictionary = _number(column, _DATA_PAGE), _number(column, _DICTIONARY_PAGE)
+    if 0 < dictionary < begin:
+        begin = dictionary
+    return begin, begin + _number(column, _COMPRESSED)
+
+
+def _header(stream: IO[bytes], at: int, size: int) -> tuple[dict[int, Any], int]:
+    """Return the header of a page at a place, of about this size, and how many bytes it takes."""
     while True:
         data = _read(stream, at, size)
         reader = _Compact(data)
@@ -213,4 +227,4 @@ def _header(stream: IO[bytes], at: int) -> tuple[dict[int, Any], int]:
         except _CutError:
             if len(data) < size or size >= _LONGEST_HEADER:
                 raise ValueError("the header of a page is damaged") from None
-        size *= 16
+        size = max(size * 16, _HEADER)

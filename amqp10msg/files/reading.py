@@ -98,7 +98,7 @@ def read(
     """
     form = _known(path, form)
     limits = DEFAULT_LIMITS if limits is None else limits
-    with opened(path, limits) if form != "parquet" else stores.opened(path) as stream:
+    with opened(path, limits) if form != "parquet" else stores.opened_in_places(path) as stream:
         if start:
             stream.seek(start)
         try:

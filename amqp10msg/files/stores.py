@@ -15,13 +15,16 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Any
 
 import attrs
+
+from amqp10msg.files.fetching import MOST, Fetched
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
 _QUERY = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
@@ -29,9 +32,9 @@ _QUERY = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
 _SAID = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
 # Schemes of Hadoop, which Spark has the settings for.
 _OF_SPARK = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "dbfs"})
-# A file up to this size is fetched at once.
-_AT_ONCE = 32 << 20
-_BUFFER = 1 << 20
+# Of what is read from its beginning on: what is fetched first, what is read of that at a time, and
+# what is kept.
+_HEAD, _BUFFER, _KEPT = 64 << 10, 1 << 20, 8 << 20
 
 
 class StoreError(OSError):
@@ -146,19 +149,40 @@ class Place:
         return sorted(found, key=lambda pair: pair[0].key)
 
     def open(self) -> Any:
-        """Open a file for reading: buffered, and with a method ``peek``.
+        """Open a file, to be read from its beginning on: buffered, and with a method ``peek``.
 
         Raises:
             FileNotFoundError: it is not there.
             StoreError: the store fails, now or as it is read.
         """
+        file = self.open_in_places(_KEPT)
+        if file.size > 2 * _HEAD:
+            # The head may be all that is wanted, to see what the file is.
+            file.expect([(_HEAD, file.size)])
+        return io.BufferedReader(file, _BUFFER)
+
+    def open_in_places(self, most: int = MOST) -> Fetched:
+        """Open a file, to be read here and there; see `open`.
+
+        Args:
+            most: bytes that are kept of what is expected.
+        """
         store, path = self._store()
         with _refusals(self):
             file = store.open_input_file(path)
-            if file.size() <= _AT_ONCE:
-                with file:
-                    return io.BufferedReader(io.BytesIO(file.readall()), _BUFFER)  # type: ignore[type-var,unused-ignore]
-        return io.BufferedReader(_Stored(self, file), _BUFFER)
+            size = file.size()
+        # Of what is written in Python not all can read at two places at a time.
+        at_a_time = Lock() if store.type_name.startswith("py::") else nullcontext()
+
+        def fetch(start: int, stop: int) -> bytes:
+            with _refusals(self), at_a_time:
+                found: bytes = file.read_at(stop - start, start)
+            if len(found) < stop - start:
+                said = f"ends at byte {start + len(found):,} of {size:,}: it was replaced meanwhile"
+                raise StoreError(f"{self.url}: {said}, or the connection broke")
+            return found
+
+        return Fetched(fetch, size, file.close, most)
 
     def read(self) -> bytes | None:
         """Read a small file; None where it is not there."""
@@ -197,38 +221,6 @@ class Place:
                 store.delete_file(path)
         except FileNotFoundError:
             pass
-
-
-class _Stored(io.RawIOBase):
-    """A file in a store, whose failures are told from damage of the file."""
-
-    def __init__(self, place: Place, file: Any) -> None:
-        self._place = place
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        found: int = self._file.tell()
-        return found
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._file.seek(offset, whence)
-        return self.tell()
-
-    def readinto(self, buffer: Any) -> int:
-        with _refusals(self._place):
-            octets = self._file.read(len(buffer))
-        buffer[: len(octets)] = octets
-        return len(octets)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 @contextmanager
@@ -282,6 +274,16 @@ def opened(path: str | os.PathLike[str]) -> Any:
         OSError: it is not there, or cannot be read.
     """
     return Place.of(os.fspath(path)).open() if is_url(path) else Path(path).open("rb")
+
+
+def opened_in_places(path: str | os.PathLike[str]) -> Any:
+    """Open a file for reading here and there, as Parquet is; with a method ``peek``.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    is_stored = is_url(path)
+    return Place.of(os.fspath(path)).open_in_places() if is_stored else Path(path).open("rb")
 
 
 def name_of(path: str | os.PathLike[str]) -> PurePosixPath | Path:

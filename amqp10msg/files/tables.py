@@ -13,6 +13,7 @@ import attrs
 from amqp10msg.files._pages import Made, Pages
 from amqp10msg.files._record import Record
 from amqp10msg.files.containers import RAISE_EXPANSION, too_large
+from amqp10msg.files.fetching import Fetched
 from amqp10msg.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _TYPES: dict[str, type] = {
 # What is read at once, whichever comes first.
 _BATCH_ROWS = 256
 _BATCH_OCTETS = 4 << 20
+#: Bytes of a column that pyarrow reads at a time, and not those of its row group.
+AT_A_TIME = 256 << 10
 # What a row group may make, however small its file is.
 _ROOM = 256 << 20
 # Rows that a file may have, and bytes that they may make, however small it is.
@@ -74,7 +77,7 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
         raise ValueError("Parquet can be read from a file alone, not from a pipe or gzip")
     number = 0
     try:
-        with pq.ParquetFile(stream) as file:
+        with pq.ParquetFile(stream, buffer_size=AT_A_TIME, pre_buffer=False) as file:
             names = file.schema_arrow.names
             column = next((name for name in COLUMNS if name in names), None)
             if column is None and _BASIC not in names:
@@ -83,17 +86,15 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
                     f"there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
                 )
             wanted = [name for name in (column or "", *_OTHERS, *_FAULTS) if name in names]
-            bounded = Bounded(stream, file, stream.seek(0, io.SEEK_END), limits)
-            if fault := bounded.refused(()):
+            bounded = Bounded(stream, file, stream.seek(0, io.SEEK_END), limits, wanted)
+            if fault := bounded.refused():
                 raise ValueError(fault)
             for group in range(file.metadata.num_row_groups):
                 behind = number + file.metadata.row_group(group).num_rows
-                fault = bounded.refused([group])
+                fault = bounded.refused(group)
                 try:
                     for batch in (
-                        ()
-                        if fault
-                        else bounded.batches([group], _BATCH_ROWS, _BATCH_OCTETS, wanted)
+                        () if fault else bounded.batches(group, _BATCH_ROWS, _BATCH_OCTETS)
                     ):
                         for row in _octets(batch).to_pylist():
                             record = _record(number, row, column, max_size)
@@ -125,6 +126,8 @@ class Bounded:
         file: that, opened.
         octets: how large the file is.
         limits: of them, `expansion`.
+        names: the columns that are read; all where None.
+        stop: row groups from this one on are not read; None for the end of the file.
         room: bytes that rows may still make.
     """
 
@@ -132,20 +135,25 @@ class Bounded:
     file: Any
     octets: int
     limits: Limits
+    names: Sequence[str] | None = None
+    stop: int | None = None
     room: int = attrs.field(init=False)
     _rows: int = attrs.field(init=False)
     _pages: Pages | None = attrs.field(init=False, default=None)
+    _made: dict[int, Made] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.room = self._most(_CONTENT)
         metadata = self.file.metadata
         self._rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+        if self.stop is None:
+            self.stop = metadata.num_row_groups
 
     def _most(self, least: int) -> int:
         return max(least, self.limits.expansion * self.octets)
 
-    def refused(self, groups: Sequence[int]) -> str:
-        """Return why row groups are not read, empty where they are.
+    def refused(self, group: int | None = None) -> str:
+        """Return why a row group, or where None the file, is not read; empty where it is.
 
         One is not that makes more than 256 MiB, as its pages say, or a file that has more than a
         million rows, and more than the limit says of the bytes that there are.
@@ -153,21 +161,23 @@ class Bounded:
         # Rows that are null, or equal, take no byte each.
         if self._rows > self._most(_ROWS):
             return self._too_much(f"the file has {self._rows:,} rows", "the bytes")
+        if group is None:
+            return ""
         # No more of the metadata is looked at: where that of a column is damaged, pyarrow 26 ends
         # the process.
         most = self._most(_ROOM)
-        for group in groups:
-            made = self.file.metadata.row_group(group).total_byte_size
-            if made <= most:
-                try:
-                    made = self._made(group, most).octets
-                except ValueError as error:
-                    return f"damaged, or not Parquet: row group {group} cannot be read: {error}"
-            if made > most:
-                return self._too_much(f"row group {group} makes {made:,} bytes", "those")
+        made = self.file.metadata.row_group(group).total_byte_size
+        if made <= most:
+            try:
+                self._made[group] = self._walked(group, most)
+            except ValueError as error:
+                return f"damaged, or not Parquet: row group {group} cannot be read: {error}"
+            made = self._made[group].octets
+        if made > most:
+            return self._too_much(f"row group {group} makes {made:,} bytes", "those")
         return ""
 
-    def _made(self, group: int, most: int) -> Made:
+    def _walked(self, group: int, most: int) -> Made:
         """Add up what the pages of a row group make by their headers, whatever the footer says."""
         if not self.file.metadata.row_group(group).num_rows:
             return Made(0, 0)  # pyarrow reads no page of it, and there need not be any
@@ -176,8 +186,24 @@ class Bounded:
             if not hasattr(stream, "read"):
                 stream = stack.enter_context(Path(stream).open("rb"))
             if self._pages is None:
-                self._pages = Pages(stream)
+                self._pages = Pages(stream, self._columns())
+            if isinstance(stream, Fetched):
+                # The pages, the longest values and the rows are read of what is fetched once.
+                read = range(group, min(group + 2, self.stop or 0))
+                stream.expect(*map(self._pages.spans, read))
             return self._pages.made(stream, group, most)
+
+    def _columns(self) -> list[int] | None:
+        """Return which columns of the file are read, by their number; None for all."""
+        if self.names is None:
+            return None
+        schema = self.file.metadata.schema
+        paths = [schema.column(number).path for number in range(len(schema))]
+        return [
+            number
+            for number, path in enumerate(paths)
+            if any(path == name or path.startswith(f"{name}.") for name in self.names)
+        ]
 
     def _too_much(self, said: str, of_what: str) -> str:
         return (
@@ -185,26 +211,20 @@ class Bounded:
             f"{self.octets:,}: {RAISE_EXPANSION}"
         )
 
-    def batches(
-        self, groups: Sequence[int], most: int, octets: int, names: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Read row groups, without views and dictionaries of bytes.
+    def batches(self, group: int, most: int, octets: int) -> Iterator[pa.RecordBatch]:
+        """Read a row group that is not refused, without views and dictionaries of bytes.
 
         Args:
-            groups: which of them.
+            group: which one.
             most: rows at once where they are small.
             octets: bytes at once; one row may have more.
-            names: the columns that are read; all where None.
 
         Raises:
             ExpansionError: the rows would make more than 16 GiB, and more than the limit says.
         """
-        size = rows_of_batch(self.source, self.file, groups, most, octets, names)
-        longest = max((self._made(one, self._most(_ROOM)).longest for one in groups), default=0)
-        if longest:
-            size = max(1, min(size, octets // longest))
+        size = self._rows_of_batch(group, most, octets)
         for batch in self.file.iter_batches(
-            size, row_groups=groups, columns=names, use_threads=False
+            size, row_groups=[group], columns=self.names, use_threads=False
         ):
             plain = plainly(batch)
             self.room -= plain.nbytes
@@ -212,6 +232,42 @@ class Bounded:
                 said = f"the rows make more than {self._most(_CONTENT):,} bytes"
                 raise ExpansionError(self._too_much(said, "those"))
             yield plain
+
+    def _rows_of_batch(self, group: int, most: int, octets: int) -> int:
+        """Return how many rows to read at once, so that those of large values are fewer.
+
+        Values that are equal stand in the file once, in the dictionary of their column, and in a
+        batch as often as there are rows: its longest value says what a row may take.
+        """
+        import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
+
+        found = self.file.metadata.row_group(group)
+        row = max(found.total_byte_size // (found.num_rows or 1), self._made[group].longest)
+        # Nested values are left to the mean: a row of them may hold any number.
+        texts = [
+            field.name
+            for field in self.file.schema_arrow
+            if (self.names is None or field.name in self.names)
+            and _is_text(field.type)
+            and "." not in field.name
+        ]
+        if texts:
+            # The footer is not read again.
+            with pq.ParquetFile(
+                self.source,
+                metadata=self.file.metadata,
+                read_dictionary=texts,
+                buffer_size=AT_A_TIME,
+                pre_buffer=False,
+            ) as probe:
+                first = next(
+                    probe.iter_batches(1, row_groups=[group], columns=texts, use_threads=False),
+                    None,
+                )
+                if first is not None:
+                    row = max(row, sum(_longest(column) for column in first.columns))
+        fitting: int = octets // max(row, 1)
+        return max(1, min(most, fitting))
 
 
 class ExpansionError(ValueError):
@@ -248,52 +304,6 @@ def _octets(batch: pa.RecordBatch) -> pa.RecordBatch:
             wanted = pa.binary() if pa.types.is_string(kind) else pa.large_binary()
             batch = batch.set_column(place, field.with_type(wanted), column.cast(wanted))
     return batch
-
-
-def rows_of_batch(
-    source: Any,
-    file: Any,
-    groups: Sequence[int],
-    most: int,
-    octets: int,
-    names: Sequence[str] | None = None,
-) -> int:
-    """Return how many rows to read at once, so that those of large values are fewer.
-
-    Values that are equal stand in the file once, in the dictionary of their column, and in a
-    batch as often as there are rows: its longest value says what a row may take.
-
-    Args:
-        source: what `pyarrow.parquet.ParquetFile` opens.
-        file: that, opened.
-        groups: the row groups that are read.
-        most: rows at once where they are small.
-        octets: bytes at once; one row may have more.
-        names: the columns that are read; all where None.
-    """
-    import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
-
-    found = [file.metadata.row_group(group) for group in groups]
-    row = sum(group.total_byte_size for group in found) // (
-        sum(group.num_rows for group in found) or 1
-    )
-    # Nested values are left to the mean: a row of them may hold any number.
-    texts = [
-        field.name
-        for field in file.schema_arrow
-        if (names is None or field.name in names) and _is_text(field.type) and "." not in field.name
-    ]
-    if texts:
-        with pq.ParquetFile(source, read_dictionary=texts) as probe:
-            for group in groups:
-                first = next(
-                    probe.iter_batches(1, row_groups=[group], columns=texts, use_threads=False),
-                    None,
-                )
-                if first is not None:
-                    row = max(row, sum(_longest(column) for column in first.columns))
-    fitting: int = octets // max(row, 1)
-    return max(1, min(most, fitting))
 
 
 def _is_text(kind: Any) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from amqp10msg.files import Range, stores
-from amqp10msg.files.tables import Bounded, ExpansionError, plainly
+from amqp10msg.files.tables import AT_A_TIME, Bounded, ExpansionError, plainly
 from amqp10msg.wire.limits import Limits
 
 #: The form of these files, beside those of `amqp10msg.files.FORMS`.
@@ -71,8 +71,8 @@ def _opened(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
     with ExitStack() as stack:
         # pyarrow itself is quicker with a path.
         is_url = stores.is_url(path)
-        source = stack.enter_context(stores.opened(path)) if is_url else Path(path)
-        with _damage(), pq.ParquetFile(source, pre_buffer=is_url) as file:
+        source = stack.enter_context(stores.opened_in_places(path)) if is_url else Path(path)
+        with _damage(), pq.ParquetFile(source, buffer_size=AT_A_TIME, pre_buffer=False) as file:
             yield source, file
 
 
@@ -222,8 +222,9 @@ def batches(part: Range, rows: Rows, limits: Limits) -> Iterator[pa.RecordBatch]
     place = _Place(part.path, rows)
     try:
         with _opened(part.path) as (source, file):
-            bounded = Bounded(source, file, stores.state_of(part.path).size, limits)
-            if fault := bounded.refused(()):
+            octets = source.stat().st_size if isinstance(source, Path) else source.size
+            bounded = Bounded(source, file, octets, limits, stop=part.stop)
+            if fault := bounded.refused():
                 raise ExpansionError(fault)
             numbers = [file.metadata.row_group(i).num_rows for i in range(part.stop)]
             for group in range(part.start, part.stop):
@@ -242,9 +243,9 @@ def _group(
     row = start
     try:
         with _damage():
-            if fault := bounded.refused([group]):
+            if fault := bounded.refused(group):
                 raise ExpansionError(fault)
-            for batch in bounded.batches([group], _BATCH_ROWS, _BATCH_OCTETS):
+            for batch in bounded.batches(group, _BATCH_ROWS, _BATCH_OCTETS):
                 yield place.rows(batch, row)
                 row += batch.num_rows
     except _UnreadError as error:

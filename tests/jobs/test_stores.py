@@ -23,6 +23,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import files, jobs  # noqa: E402
 from amqp10msg.files import stores  # noqa: E402
+from amqp10msg.files.fetching import Fetched  # noqa: E402
 from amqp10msg.files.stores import Place, StoreError  # noqa: E402
 from amqp10msg.jobs import DAMAGED, InterruptedJobError, Job, JobError, made_files  # noqa: E402
 from amqp10msg.jobs.running import Work  # noqa: E402
@@ -268,26 +269,43 @@ def test_a_job_killed_in_the_middle_of_a_write_shows_nothing(s3: str) -> None:
     assert (100, 100) == (stats.rows, len(rows(f"{s3}/out")))
 
 
+@pytest.mark.parametrize("after", [1, 2, 3])
 def test_a_store_that_fails_is_no_damage_of_a_file(
-    s3: str, monkeypatch: pytest.MonkeyPatch
+    s3: str, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    monkeypatch.setattr(stores, "_AT_ONCE", 0)
-    parquet(f"{s3}/in.parquet", SOUND)
-    honest, reads = stores._Stored.readinto, 0
+    parquet(f"{s3}/in.parquet", SOUND[:500], note=[os.urandom(100) for _ in range(500)])
+    requests = 0
 
-    def fails(self: Any, buffer: Any) -> int:
-        nonlocal reads
-        reads += 1
-        if reads > 6:
-            raise StoreError("s3://lake: no connection")
-        return honest(self, buffer)
+    def fetched(fetch: Any, *rest: Any) -> Fetched:
+        def fails(start: int, stop: int) -> bytes:
+            nonlocal requests
+            requests += 1
+            if requests > after:
+                raise StoreError("s3://lake: no connection")
+            found: bytes = fetch(start, stop)
+            return found
 
-    monkeypatch.setattr(stores._Stored, "readinto", fails)
+        return Fetched(fails, *rest)
+
+    monkeypatch.setattr(stores, "Fetched", fetched)
     with pytest.raises(InterruptedJobError, match="no connection: the same job goes on from"):
         jobs.run(f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1)
     monkeypatch.undo()
 
     assert [] == made_files(f"{s3}/out")
+
+
+def test_a_store_that_gives_less_than_there_is_is_no_damage_of_a_file(
+    lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(f"{lake}/in.prefixed", b"\0\0\0\1x" * 100_000)
+
+    def fetched(fetch: Any, *rest: Any) -> Fetched:
+        return Fetched(lambda start, stop: fetch(start, stop + 1), *rest)
+
+    monkeypatch.setattr(stores, "Fetched", fetched)
+    with pytest.raises(InterruptedJobError, match=r"ends at byte 500,000 of 500,000: it was repl"):
+        jobs.run(f"{lake}/in.prefixed", f"{lake}/out", Job("decode"), form="prefixed", workers=1)
 
 
 def test_a_bucket_that_is_not_there_is_said_in_a_line(server: Any, tmp_path: Path) -> None:  # noqa: ARG001
