@@ -13,25 +13,28 @@ import glob
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from amqp10msg.files.fetching import MOST, Fetched
 
+_T = TypeVar("_T")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
 _QUERY = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
 # What a URL may say beside the place; the rest is found elsewhere.
 _SAID = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
 # Schemes of Hadoop, which Spark has the settings for.
 _OF_SPARK = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "dbfs"})
+# How many files are asked about at a time.
+_ASKED = 16
 # Of what is read from its beginning on: what is fetched first, what is read of that at a time, and
 # what is kept.
 _HEAD, _BUFFER, _KEPT = 64 << 10, 1 << 20, 8 << 20
@@ -305,6 +308,21 @@ def state_of(path: str | os.PathLike[str]) -> State:
     if state is None:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", place.url)
     return state
+
+
+def of_each(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]:
+    """Yield what a function returns for each path, in order; of stores, many are asked at a time.
+
+    An answer takes tens of milliseconds, and a folder may have thousands of files.
+    """
+    if not any(map(is_url, paths)):
+        yield from map(function, paths)
+        return
+    with ThreadPoolExecutor(_ASKED) as pool:
+        try:
+            yield from pool.map(function, paths)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def is_below(path: str, folder: Path | Place) -> bool:

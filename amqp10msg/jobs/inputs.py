@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from pathlib import Path
@@ -128,12 +128,15 @@ def packed(ranges: Iterable[tuple[files.Range, int]], most: int) -> list[Part]:
 
 
 def ranges_of(
-    paths: Iterable[str], form: str | None, octets: int
+    paths: Sequence[str], form: str | None, octets: int
 ) -> Iterator[tuple[files.Range, int]]:
     """Divide files of messages into ranges of this many bytes; yield each with its size."""
-    for path in paths:
-        size = stores.state_of(path).size
-        for found in files.ranges(path, form, octets=octets):
+
+    def look(path: str) -> tuple[int, list[files.Range]]:
+        return stores.state_of(path).size, files.ranges(path, form, octets=octets)
+
+    for size, ranges in stores.of_each(look, paths):
+        for found in ranges:
             yield found, min(found.stop, size) - found.start
 
 
@@ -176,7 +179,7 @@ def input_of(
     if not paths:
         said = "there is no such file, or the folder is empty"
         raise FileNotFoundError(errno.ENOENT, said, source)
-    octets = sum(stores.state_of(path).size for path in paths)
+    octets = sum(state.size for state in stores.of_each(stores.state_of, paths))
     size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
     if not wants_parquet:
         return Input(MESSAGES.names, packed(ranges_of(paths, form, size), size), octets)

@@ -118,14 +118,21 @@ def table_of(paths: Sequence[str], folder: str, most: int) -> tuple[Rows, list[t
     ranges: list[tuple[Range, int]] = []
     schemas: dict[pa.Schema, None] = {}
     unread: list[tuple[str, str]] = []
-    for path in paths:
+
+    def look(path: str) -> tuple[pa.Schema, list[tuple[Range, int]]] | str:
         try:
             with _opened(path) as (_, file):
-                schemas.setdefault(file.schema_arrow.remove_metadata())
-                ranges += _groups(path, file.metadata, most)
+                return file.schema_arrow.remove_metadata(), [*_groups(path, file.metadata, most)]
         except _UnreadError as error:
-            unread.append((path, str(error)))
+            return str(error)
+
+    for path, found in zip(paths, stores.of_each(look, paths), strict=True):
+        if isinstance(found, str):
+            unread.append((path, found))
             ranges.append((Range(path, PARQUET, 0, 0), 0))
+        else:
+            schemas.setdefault(found[0])
+            ranges += found[1]
     if not schemas:
         path, said = unread[0]
         others = f"; and {len(unread) - 1:,} more files" if len(unread) > 1 else ""

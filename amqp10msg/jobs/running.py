@@ -238,7 +238,8 @@ class Work:
     def key(self, parts: Sequence[Part]) -> str:
         """Return a key of this work on these files as they are now."""
         paths = sorted({one.path for part in parts for one in part})
-        states = [(path, *attrs.astuple(stores.state_of(path))) for path in paths]
+        found = stores.of_each(stores.state_of, paths)
+        states = [(path, *attrs.astuple(state)) for path, state in zip(paths, found, strict=True)]
         form = {one.form for part in parts for one in part}
         said = (__version__, self.job, sorted(self.options.items()), states, sorted(form))
         return hashlib.sha256(repr(said).encode()).hexdigest()

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -236,6 +237,49 @@ def test_of_two_jobs_at_a_time_the_second_to_end_is_refused(lake: str) -> None:
     assert 50 == len(rows(f"{lake}/out"))
     assert "valid" in rows(f"{lake}/out")[0]
     assert 3 == len(names(f"{lake}/out"))
+
+
+@pytest.mark.parametrize("form", ["parquet", "prefixed"])
+def test_many_files_are_looked_at_side_by_side(
+    lake: str, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    octets = b"".join(len(wire).to_bytes(4, "big") + wire for wire in WIRES)
+    for number in range(12):
+        if form == "parquet":
+            parquet(f"{lake}/in/{number:02}.parquet")
+        else:
+            put(f"{lake}/in/{number:02}.prefixed", octets)
+    put(f"{lake}/in/05.{form}", b"\xff" * 20)
+    running = most = 0
+    lock = threading.Lock()
+
+    def slow(honest: Any) -> Any:
+        def asked(*given: Any) -> Any:
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            try:
+                time.sleep(0.02)
+                return honest(*given)
+            finally:
+                with lock:
+                    running -= 1
+
+        return asked
+
+    found = []
+    for is_slow in (False, True):
+        if is_slow:
+            monkeypatch.setattr(Place, "state", slow(Place.state))
+            monkeypatch.setattr(Place, "open_in_places", slow(Place.open_in_places))
+        out = f"{lake}/out-{is_slow}"
+        stats = jobs.run(f"{lake}/in", out, Job("decode"), workers=1)
+        found.append((stats, [{**row, "source": ""} for row in rows(out)]))
+
+    assert most > 6
+    assert 11 * 50 == len(found[0][1])
+    assert found[0] == found[1]
 
 
 def test_workers_open_the_store_by_themselves(s3: str) -> None:
