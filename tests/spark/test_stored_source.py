@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
@@ -16,6 +18,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
 from amqp10msg import spark
+from amqp10msg.net.stored_ranges import StoredProbe
+from amqp10msg.net.stream_ranges import Bounds, StreamRange
 from tests.spark.stream_reads import FORMAT, every, message
 from tests.spark.stream_reads import rows_of as read_rows
 from tests.stored_streams import ChunkServer, Stored, serving
@@ -75,6 +79,60 @@ def test_a_batch_of_a_range_by_filters(server: ChunkServer) -> None:
     assert {STORED} == {row["arrival_time"] for row in rows}
     some = rows_of(server, sqlFilter="properties.message_id = 'm-7'")
     assert [("s-0", 7)] == numbers(some)
+
+
+def tasks_of(streams: list[Bounds], **options: str) -> list[StreamRange]:
+    """What the tasks of a batch read, of streams that begin and end there."""
+    names = [f"s-{number}" for number in range(len(streams))]
+    given = {"url": "rabbitmq-stream://h", "stream": ",".join(names), **options}
+    source = spark.Amqp10Stream(CaseInsensitiveDict(given))
+    with pytest.MonkeyPatch.context() as patch:
+        found = dict(zip(names, streams, strict=True))
+        patch.setattr(StoredProbe, "bounds", lambda _, names: {one: found[one] for one in names})
+        reader: Any = source.reader(StructType())
+        return [one.value for one in reader.partitions()]
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda first, count: Bounds(first, first + count),
+            st.integers(0, 10**12),
+            st.integers(0, 10**8),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.none() | st.integers(10**6, 10**9),
+)
+def test_each_offset_is_of_one_task(streams: list[Bounds], rows: int | None) -> None:
+    options = {} if rows is None else {"rowsPerPartition": str(rows)}
+    tasks = tasks_of(streams, **options)
+
+    for number, bounds in enumerate(streams):
+        mine = [one for one in tasks if one.stream == f"s-{number}"]
+        borders = [bounds.first, *(one.stop for one in mine)]
+        assert borders == [*(one.start for one in mine), bounds.next]
+        assert borders == sorted(set(borders))
+    assert all(one.stop - one.start <= (rows or 10**6) for one in tasks)
+
+
+@pytest.mark.parametrize(
+    "counts, wanted",
+    [
+        ([99_999], [99_999]),
+        ([250_000], [100_000, 100_000, 50_000]),
+        ([2_000_000], [500_000] * 4),
+        ([9_500_000], [1_000_000] * 9 + [500_000]),
+        ([1_000_000, 200_001], [300_001] * 3 + [99_997, 200_001]),
+    ],
+)
+def test_a_read_has_four_tasks_unless_they_are_too_short_or_long(
+    counts: list[int], wanted: list[int]
+) -> None:
+    tasks = tasks_of([Bounds(7, 7 + count) for count in counts])
+
+    assert wanted == [one.stop - one.start for one in tasks]
 
 
 @pytest.mark.parametrize(
