@@ -6,7 +6,7 @@ import decimal
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -38,10 +38,26 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _TYPED = re.compile(rf"(?P<key>.+?) (?P<type>{'|'.join(_TYPES)})(?: as (?P<name>.+))?", re.DOTALL)
 # AMQP types by the member of the struct that they are in (`_cells`).
-_DECIMALS = pa.array(list(DECIMALS))
-_TEXTS = pa.array(["string", "symbol", "char", "uuid", *DECIMALS])
-_WHOLE = pa.array(["long", *(set(INTEGERS) - {"ulong", "timestamp"})])
-_TOO_LARGE = pa.scalar(decimal.Decimal(1 << 63), pa.decimal128(20, 0))
+_DECIMALS = tuple(DECIMALS)
+_TEXTS = ("string", "symbol", "char", "uuid", *DECIMALS)
+_WHOLE = ("long", *(set(INTEGERS) - {"ulong", "timestamp"}))
+
+
+def _is_one_of(types: pa.Array, names: tuple[str, ...]) -> pa.Array:
+    return pc.is_in(types, _array(names))
+
+
+# Not where the module is imported: Arrow imports pandas with the first value that it converts.
+
+
+@cache
+def _array(names: tuple[str, ...]) -> pa.Array:
+    return pa.array(names)
+
+
+@cache
+def _too_large() -> pa.Scalar:
+    return pa.scalar(decimal.Decimal(1 << 63), pa.decimal128(20, 0))
 
 
 @attrs.frozen
@@ -76,15 +92,15 @@ class Pick:
         if self.type == "string":
             return _texts(values, types)
         if self.type == "bigint":
-            small = pc.less(pc.struct_field(values, "u"), _TOO_LARGE)
+            small = pc.less(pc.struct_field(values, "u"), _too_large())
             numbers = pc.if_else(small, pc.struct_field(values, "u"), None).cast(pa.int64())
             return pc.coalesce(
-                _where(pc.is_in(types, _WHOLE), pc.struct_field(values, "l")), numbers
+                _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")), numbers
             )
         if self.type == "double":
             return pc.coalesce(
                 pc.struct_field(values, "d"),
-                _where(pc.is_in(types, _WHOLE), pc.struct_field(values, "l")).cast(
+                _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")).cast(
                     pa.float64(), safe=False
                 ),
                 pc.struct_field(values, "u").cast(pa.float64()),
@@ -109,7 +125,7 @@ def _where(chosen: pa.Array, values: pa.Array) -> pa.Array:
 
 def _of_decimals(texts: pa.Array, types: pa.Array) -> pa.Array:
     """Return decimal floating-point numbers as doubles, one by one: they are rare."""
-    is_decimal = pc.is_in(types, _DECIMALS)
+    is_decimal = _is_one_of(types, _DECIMALS)
     if not pc.any(is_decimal).as_py():
         return pa.nulls(len(texts), pa.float64())
     made = [
@@ -129,8 +145,8 @@ def _texts(values: pa.StructArray, types: pa.Array) -> pa.Array:
         return texts
     booleans = _where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(pa.bool_())
     return pc.coalesce(
-        _where(pc.is_in(types, _TEXTS), texts),
-        _where(pc.is_in(types, _WHOLE), pc.struct_field(values, "l")).cast(pa.string()),
+        _where(_is_one_of(types, _TEXTS), texts),
+        _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")).cast(pa.string()),
         booleans.cast(pa.string()),
         pc.struct_field(values, "d").cast(pa.string()),
         pc.struct_field(values, "u").cast(pa.string()),

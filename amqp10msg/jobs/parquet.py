@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from array import array as numbers
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -37,7 +38,10 @@ FAULT = "amqp10msg.fault"
 # A batch ends with the first of these.
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
-_COUNTED = pa.array(range(_BATCH_ROWS), pa.int64())
+# From a buffer: Arrow imports pandas, which takes long, to make its first array of a list.
+_COUNTED = pa.Array.from_buffers(
+    pa.int64(), _BATCH_ROWS, [None, pa.py_buffer(numbers("q", range(_BATCH_ROWS)))]
+)
 # How Hive writes a null into the name of a folder.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _PLACES = ("source", "offset")

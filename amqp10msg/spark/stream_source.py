@@ -13,6 +13,7 @@ import datetime
 import json
 import time
 import warnings
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -333,7 +334,7 @@ class _Options:
             times, octets = pa.array(found, pa.int64()), pa.array(rows.octets, pa.binary())
         base = pa.RecordBatch.from_arrays(
             [
-                pa.repeat(pa.scalar(stream, pa.string()), count),
+                pa.repeat(_text(stream), count),
                 offsets,
                 times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
                 octets,
@@ -353,6 +354,13 @@ class _Options:
                 ],
                 schema=schema,
             )
+
+
+def _text(text: str) -> pa.Scalar:
+    """Return a text as Arrow has it; without pandas, which Arrow imports to convert one."""
+    octets = text.encode()
+    stops = pa.py_buffer(array("i", [0, len(octets)]))
+    return pa.Array.from_buffers(pa.string(), 1, [None, stops, pa.py_buffer(octets)])[0]
 
 
 def _moment(options: Mapping[str, str]) -> int | None:

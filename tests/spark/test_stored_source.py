@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +152,30 @@ def test_a_read_has_four_tasks_unless_they_are_too_short_or_long(
 def test_a_callers_mistake_is_told(server: ChunkServer, wrong: dict[str, str], said: str) -> None:
     with pytest.raises((ValueError, OSError), match=said):
         rows_of(server, **wrong)
+
+
+READ = """
+import sys
+from pyspark.sql.datasource import CaseInsensitiveDict
+from amqp10msg import spark
+source = spark.Amqp10Stream(CaseInsensitiveDict({"url": sys.argv[1], "stream": "s-0"}))
+reader = source.reader(source.schema())
+print(sum(len(batch) for part in reader.partitions() for batch in reader.read(part)))
+print("pandas" in sys.modules)
+"""
+
+
+def test_a_worker_does_not_wait_for_pandas(server: ChunkServer) -> None:
+    """Each worker of a read would spend a third of a second on it, for nothing."""
+    made = subprocess.run(
+        [sys.executable, "-c", READ, server.url],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ["200", "False"] == made.stdout.split()
 
 
 def test_what_is_gone_is_an_error_or_a_row(server: ChunkServer) -> None:
