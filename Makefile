@@ -14,6 +14,7 @@
 #   LOWEST_SPARK=4.0            the PySpark that make sparks tries
 #   FRESH_ARGS=                 passed on to make fresh, such as FRESH_ARGS='--suite trixie --short'
 #   SPARK_ARGS=                 passed on to make spark-streams, such as SPARK_ARGS='--count 200000'
+#   RATES_ARGS=                 passed on to make stream-rates, such as RATES_ARGS='--count 200000'
 #   LARGE_ARGS=                 passed on to make large-inputs, such as LARGE_ARGS='--master local[2]'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
@@ -65,7 +66,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams large-inputs soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -136,6 +137,12 @@ spark-streams: setup  ## RabbitMQ to Delta and back by Spark, 2,000,000 messages
 	.ci/rabbitmq install 4
 	export RABBITMQ_PORT=26762 RABBITMQ_PLUGINS=rabbitmq_stream; $(PY) tools/spark_streams.py --broker $$(.ci/rabbitmq start 4) \
 	  --restart '.ci/rabbitmq kill 4; .ci/rabbitmq start 4' $(SPARK_ARGS); \
+	status=$$?; timeout 60 .ci/rabbitmq stop 4 >/dev/null 2>&1; exit $$status
+
+stream-rates: setup  ## a stream of large chunks, and one of small ones, to Parquet by Spark, beside the client of --beside
+	.ci/rabbitmq install 4
+	export RABBITMQ_PORT=26762 RABBITMQ_PLUGINS=rabbitmq_stream; $(PY) tools/stream_rates.py --broker $$(.ci/rabbitmq start 4) \
+	  --stream 127.0.0.1:26772 --broker-pid $$(.ci/rabbitmq pid 4) $(RATES_ARGS); \
 	status=$$?; timeout 60 .ci/rabbitmq stop 4 >/dev/null 2>&1; exit $$status
 
 large-inputs: setup  ## 100,000 tiny files, one of 2 GB, a message of 200 MB, a damaged page: nothing lost, and the memory of a process

@@ -2,7 +2,7 @@
 
     python tools/rstream_to_parquet.py STREAM COUNT OUT [HOST:PORT]
 
-For ``tools/spark_streams.py --ways rate --beside``: reads the bytes of messages, writes them and
+For ``tools/stream_rates.py --beside``: reads the bytes of messages, writes them and
 says how many seconds that took without its start. Needs rstream and pyarrow, and the plugin
 rabbitmq_stream, which listens at 5552.
 """

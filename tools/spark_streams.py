@@ -2,12 +2,11 @@
 
     python tools/spark_streams.py --broker 127.0.0.1:26682 --count 2000000 --kills 10
 
-Needs RabbitMQ 4, its user guest, pika and deltalake. Four ways, of which ``--ways`` chooses:
+Needs RabbitMQ 4, its user guest, pika and deltalake. Three ways, of which ``--ways`` chooses:
 
 - ``stream``: a stream, by ``amqp10-stream`` into a Delta table;
 - ``queue``: a quorum queue, by ``amqp10-queue``, its landing, into a Delta table;
-- ``back``: a DataFrame to a stream and to a quorum queue, by ``amqp10-broker``;
-- ``rate``: a stream as a batch to Parquet, beside the command of ``--beside``.
+- ``back``: a DataFrame to a stream and to a quorum queue, by ``amqp10-broker``.
 
 Meanwhile the JVM of the driver and the workers in Python are killed so many times each, in a drawn
 order, and with ``--restart COMMAND``, a shell command that kills the broker and starts it again,
@@ -15,10 +14,8 @@ that once. Then: of a stream, each message is one row, at its offset; of a queue
 and the identities are as many as the messages; what was sent back is there at least once, and what
 is there more often has the same message-id. All bare messages have the bytes that were sent.
 
-``--beside`` is a shell command for a client that reads the stream and writes Parquet, such as
-``python tools/rstream_to_parquet.py {stream} {count} {out}``. Both say how many seconds it took
-without their start. In the ways ``stream`` and ``rate``, ``--stream HOST:PORT`` reads the stream by
-RabbitMQ's stream protocol, where its plugin rabbitmq_stream listens.
+In the way ``stream``, ``--stream HOST:PORT`` reads the stream by RabbitMQ's stream protocol, where
+its plugin rabbitmq_stream listens.
 
 The exit status is 1 where anything is missing, doubled or altered.
 """
@@ -190,19 +187,6 @@ def send(url: str, name: str, folder: Path) -> None:
     rows = session.read.parquet(str(folder / "rows"))
     target = {"url": f"{url}/?queue={name}", "run": "soak"}
     rows.write.format("amqp10-broker").mode("append").options(**target).save()
-    session.stop()
-
-
-def batch(url: str, name: str, folder: Path) -> None:
-    """Write a stream to Parquet, and say how long that took without the start of Spark."""
-    session = session_of(folder)
-    reader = session.read.format("amqp10-stream").options(url=url, stream=name)
-    # Spark has started its workers then, also those that plan a read.
-    reader.option("endingOffsets", 1).load().collect()
-    begun = time.monotonic()
-    reader = session.read.format("amqp10-stream").options(url=url, stream=name)
-    reader.load().write.mode("overwrite").parquet(str(folder / "parquet"))
-    print(f"seconds {time.monotonic() - begun}", flush=True)
     session.stop()
 
 
@@ -426,37 +410,6 @@ def back(broker: Broker, folder: Path, given: argparse.Namespace) -> bool:
     return right
 
 
-def seconds_of(made: subprocess.CompletedProcess[str]) -> float:
-    """Return what a program says that its work took."""
-    return float(made.stdout.split("seconds ")[1].split()[0])
-
-
-def rate(broker: Broker, folder: Path, given: argparse.Namespace) -> bool:
-    """How fast a stream is read, beside another client."""
-    name = broker.declare("stream")
-    broker.publish(name, given.count)
-    for turn in range(3):
-        if given.beside:
-            out = folder / "beside.parquet"
-            command = given.beside.format(stream=name, count=given.count, out=out)
-            made = subprocess.run(
-                command, shell=True, check=True, cwd=ROOT, capture_output=True, text=True
-            )
-            print(f"rate {turn}: beside {given.count / seconds_of(made):,.0f}/s", flush=True)
-        made = subprocess.run(
-            [sys.executable, __file__, "batch", broker.source, name, str(folder)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        print(f"rate {turn}: amqp10-stream {given.count / seconds_of(made):,.0f}/s", flush=True)
-    found = ds.dataset(folder / "parquet", format="parquet")
-    octets = (one for part in found.to_batches(columns=["wire"]) for one in part[0].to_pylist())
-    return figures("rate", octets, given.count, once=True)
-
-
 def main() -> int:
     """Run the ways that are chosen."""
     match sys.argv[1:]:
@@ -466,9 +419,6 @@ def main() -> int:
         case ["send", url, name, folder]:
             send(url, name, Path(folder))
             return 0
-        case ["batch", url, name, folder]:
-            batch(url, name, Path(folder))
-            return 0
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -477,7 +427,6 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--ways", default="stream,queue,back")
     parser.add_argument("--restart", metavar="COMMAND")
-    parser.add_argument("--beside", metavar="COMMAND")
     parser.add_argument("--stream", metavar="HOST:PORT")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
@@ -485,10 +434,10 @@ def main() -> int:
     try:
         for way in given.ways.split(","):
             place = Path(tempfile.mkdtemp(prefix=f"spark-streams-{way}-"))
-            if way in {"stream", "queue"}:
-                found = to_delta(way, broker, place, given)
+            if way == "back":
+                found = back(broker, place, given)
             else:
-                found = {"back": back, "rate": rate}[way](broker, place, given)
+                found = to_delta(way, broker, place, given)
             if found:
                 shutil.rmtree(place, ignore_errors=True)
             else:
