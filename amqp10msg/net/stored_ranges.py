@@ -93,9 +93,8 @@ def _chunk_at(connection: StreamConnection, stream: str, start: int | str) -> Ch
     connection.subscribe(_QUESTION, stream, start, 1)
     connection.unsubscribe(_QUESTION)
     found = None
-    while (delivery := connection.delivered()) is not None:
-        if delivery.subscription == _QUESTION:
-            found = _parsed(delivery.octets)
+    while (delivery := connection.delivered(_QUESTION)) is not None:
+        found = _parsed(delivery.octets)
     return found
 
 

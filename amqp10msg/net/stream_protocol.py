@@ -301,9 +301,17 @@ class StreamConnection:
             self._step(until)
         return self._deliveries.popleft()
 
-    def delivered(self) -> Delivery | None:
-        """Return a chunk that came before an answer; None where there is none."""
-        return self._deliveries.popleft() if self._deliveries else None
+    def delivered(self, subscription: int | None = None) -> Delivery | None:
+        """Return a chunk that came before an answer; None where there is none.
+
+        Args:
+            subscription: whose chunk; those of others stay. Of any where None.
+        """
+        for place, one in enumerate(self._deliveries):
+            if subscription in {None, one.subscription}:
+                del self._deliveries[place]
+                return one
+        return None
 
     def close(self) -> None:
         """Say goodbye, and close."""
@@ -388,8 +396,8 @@ class StreamConnection:
             self._deliveries.append(Delivery(octets[0], octets[place:]))
             return None
         fields = _Fields(octets)
-        if key == wanted:
-            return fields
+        if key == wanted or (key == _PARTITIONS and wanted == key | _ANSWER):
+            return fields  # 3.10 answers thus where there is no such super stream
         with self._plainly():
             if key == _HEARTBEAT:
                 self._send(_HEARTBEAT, b"")
