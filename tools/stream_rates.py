@@ -86,7 +86,8 @@ class Publisher(StreamConnection):
     def chunks(self, stream: str) -> str:
         """Say how large the chunks of a stream are."""
         self.subscribe(0, stream, "first", _CREDIT)
-        counts, size, until = [], 0, time.monotonic() + 60
+        counts: list[int] = []
+        size, until = 0, time.monotonic() + 60
         while len(counts) < _LOOKED_AT:
             try:
                 delivery = self.delivery(min(until, time.monotonic() + 2))
@@ -235,8 +236,8 @@ def ratios(theirs: Measured, mine: Measured) -> dict[str, float]:
 def main() -> int:
     """Publish, measure and compare."""
     if sys.argv[1:2] == ["read"]:
-        url, name, out, given = sys.argv[2:]
-        read(url, name, out, json.loads(given))
+        url, name, out, asked = sys.argv[2:]
+        read(url, name, out, json.loads(asked))
         return 0
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
