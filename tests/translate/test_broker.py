@@ -21,11 +21,12 @@ from hypothesis import strategies as st
 
 from amqp10msg import AmqpValue, Array, Header, Message, Properties, encode_value
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, encode_properties
-from amqp10msg.basic.tables import OddTrue, ScaledDecimal
+from amqp10msg.basic.tables import OddTrue, as_table
 from amqp10msg.sections.parts import scan
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import Translation, residual, to_amqp10, to_basic
 from amqp10msg.translate.rabbitmq.terms import rewritten
+from tests import lossless
 
 pytest.importorskip("pika")
 pytest.importorskip("proton")
@@ -47,24 +48,17 @@ PLAIN = BasicProperties(
     user_id="guest",
     type="order",
 )
-ODD = BasicProperties(
-    content_encoding="utf-8",
+ODD = attrs.evolve(
+    lossless.ODD,
     headers=FieldTable.of(
         [
-            ("x-a", "L", 5),
-            ("b", "S", "v"),
-            ("b", "I", 2),
-            ("c", "D", ScaledDecimal(2, 314)),
-            ("t", "A", [1, 2]),
+            *as_table(lossless.ODD.headers).entries,
             ("o", "t", OddTrue(2)),
             ("s", "S", "\udcff"),
         ]
     ),
-    delivery_mode=1,
-    priority=200,
     expiration="0060000",
     message_id="m\udcff",
-    cluster_id="c",
 )
 
 
