@@ -64,7 +64,7 @@ def _told(loss: Loss) -> str:
 
 def shown(value: Any, width: int = _WIDTH) -> str:
     """Write a value as a line, cut at a width; text that is not valid UTF-8 as its bytes."""
-    from amqp10msg.notation.text import value_text  # noqa: PLC0415  (for people alone)
+    from amqp10msg.notation.value_text import value_text  # noqa: PLC0415  (for people alone)
 
     if isinstance(value, str):
         try:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg.basic import FieldTable
-from amqp10msg.notation.text import value_text
+from amqp10msg.notation.value_text import value_text
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data
 from amqp10msg.testing import values
 from amqp10msg.wire.primitives import Array, Char, Described, Int, Symbol, Timestamp, ULong
