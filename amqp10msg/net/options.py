@@ -159,7 +159,7 @@ class RouteOptions:
         metadata=option(str, "How to translate.", "NAME"),
     )
     window: int = attrs.field(
-        default=500,
+        default=1_000,
         validator=in_bounds,
         metadata=option(int, "How many messages may be unsettled at a time.", low=1, high=65_535),
     )
