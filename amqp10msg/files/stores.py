@@ -255,8 +255,15 @@ def _store(root: str, query: str) -> tuple[Any, str]:
     scheme = root.partition("://")[0]
     if scheme in _OF_SPARK:
         raise UnknownStoreError(f"{scheme}:// is a file system of Spark")
+    uri = quick = root + query
+    if scheme == "s3":
+        # A small file is one request then, not three, and a kill leaves nothing of it.
+        quick += f"{'&' if query else '?'}allow_delayed_open=true"
     try:
-        store, base = fs.FileSystem.from_uri(root + query)
+        try:
+            store, base = fs.FileSystem.from_uri(quick)
+        except pa.ArrowInvalid:  # as pyarrow 18 does not know that
+            store, base = fs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         try:
             fsspec: Any = import_module("fsspec")  # where it is there
