@@ -21,7 +21,7 @@ def message(number: int) -> Message:
 
 def rows_of(server: Any, **options: Any) -> list[dict[str, Any]]:
     """Read a batch by the data source itself, as Spark's workers do."""
-    given = {"url": server.url, "readTimeout": 5, **options}
+    given = {"url": server.url, "readTimeout": 60, **options}
     source = spark.Amqp10Stream(CaseInsensitiveDict({k: str(v) for k, v in given.items()}))
     batches: Any = source.reader(source.schema())
     return [

@@ -211,7 +211,7 @@ def test_a_query_has_each_message_once(
     server.streams["s-0"].cuts = [700]
     for stop in (200, 230):
         rows = spark_session.readStream.format(FORMAT)
-        rows = rows.options(url=server.url, readTimeout=5, superStream="s").load()
+        rows = rows.options(url=server.url, readTimeout=60, superStream="s").load()
         query = (
             rows.writeStream.format("parquet")
             .option("checkpointLocation", str(tmp_path / "state"))

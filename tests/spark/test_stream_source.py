@@ -44,7 +44,7 @@ def rows_of(broker: StreamBroker, **options: Any) -> list[dict[str, Any]]:
 
 
 def reader(session: Any, broker: StreamBroker, **options: Any) -> Any:
-    given = {"url": broker.url, "readTimeout": 5, **options}
+    given = {"url": broker.url, "readTimeout": 60, **options}
     return session.read.format(FORMAT).options(**given)
 
 
@@ -151,7 +151,7 @@ class Query:
     def __init__(self, session: Any, broker: StreamBroker, folder: Path, **options: Any) -> None:
         self.folder = folder
         self._session = session
-        self._options = {"url": broker.url, "readTimeout": 5, **options}
+        self._options = {"url": broker.url, "readTimeout": 60, **options}
 
     def run(self) -> list[int]:
         """Return how many rows each batch had."""
