@@ -61,6 +61,8 @@ FAULTS = ("bridge", "cut", "stop", "full", "expiry", "poison", "source", "target
 WAYS = ("0-9-1 -> 1.0", "1.0 -> 0-9-1", "0-9-1 -> 0-9-1", "1.0 -> 1.0")
 #: Seconds that what broke has to mend.
 _PATIENCE = 120
+#: Seconds after which a queue that was declared is there again when its broker was killed.
+_DECLARED = 5
 #: What a message has that is compared, besides its body and headers.
 _FIELDS = (
     *("content_type", "correlation_id", "delivery_mode", "message_id", "priority"),
@@ -334,6 +336,8 @@ class Run:
                         queue, durable=True, arguments=arguments if limited else None
                     )
                 stack.callback(self._delete, end, queue)
+            if self.fault in {"source", "target"}:
+                time.sleep(_DECLARED)
             stack.callback(self._end)
             self._start()
             portion = count // breaks
@@ -388,11 +392,13 @@ class Run:
                     self.altered.add(number)
 
     def _depth(self, end: Place, queue: str) -> int:
-        while True:
+        patience = time.monotonic() + _PATIENCE
+        while time.monotonic() < patience:
             with suppress(AMQPError, OSError), end.channel() as channel:
                 declared = channel.queue_declare(queue, passive=True)
                 return int(declared.method.message_count)
             time.sleep(0.2)
+        raise TimeoutError(f"{self.fault}: {end.host}:{end.port} does not count {queue} in {_PATIENCE} s")
 
     def _consumed(self) -> None:
         """Wait until the bridge consumes the first queue."""
