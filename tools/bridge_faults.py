@@ -398,7 +398,9 @@ class Run:
                 declared = channel.queue_declare(queue, passive=True)
                 return int(declared.method.message_count)
             time.sleep(0.2)
-        raise TimeoutError(f"{self.fault}: {end.host}:{end.port} does not count {queue} in {_PATIENCE} s")
+        raise TimeoutError(
+            f"{self.fault}: {end.host}:{end.port} does not count {queue} in {_PATIENCE} s"
+        )
 
     def _consumed(self) -> None:
         """Wait until the bridge consumes the first queue."""
