@@ -58,9 +58,11 @@ class Range:
         form: one of `FORMS`.
         start: where it begins, in bytes.
         stop: where the last record begins before.
+        identity: tells the file from others that had its name, or get it; empty where nobody asked.
     """
 
     path: str
     form: str
     start: int
     stop: int
+    identity: str = ""

@@ -7,9 +7,9 @@ machine. They are never part of a URL.
 
 from __future__ import annotations
 
-import errno
 import fnmatch
 import glob
+import hashlib
 import io
 import os
 import re
@@ -38,10 +38,16 @@ _ASKED = 16
 # Of what is read from its beginning on: what is fetched first, what is read of that at a time, and
 # what is kept.
 _HEAD, _BUFFER, _KEPT = 64 << 10, 1 << 20, 8 << 20
+#: Bytes of a file that is fetched whole, by one request.
+AT_ONCE = 2 * _HEAD
 
 
 class StoreError(OSError):
     """A store cannot be reached, or refuses what is asked of it."""
+
+
+class ReplacedError(OSError):
+    """A file is not the one that was there before under its name."""
 
 
 class UnknownStoreError(ValueError):
@@ -54,11 +60,14 @@ class State:
 
     Attributes:
         size: in bytes.
-        changed: when it was written, in ns since the Unix epoch.
+        changed: when it was written, in ns since the Unix epoch; 0 where that is not known.
+        identity: tells it from others that had its name, or get it: in a store by what that says
+            of it, such as its ETag; on this machine, where it may grow, by its inode.
     """
 
     size: int
     changed: int
+    identity: str = ""
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -132,6 +141,24 @@ class Place:
             info = store.get_file_info(path)
         return State(info.size, info.mtime_ns or 0) if info.type == FileType.File else None
 
+    def identified(self) -> State:
+        """Return the state of a file, and what tells it from others.
+
+        Raises:
+            FileNotFoundError: it is not there.
+            StoreError: the store fails.
+        """
+        store, path = self._store()
+        with _refusals(self):
+            if store.type_name.startswith("py::"):
+                found = store.handler.fs
+                found.invalidate_cache(path)
+                info = store.get_file_info(path)
+                return State(info.size or 0, info.mtime_ns or 0, found.ukey(path))
+            with store.open_input_file(path) as file:
+                said = sorted((file.metadata() or {}).items())
+                return State(file.size(), 0, hashlib.sha256(repr(said).encode()).hexdigest())
+
     def files(self) -> list[tuple[Place, State]]:
         """List the files below a folder, by their names; none where it is not there."""
         from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  (an extra)
@@ -159,7 +186,7 @@ class Place:
             StoreError: the store fails, now or as it is read.
         """
         file = self.open_in_places(_KEPT)
-        if file.size > 2 * _HEAD:
+        if file.size > AT_ONCE:
             # The head may be all that is wanted, to see what the file is.
             file.expect([(_HEAD, file.size)])
         return io.BufferedReader(file, _BUFFER)
@@ -309,12 +336,37 @@ def state_of(path: str | os.PathLike[str]) -> State:
     """
     if not is_url(path):
         found = Path(path).stat()
-        return State(found.st_size, found.st_mtime_ns)
-    place = Place.of(os.fspath(path))
-    state = place.state()
-    if state is None:
-        raise FileNotFoundError(errno.ENOENT, "there is no such file", place.url)
-    return state
+        return State(found.st_size, found.st_mtime_ns, f"inode {found.st_ino}")
+    return Place.of(os.fspath(path)).identified()
+
+
+def states_of(paths: Sequence[str]) -> dict[str, State]:
+    """Return the state of each file.
+
+    Raises:
+        OSError: one is not there, or cannot be read.
+    """
+    return dict(zip(paths, of_each(state_of, paths), strict=True))
+
+
+def check_same(path: str, identity: str) -> None:
+    """Check that a file which was read is the one that it was before; one that is gone passes.
+
+    Args:
+        path: its name.
+        identity: what its state said.
+
+    Raises:
+        ReplacedError: it is another one.
+        OSError: that cannot be asked.
+    """
+    try:
+        found = state_of(path).identity
+    except FileNotFoundError:
+        return  # what was open, and read to its end, was still the same one
+    if found != identity:
+        said = "another file has replaced it since the job began: run it again"
+        raise ReplacedError(f"{path}: {said}")
 
 
 def of_each(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]:

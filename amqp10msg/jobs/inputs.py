@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import errno
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from pathlib import Path
@@ -20,7 +20,7 @@ from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
 from amqp10msg.files import Record, recognition, stores
 from amqp10msg.files.recognition import decode_whole
-from amqp10msg.files.stores import UnknownStoreError
+from amqp10msg.files.stores import State, UnknownStoreError
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.manifest import listed_below
 from amqp10msg.jobs.parquet import PARQUET, Rows, SchemasError
@@ -128,16 +128,24 @@ def packed(ranges: Iterable[tuple[files.Range, int]], most: int) -> list[Part]:
 
 
 def ranges_of(
-    paths: Sequence[str], form: str | None, octets: int
+    states: Mapping[str, State], form: str | None, octets: int
 ) -> Iterator[tuple[files.Range, int]]:
     """Divide files of messages into ranges of this many bytes; yield each with its size."""
 
-    def look(path: str) -> tuple[int, list[files.Range]]:
-        return stores.state_of(path).size, files.ranges(path, form, octets=octets)
+    def look(path: str) -> list[files.Range]:
+        return files.ranges(path, form, octets=octets)
 
-    for size, ranges in stores.of_each(look, paths):
+    for state, ranges in zip(states.values(), stores.of_each(look, [*states]), strict=True):
         for found in ranges:
-            yield found, min(found.stop, size) - found.start
+            # What is open is one file to its end; of a store, each request finds what is there.
+            at_once = not stores.is_url(found.path) or state.size <= stores.AT_ONCE
+            size = min(found.stop, state.size) - found.start
+            yield (
+                attrs.evolve(
+                    found, identity="" if len(ranges) == 1 and at_once else state.identity
+                ),
+                size,
+            )
 
 
 @attrs.frozen
@@ -179,15 +187,17 @@ def input_of(
     if not paths:
         said = "there is no such file, or the folder is empty"
         raise FileNotFoundError(errno.ENOENT, said, source)
-    octets = sum(state.size for state in stores.of_each(stores.state_of, paths))
+    states = stores.states_of(paths)
+    octets = sum(state.size for state in states.values())
     size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
     if not wants_parquet:
-        return Input(MESSAGES.names, packed(ranges_of(paths, form, size), size), octets)
+        return Input(MESSAGES.names, packed(ranges_of(states, form, size), size), octets)
     most, folder = min(size, _PART_OCTETS), stores.folder_of(source)
     try:
-        rows, ranges = parquet.table_of(paths, folder, most)
+        rows, found = parquet.table_of(paths, folder, most)
     except SchemasError as error:
         raise OnlySparkError(f"{error}: only Spark reads them") from None
+    ranges = ((attrs.evolve(one, identity=states[one.path].identity), size) for one, size in found)
     return Input(list(rows.schema.names), packed(ranges, most), octets, rows)
 
 
@@ -329,6 +339,10 @@ class Reading:
         Args:
             part: its ranges are read one after the other.
             guard: what each range is read within, to name the file that could not be read.
+
+        Raises:
+            ReplacedError: a file was replaced after it was divided; rows of both were given.
+            OSError: a file cannot be read.
         """
         for one in part:
             with guard((one,)):
@@ -336,6 +350,9 @@ class Reading:
                     yield from self._range(one)
                 else:
                     yield from parquet.batches(one, self.rows, self.limits)
+                if one.identity:
+                    # Of a file that was replaced, parts of both would be in the output.
+                    stores.check_same(one.path, one.identity)
 
     def _range(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []

@@ -26,6 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from amqp10msg import files
+from amqp10msg.files.stores import states_of
 from amqp10msg.jobs.inputs import (
     MESSAGES,
     RANGE_OCTETS,
@@ -140,7 +141,7 @@ class _Options:
         return [str(Path(path).absolute()) for path in files_of(self.path)]
 
     def parts(self, paths: list[str]) -> list[InputPartition]:
-        found = ranges_of(paths, self.form, self.octets)
+        found = ranges_of(states_of(paths), self.form, self.octets)
         # Small files together, and not so many that few tasks have them all.
         return [InputPartition(part) for part in packed(found, min(self.octets, _TOGETHER))]
 

@@ -215,3 +215,32 @@ def test_an_exception_of_the_caller_ends_the_workers(
         )
 
     assert [] == multiprocessing.active_children()
+
+
+def test_a_file_that_is_replaced_between_two_parts_ends_the_job(
+    parquet: Path, tmp_path: Path, there: bool
+) -> None:
+    other = parquet.read_bytes()
+
+    def replace(done: int, _parts: int) -> None:
+        if done == 1:
+            (tmp_path / "other").write_bytes(other)
+            (tmp_path / "other").replace(parquet)
+
+    how: Any = {"workers": 1, "options": PARTS, "progress": replace, "overwrite": there}
+    with pytest.raises(JobError, match=r"in\.parquet: another file has replaced it since the job"):
+        jobs.run(parquet, tmp_path / "out", Job("decode"), **how)
+
+
+def test_a_file_that_grows_is_the_same_one(tmp_path: Path) -> None:
+    lines = b"".join(b'{"raw": "%b"}\n' % wire.hex().encode() for wire in SOUND[:10])
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(lines)
+
+    def append(done: int, _parts: int) -> None:
+        if done == 1:
+            with path.open("ab") as file:
+                file.write(lines)
+
+    how: Any = {"workers": 1, "options": {"rangeBytes": "100"}, "progress": append}
+    assert 20 == jobs.run(path, tmp_path / "out", Job("validate"), **how).good

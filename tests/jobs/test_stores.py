@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from amqp10msg import files, jobs  # noqa: E402
+from amqp10msg import Message, files, jobs  # noqa: E402
 from amqp10msg.files import stores  # noqa: E402
 from amqp10msg.files.fetching import Fetched  # noqa: E402
 from amqp10msg.files.stores import Place, StoreError  # noqa: E402
@@ -462,3 +463,62 @@ def test_a_manifest_that_is_none_is_named(lake: str) -> None:
 
     with pytest.raises(ValueError, match=f"{lake}/out/_amqp10msg.json: not what a job writes"):
         made_files(f"{lake}/out")
+
+
+@pytest.mark.parametrize("form", ["parquet", "prefixed"])
+def test_a_file_that_is_replaced_by_one_of_its_size_ends_the_job(lake: str, form: str) -> None:
+    wires = [Message(Random(number).randbytes(10_000)).encode() for number in range(40)]
+
+    def fill(order: list[bytes]) -> None:
+        if form == "parquet":
+            parquet(f"{lake}/in.{form}", order)
+        else:
+            put(f"{lake}/in.{form}", b"".join(len(w).to_bytes(4, "big") + w for w in order))
+
+    fill(wires)
+    size = Place.of(f"{lake}/in.{form}").identified().size
+    read = Fetched.readinto if form == "prefixed" else Fetched.read_buffer
+    replaced = 0
+
+    def read_and_replace(self: Fetched, *args: Any) -> Any:
+        nonlocal replaced
+        found: Any = read(self, *args)
+        if self.tell() > 200_000 and not replaced:
+            replaced += 1
+            fill(wires[::-1])
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Fetched, read.__name__, read_and_replace)
+        with pytest.raises(JobError, match=rf"^{lake}/in.{form}: another file has") as raised:
+            jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1)
+
+    assert JobError is raised.type  # not one that another run goes on from
+    assert (size, 1) == (Place.of(f"{lake}/in.{form}").identified().size, replaced)
+    assert [] == names(f"{lake}/out")
+    assert 40 == jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1).good
+
+
+def test_a_file_that_is_replaced_between_two_parts_ends_the_job(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+
+    def replace(done: int, parts: int) -> None:
+        assert parts > 1
+        if done == 1:
+            parquet(f"{lake}/in.parquet", WIRES[::-1])
+
+    how: Any = {"workers": 1, "options": {"rangeBytes": "1"}, "progress": replace}
+    with pytest.raises(JobError, match="another file has replaced it since the job began: run it"):
+        jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), **how)
+
+    assert [] == names(f"{lake}/out")
+
+
+def test_a_file_that_is_gone_when_it_was_read_is_no_fault(lake: str) -> None:
+    parquet(f"{lake}/in.parquet")
+
+    found = jobs.read(f"{lake}/in.parquet")
+    first = found.read_next_batch()
+    Place.of(f"{lake}/in.parquet").delete()
+
+    assert len(WIRES) == len(first) + sum(map(len, found))
