@@ -223,15 +223,24 @@ class PlainValues:
             return None
         return None if said is None else said.encode()
 
-    def header(self, key: bytes, octets: bytes, is_annotation: bool) -> Said | None:
-        """Make the header of an annotation or application property; None where it is odd."""
+    def header(
+        self, key: bytes, octets: bytes, is_annotation: bool, is_saved: bool = False
+    ) -> Said | None:
+        """Make the header of an annotation or application property; None where it is odd.
+
+        Args:
+            key: of it.
+            octets: its value, encoded.
+            is_annotation: whether it is a message annotation.
+            is_saved: whether a residual from 0-9-1 stands beside it.
+        """
         if not is_annotation and (octets[0] >= _COMPOUND or octets[0] == _LIST0):
             return None
         notes = Notes()
         try:
             value = kernel.decode_value(octets, limits=_SINGLE)
             if self._version is None:
-                found = _lossless_header(key, value, is_annotation, notes)
+                found = _lossless_header(key, value, is_annotation, is_saved, notes)
             elif self._is_old:
                 TermReader(self._version.codec, octets, 0).term()
                 found = None, b"", True
@@ -265,11 +274,11 @@ class PlainValues:
 
 
 def _lossless_header(
-    key: bytes, value: Any, is_annotation: bool, notes: Notes
+    key: bytes, value: Any, is_annotation: bool, is_saved: bool, notes: Notes
 ) -> tuple[bytes | None, bytes, bool]:
     text = key.decode("ascii")
     if is_annotation:
-        name, letter, item, is_exact = annotation_header(Symbol(text), value, notes)
+        name, letter, item, is_exact = annotation_header(Symbol(text), value, notes, is_saved)
     else:
         name, letter, item, is_exact = property_header(property_name(text), text, value, notes)
     if not letter:

@@ -45,12 +45,14 @@ from amqp10msg import (
 from amqp10msg.basic import (
     BasicMessage,
     BasicProperties,
+    FieldArray,
     FieldTable,
     decode_content_header,
     encode_content_header,
+    encode_table,
 )
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
-from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate import residual, to_amqp10, to_basic
 from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
@@ -492,6 +494,81 @@ def recorded(entry: Any) -> list[bytes]:
         except ValueError:
             pass
     return []
+
+
+NESTED = st.recursive(
+    FIELDS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda found: ("A", FieldArray.of(found))),
+        st.lists(st.tuples(NAMES, inner), max_size=3).map(
+            lambda found: ("F", FieldTable.of([(name, *field) for name, field in found]))
+        ),
+    ),
+    max_leaves=6,
+)
+TABLES = st.lists(
+    st.tuples(HEADER_NAMES | st.just("x-death"), NESTED), max_size=5, unique_by=lambda one: one[0]
+).map(lambda found: FieldTable.of([(name, *field) for name, field in found]))
+
+
+@st.composite
+def with_residual(draw: st.DrawFn) -> bytes:
+    """Messages of 1.0 that were of 0-9-1: mostly with a residual, and some edited since."""
+    basic = draw(usual_basic())
+    basic.properties.headers = draw(TABLES)
+    wire = to_amqp10(basic).message.encode()
+    change = draw(
+        st.sampled_from(["none", "none", "edited", "facts", "another residual", "damaged"])
+    )
+    message = Message.decode(wire)
+    if change == "edited":
+        properties = dict(message.application_properties or {})
+        properties[draw(KEYS)] = draw(SIMPLE)
+        return message.evolve(application_properties=properties).encode()
+    if change == "facts":
+        facts = {Symbol("x-opt-delivery-count"): 1, Symbol("x-stream-offset"): 5}
+        annotations: dict[Any, Any] = facts | (message.message_annotations or {})
+        return message.evolve(message_annotations=annotations).encode()
+    if change == "another residual":
+        annotations = {**(message.message_annotations or {})}
+        content: dict[int, Any] = {
+            3: encode_table(draw(TABLES)),
+            17: draw(st.lists(st.integers(0, 5))),
+        }
+        key = draw(st.sampled_from([3, 17, 18]))
+        annotations[Symbol(residual.NAME)] = residual.pack({key: content.get(key, 1)})
+        return message.evolve(message_annotations=annotations).encode()
+    return draw(mutated(wire)) if change == "damaged" else wire
+
+
+@given(st.lists(with_residual(), min_size=1, max_size=6))
+def test_messages_that_were_of_0_9_1(wires: list[bytes]) -> None:
+    assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
+
+
+RESTORED = [
+    ("S", "a", [("x-a", "I", 1), ("t", "F", FieldTable.of([("b", "S", "c")])), ("z", "S", "d")]),
+    ("A", "b", [("n", "S", "v"), ("a", "A", FieldArray.of([("I", 1), ("t", True)]))]),
+    ("order", "", [("b", "I", 1), ("x-c", "I", 2), ("d", "I", 3), ("x-a", "S", "e")]),
+    ("CC", "q", [("CC", "A", FieldArray.of([("S", "q")])), ("m", "I", 7)]),
+    ("history", "q", [("x-b", "V", None), ("x-death", "A", FieldArray.of([]))]),
+    ("none", "", []),
+]
+
+
+@pytest.mark.parametrize("exchange,key,entries", RESTORED)
+def test_a_message_that_was_of_0_9_1_does_not_leave_the_engine(
+    exchange: str, key: str, entries: list[Any]
+) -> None:
+    for route in (("", ""), (exchange, key)):
+        basic = BasicMessage(BasicProperties(headers=FieldTable.of(entries)), b"body", *route)
+        wire = to_amqp10(basic).message.encode()
+        given_ = {"wire": pa.array([wire], pa.binary())}
+
+        assert Symbol(residual.NAME) in (Message.decode(wire).message_annotations or {})
+        assert [] == odd_rows("0-9-1", given_)
+        assert_same(TO_BASIC, given_)
+        assert basic == to_basic(Message.decode(wire)).message
 
 
 @given(st.lists(usual(), max_size=8))

@@ -10,7 +10,8 @@ encodings that this library would choose, or in long forms of them, with one sec
 and with losses that a residual keeps and the rows of the correspondence alone explain. Any other
 message makes the row an odd one: what it wrote is taken back, and the thorough way translates it.
 So it never says what is wrong. A message of 0-9-1 with a residual becomes what that says, where
-this becomes the very same message again. Of what the profiles of RabbitMQ say, it knows what
+this becomes the very same message again. One of 1.0 with a residual of the table of headers gets
+that back where no header was edited. Of what the profiles of RabbitMQ say, it knows what
 becomes of the same messages.
 
 Every size is compared with what is left before it is used: a cursor never passes the `stop` that it
@@ -71,6 +72,7 @@ include "rules.pxi"
 include "to_basic.pxi"
 include "to_basic_body.pxi"
 include "to_basic_lossless.pxi"
+include "to_basic_restored.pxi"
 include "to_basic_rabbitmq.pxi"
 include "content.pxi"
 include "to_amqp10.pxi"

@@ -146,6 +146,9 @@ cdef class ToBasic:
     cdef Made made
     cdef Span[MOST] keys
     cdef uint8_t[MOST] order
+    cdef Span saved  # a residual: what the message was when it was one of 0-9-1
+    cdef Entries originals
+    cdef bint is_empty  # its table of headers was there, and empty
     cdef Py_ssize_t size  # in bytes
     cdef bint puts_first, has_facts, is_wider, has_compounds
     cdef bint is_busy  # with one message
@@ -389,7 +392,8 @@ cdef class ToBasic:
         made.properties.at = made.application.at = made.footer.at = NULL
         memset(made.there, 0, sizeof(made.there))
         memset(made.keeps, 0, sizeof(made.keeps))
-        self.puts_first = self.has_facts = self.has_compounds = False
+        self.puts_first = self.has_facts = self.has_compounds = self.is_empty = False
+        self.saved.at = NULL
         if self.held:
             self.held.clear()
         return 0
@@ -595,6 +599,7 @@ cdef class ToBasic:
             PyBytes_FromStringAndSize(<const char*> key.at, key.n),
             PyBytes_FromStringAndSize(<const char*> place[0], n),
             key.kind == SYMBOL,
+            self.saved.at != NULL,
         )
         if said is None:
             return ODD
@@ -653,13 +658,13 @@ cdef class ToBasic:
         cdef Value* v
         cdef Py_ssize_t i, k, start, begin = o.size
         cdef int flags = 0
-        cdef bint keeps = self.way == LOSSLESS and self.keeps()
+        cdef bint keeps = self.way == LOSSLESS and self.saved.at == NULL and self.keeps()
         # Otherwise the plain rules prove that it can be undone.
         if keeps and not made.is_certain:
             return ODD
-        if not keeps and self.way == LOSSLESS:
+        if not keeps and self.way == LOSSLESS and not (self.saved.at != NULL and is_sorted(self)):
             tell_order(self)
-        made.there[HEADERS] = made.entries.count > 0 or keeps
+        made.there[HEADERS] = made.entries.count > 0 or keeps or self.is_empty
         for i in range(PROPERTIES):
             if made.there[i]:
                 flags |= 1 << (15 - i)

@@ -4,7 +4,7 @@
 cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) except -1:
     cdef Made* made = &self.made
     cdef Value[FIELDS] fields
-    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t count = 0, told
     cdef Span* annotations = &sections[0]
     made.is_certain = self.size <= CERTAIN
     if self.size - body.n > ROOMY:
@@ -18,8 +18,13 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
     made.keeps_shape = made.keeps_shape or made.parts == 0
     tell_parts(self)
     if header.at != NULL:
+        told = self.losses.count
         if read_lossless_header(self, header) == ODD:
             return ODD
+        # What a residual from 1.0 would hold, one from 0-9-1 does not.
+        for told in range(told, self.losses.count if self.saved.at != NULL else 0):
+            if self.losses.recoverable.at[told]:
+                return ODD
     elif made.is_delivered:
         return ODD
     if sections[1].at != NULL:
@@ -31,10 +36,12 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
             return ODD
         keep_padding(self, &sections[1], fields, count)
     self.is_wider = False
+    told = self.losses.count
     if sections[2].at != NULL and read_application(self, &sections[2]) == ODD:
         return ODD
     if sections[2].at != NULL and (self.is_wider or is_wide(&sections[2])):
         made.application = sections[2]
+    told = self.losses.count - told
     made.split = made.entries.count
     if annotations.at != NULL and read_annotations(self, annotations) == ODD:
         return ODD
@@ -45,6 +52,8 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         made.properties = sections[1]
     for count in range(made.entries.count):
         self.order[count] = <uint8_t> count
+    if self.saved.at != NULL:
+        return restore(self, told)
     if tell_map(self, &made.delivery, b"delivery-annotations", LOST_CARRIED_DELIVERY) == ODD:
         return ODD
     return tell_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER)
@@ -91,6 +100,11 @@ cdef int find_delivery(ToBasic self, Span* section) except -1:
         self.keys[i].n = key.n
         if self.is_again(i + 1):
             return ODD
+        if is_text(key.at, key.n, RESIDUAL):
+            if value.kind != BINARY:
+                return ODD
+            self.saved.at = value.at
+            self.saved.n = value.n
         if is_text(key.at, key.n, EXCHANGE):
             if value.kind != STRING or not is_short(value.at, value.n):
                 return ODD
@@ -301,6 +315,8 @@ cdef int read_application(ToBasic self, Span* section) except -1:
                 start, p - start, entry.value.start, <Py_ssize_t> entry.value.number
             )
             if entry.name == NULL:
+                if self.saved.at != NULL:
+                    return ODD
                 self.keys[left_out].at = key.at
                 self.keys[left_out].n = key.n
                 left_out += 1
@@ -336,7 +352,7 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
             is_same_name = False
         if v.kind == NULL_KIND:
             return ODD
-    if v.kind == BINARY and is_utf8(v.at, v.n):
+    if v.kind == BINARY and is_utf8(v.at, v.n) and not (is_annotation and self.saved.at != NULL):
         if not is_plain_name(key.at, key.n):
             return ODD
         self.tell_entry(key, v)
@@ -368,7 +384,7 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
 cdef int read_annotations(ToBasic self, Span* section) except -1:
     cdef cursor p = section.at + 3
     cdef cursor stop = section.at + section.n
-    cdef Py_ssize_t count = 0, i
+    cdef Py_ssize_t count = 0, i, told = self.losses.count
     cdef Value key
     cdef Entry* entry
     cdef Made* made = &self.made
@@ -389,6 +405,8 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
         ):
             put_anew(self, &key, &entry.value)
             continue
+        if is_text(key.at, key.n, RESIDUAL):
+            continue
         if self.has_facts:
             if not is_known_value:
                 entry.value.kind = ENCODED
@@ -406,8 +424,6 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
             put_anew(self, &key, &entry.value)
             continue
         is_odd = is_odd_name(self, &key)
-        if is_odd and is_text(key.at, key.n, RESIDUAL):
-            return ODD
         # The digits of a real number are told by the plain rules.
         if is_known_value and not is_odd and not (
             (entry.value.kind == DOUBLE or entry.value.kind == FLOAT)
@@ -421,7 +437,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
                 p = entry.value.start
             if self.ask_plain(entry, &key, &p, stop) == ODD:
                 return ODD
-            if is_odd and entry.name != NULL:
+            if entry.name == NULL if self.saved.at != NULL else is_odd and entry.name != NULL:
                 return ODD
             is_wider = is_wider or not is_same(
                 p - entry.value.number, entry.value.number,
@@ -434,6 +450,10 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
         if is_known(&made.entries, made.split, entry.name, entry.size):
             return ODD
         made.entries.count += 1
+    if self.saved.at != NULL:
+        for i in range(told, self.losses.count):
+            self.losses.recoverable.at[i] = False  # no residual will hold it
+        return GOOD
     if not is_exact or (is_wider and not self.has_facts):
         made.annotations = section[0]
         if not is_exact:
@@ -488,7 +508,7 @@ cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
         return 0
     self.made.there[target] = True
     self.made.given[target] = v[0]
-    if target == CLUSTER_ID or target == DELIVERY_MODE:
+    if (target == CLUSTER_ID or target == DELIVERY_MODE) and self.saved.at == NULL:
         self.tell_entry(key, v)
         json_value(&self.losses.after.data, v)
         end_loss(&self.losses, LOST_CLUSTER_ID if target == CLUSTER_ID else LOST_MODE, True)
