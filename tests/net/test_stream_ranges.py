@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -263,3 +265,16 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[Endpoint, str], window: int) -> None
     assert (list(range(2_990, 3_000)), []) == last
     with pytest.raises(LateRangeError, match="offsets 3000 to 3009 did not come within"):
         read(url, 2_990, 3_010, name, timeout=0.3)
+
+
+def test_a_worker_that_reads_imports_neither_the_bridge_nor_pika() -> None:
+    program = (
+        "import sys\n"
+        "import amqp10msg.net.stream_ranges\n"
+        "unwanted = ('pika', 'amqp10msg.net.bridge.bridge', 'amqp10msg.net.bridge.route')\n"
+        "print([name for name in unwanted if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+    assert b"[]" == done.stdout.strip()

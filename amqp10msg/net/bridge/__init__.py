@@ -11,21 +11,19 @@ of 1.0 are those of `amqp10msg.net.transport`.
 
 from __future__ import annotations
 
-try:
-    from amqp10msg.net.bridge.bridge import Bridge
-    from amqp10msg.net.bridge.routes import RouteSpec
-except ModuleNotFoundError as error:
-    if error.name != "pika":
-        raise
-    raise ModuleNotFoundError(
-        "amqp10msg.net.bridge needs pika: pip install 'amqp10msg[bridge]'", name=error.name
-    ) from error
-from amqp10msg.net.bridge.files import Entry, Quarantine, read_quarantine
-from amqp10msg.net.bridge.route import Route
-from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import LinkError, Outcome, Settle, SourceDelivery
-from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from typing import TYPE_CHECKING
+
 from amqp10msg.net.options import ACTIONS, REASONS, RouteOptions
+from amqp10msg.wire.later import later
+
+if TYPE_CHECKING:
+    from amqp10msg.net.bridge.bridge import Bridge
+    from amqp10msg.net.bridge.files import Entry, Quarantine, read_quarantine
+    from amqp10msg.net.bridge.route import Route
+    from amqp10msg.net.bridge.routes import RouteSpec
+    from amqp10msg.net.bridge.statistics import Statistics
+    from amqp10msg.net.bridge.terms import LinkError, Outcome, Settle, SourceDelivery
+    from amqp10msg.net.bridge.urls import Endpoint, parse_url
 
 __all__ = [
     "ACTIONS",
@@ -45,3 +43,24 @@ __all__ = [
     "parse_url",
     "read_quarantine",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers find names that are not there
+    # Workers of Spark, which start often, read streams by its links alone.
+    __getattr__ = later(
+        __name__,
+        {
+            "Bridge": "bridge",
+            "Endpoint": "urls",
+            "Entry": "files",
+            "LinkError": "terms",
+            "Outcome": "terms",
+            "Quarantine": "files",
+            "Route": "route",
+            "RouteSpec": "routes",
+            "Settle": "terms",
+            "SourceDelivery": "terms",
+            "Statistics": "statistics",
+            "parse_url": "urls",
+            "read_quarantine": "files",
+        },
+    )
