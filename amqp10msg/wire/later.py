@@ -9,7 +9,7 @@ from typing import Any
 
 
 def later(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
+    """Return the ``__getattr__`` of a package, whose ``dir`` names them from now on.
 
     Args:
         package: its name.
@@ -20,7 +20,9 @@ def later(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
-        setattr(sys.modules[package], name, found)
+        setattr(module, name, found)
         return found
 
+    module = sys.modules[package]
+    vars(module)["__dir__"] = lambda: sorted({*vars(module), *modules})
     return get

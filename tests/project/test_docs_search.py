@@ -13,8 +13,15 @@ from typing import Any
 
 import pytest
 
+from amqp10msg import files, notation
+from amqp10msg.net import bridge
+
 BUILT = Path(__file__).parents[2] / "docs" / "_build" / "html" / "searchindex.js"
 pytestmark = pytest.mark.once
+
+# Names of the bridge that other pages have, or none.
+LEFT_OUT = {"ACTIONS", "Entry", "Outcome", "Quarantine", "REASONS", "Settle", "SourceDelivery"}
+LEFT_OUT |= {"Statistics", "read_quarantine"}
 
 search = pytest.importorskip("sphinx.search.en", reason="needs Sphinx")
 if not BUILT.exists():
@@ -76,3 +83,13 @@ def test_no_page_of_the_reference_is_too_large_to_load() -> None:
 
     assert len(sizes) > 30
     assert {} == {name: size for name, size in sizes.items() if size > 150_000}
+
+
+@pytest.mark.parametrize(
+    "package, page", [(files, "files"), (bridge, "bridge"), (notation, "notation")]
+)
+def test_names_that_are_imported_late_are_in_the_reference(package: Any, page: str) -> None:
+    text = (BUILT.parent / f"reference/python/{page}.html").read_text(encoding="utf-8")
+    names = {name for name in package.__all__ if f'id="{package.__name__}.{name}"' in text}
+
+    assert set(package.__all__) - LEFT_OUT == names
