@@ -52,14 +52,16 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
 cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
     """Put the headers that were annotations to their positions among the others."""
     cdef Made* made = &self.made
-    cdef uint64_t count = 0, n = 0
+    cdef uint64_t count = 0, n = 0, last = 0
     cdef Py_ssize_t i, k, at, size = made.split
     if cbor_read(place, stop, 4, &count) == ODD or count > MOST:
         return ODD
     cbor_head(&self.content, 4, count)
     for i in range(<Py_ssize_t> count):
-        if cbor_read(place, stop, 0, &n) == ODD:
+        # Positions that ascend leave them in their own order, of which losses are told.
+        if cbor_read(place, stop, 0, &n) == ODD or (i > 0 and n <= last):
             return ODD
+        last = n
         cbor_head(&self.content, 0, n)
         if made.split + i >= made.entries.count:
             continue
