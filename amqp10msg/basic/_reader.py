@@ -19,7 +19,7 @@ from amqp10msg.basic.tables import (
     OddTrue,
     ScaledDecimal,
 )
-from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.wire.errors import DECODE_ERROR, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.wire.kernel.twin import Cursor, Record, Slot, Slots
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import Float
@@ -191,7 +191,7 @@ class BasicReader(Cursor):
 
     def fault(self, reason: str, offset: int, rule: str) -> DecodeError:
         """Return the error for a fault in the input."""
-        condition = RESOURCE_LIMIT_EXCEEDED if rule.endswith("-limit") else "amqp:decode-error"
+        condition = RESOURCE_LIMIT_EXCEEDED if rule.endswith("-limit") else DECODE_ERROR
         return DecodeError(reason, offset, rule=rule, condition=condition, data=self.buf)
 
     def cut(self, what: str, offset: int, needs: int, end: int) -> DecodeError:

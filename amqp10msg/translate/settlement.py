@@ -9,6 +9,24 @@ import attrs
 
 from amqp10msg.delivery import Accepted, Error, Modified, Rejected, Released
 from amqp10msg.translate.report import Loss
+from amqp10msg.wire.errors import (
+    CONNECTION_FORCED,
+    DECODE_ERROR,
+    FRAME_SIZE_TOO_SMALL,
+    FRAMING_ERROR,
+    ILLEGAL_STATE,
+    INTERNAL_ERROR,
+    INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    RESOURCE_DELETED,
+    RESOURCE_LIMIT_EXCEEDED,
+    RESOURCE_LOCKED,
+    UNAUTHORIZED_ACCESS,
+)
 
 __all__ = [
     "CONDITIONS",
@@ -39,24 +57,24 @@ class ReplyCode:
 
 
 _ROWS = (
-    (311, "content-too-large", "amqp:link:message-size-exceeded", "channel"),
-    (312, "no-route", "amqp:not-found", "message"),
-    (313, "no-consumers", "amqp:precondition-failed", "channel"),
-    (320, "connection-forced", "amqp:connection:forced", "connection"),
-    (402, "invalid-path", "amqp:not-found", "connection"),
-    (403, "access-refused", "amqp:unauthorized-access", "channel"),
-    (404, "not-found", "amqp:not-found", "channel"),
-    (405, "resource-locked", "amqp:resource-locked", "channel"),
-    (406, "precondition-failed", "amqp:precondition-failed", "channel"),
-    (501, "frame-error", "amqp:connection:framing-error", "connection"),
-    (502, "syntax-error", "amqp:decode-error", "connection"),
-    (503, "command-invalid", "amqp:illegal-state", "connection"),
-    (504, "channel-error", "amqp:illegal-state", "connection"),
-    (505, "unexpected-frame", "amqp:illegal-state", "connection"),
-    (506, "resource-error", "amqp:resource-limit-exceeded", "connection"),
-    (530, "not-allowed", "amqp:not-allowed", "connection"),
-    (540, "not-implemented", "amqp:not-implemented", "connection"),
-    (541, "internal-error", "amqp:internal-error", "connection"),
+    (311, "content-too-large", MESSAGE_SIZE_EXCEEDED, "channel"),
+    (312, "no-route", NOT_FOUND, "message"),
+    (313, "no-consumers", PRECONDITION_FAILED, "channel"),
+    (320, "connection-forced", CONNECTION_FORCED, "connection"),
+    (402, "invalid-path", NOT_FOUND, "connection"),
+    (403, "access-refused", UNAUTHORIZED_ACCESS, "channel"),
+    (404, "not-found", NOT_FOUND, "channel"),
+    (405, "resource-locked", RESOURCE_LOCKED, "channel"),
+    (406, "precondition-failed", PRECONDITION_FAILED, "channel"),
+    (501, "frame-error", FRAMING_ERROR, "connection"),
+    (502, "syntax-error", DECODE_ERROR, "connection"),
+    (503, "command-invalid", ILLEGAL_STATE, "connection"),
+    (504, "channel-error", ILLEGAL_STATE, "connection"),
+    (505, "unexpected-frame", ILLEGAL_STATE, "connection"),
+    (506, "resource-error", RESOURCE_LIMIT_EXCEEDED, "connection"),
+    (530, "not-allowed", NOT_ALLOWED, "connection"),
+    (540, "not-implemented", NOT_IMPLEMENTED, "connection"),
+    (541, "internal-error", INTERNAL_ERROR, "connection"),
 )
 #: Reply codes by number. 312 is of RabbitMQ and of 0-9; all others of 0-9-1.
 REPLY_CODES: Mapping[int, ReplyCode] = MappingProxyType({row[0]: ReplyCode(*row) for row in _ROWS})
@@ -64,12 +82,12 @@ REPLY_CODES: Mapping[int, ReplyCode] = MappingProxyType({row[0]: ReplyCode(*row)
 CONDITIONS: Mapping[str, int] = MappingProxyType(
     {
         **{condition: code for code, _, condition, _ in reversed(_ROWS)},
-        "amqp:not-found": 404,
-        "amqp:precondition-failed": 406,
-        "amqp:illegal-state": 504,
-        "amqp:frame-size-too-small": 501,
-        "amqp:invalid-field": 502,
-        "amqp:resource-deleted": 404,
+        NOT_FOUND: 404,
+        PRECONDITION_FAILED: 406,
+        ILLEGAL_STATE: 504,
+        FRAME_SIZE_TOO_SMALL: 501,
+        INVALID_FIELD: 502,
+        RESOURCE_DELETED: 404,
     }
 )
 

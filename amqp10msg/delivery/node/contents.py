@@ -20,13 +20,10 @@ from amqp10msg.delivery.states import MessageState
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
 from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.errors import INTERNAL_ERROR, AmqpError
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.limits import UNLIMITED, Limits
 
-INTERNAL_ERROR = "amqp:internal-error"
-PRECONDITION_FAILED = "amqp:precondition-failed"
-RESOURCE_DELETED = "amqp:resource-deleted"
 _SEGMENT = 256
 #: More bytes than a header has, and what false is in them.
 _HEADER = 64

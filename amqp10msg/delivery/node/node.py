@@ -11,8 +11,6 @@ import attrs
 from amqp10msg.delivery.node.contents import (
     NO_HEADER,
     NOBODY,
-    PRECONDITION_FAILED,
-    RESOURCE_DELETED,
     SEVERAL,
     Capacity,
     Contents,
@@ -51,6 +49,8 @@ from amqp10msg.message import Message
 from amqp10msg.sections import Header
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import (
+    PRECONDITION_FAILED,
+    RESOURCE_DELETED,
     RESOURCE_LIMIT_EXCEEDED,
     DecodeError,
     EncodeError,

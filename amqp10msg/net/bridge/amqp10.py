@@ -33,6 +33,17 @@ from amqp10msg.net.bridge.terms import (
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Lines, Tie, User, Wire, dial, refuse
 from amqp10msg.net.transport import SenderSettleMode
+from amqp10msg.wire.errors import (
+    CONNECTION_FORCED,
+    DETACH_FORCED,
+    INTERNAL_ERROR,
+    INVALID_FIELD,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    RESOURCE_DELETED,
+    STOLEN,
+    UNAUTHORIZED_ACCESS,
+)
 
 _MAX_FRAME = 1 << 16
 #: Bytes for a peer that does not read, from which on it is not read either.
@@ -44,19 +55,9 @@ _LOOK = 0.005
 #: Frames that are processed in a turn of the loop.
 _FRAMES = 200
 #: Conditions that no other attempt makes good.
-_PERMANENT = {
-    *{"amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:invalid-field"}
-}
+_PERMANENT = {NOT_FOUND, UNAUTHORIZED_ACCESS, NOT_ALLOWED, INVALID_FIELD}
 #: Conditions of a peer that goes or fails, whatever was sent to it.
-_AMBIGUOUS = {
-    *{"amqp:connection:forced", "amqp:internal-error", "amqp:resource-deleted"},
-    *{"amqp:link:detach-forced", "amqp:link:stolen"},
-}
-
-#: The condition of a peer that failed at what it was doing.
-_FAILED = "amqp:internal-error"
-#: That of one that has no such address; of a connection, it is a virtual host.
-_MISSING = "amqp:not-found"
+_AMBIGUOUS = {CONNECTION_FORCED, INTERNAL_ERROR, RESOURCE_DELETED, DETACH_FORCED, STOLEN}
 
 
 class Amqp10Connection(Wire, transport.Handler):
@@ -452,19 +453,20 @@ def error_of(
     # What ends a session or connection may be the fault of a message; what refuses a link is not.
     permanent = name in _PERMANENT and new
     reason = f"{prefix}{name}: {error.description}"
-    if name == "amqp:invalid-field" and product.startswith("RabbitMQ 3."):
+    if name == INVALID_FIELD and product.startswith("RabbitMQ 3."):
         reason += "; RabbitMQ 3 has other addresses: give address_version=1"
     return LinkError(
         reason,
         said=name not in _AMBIGUOUS,
         permanent=permanent,
-        failed=name == _FAILED,
+        failed=name == INTERNAL_ERROR,
         scope=what,
-        missing=permanent and name == _MISSING and what != "connection",
+        # Of a connection, it is a virtual host that is not found.
+        missing=permanent and name == NOT_FOUND and what != "connection",
     )
 
 
-_NO_LINKS = Error("amqp:not-allowed", "this end offers no links")
+_NO_LINKS = Error(NOT_ALLOWED, "this end offers no links")
 _STATES = {
     Settle.ACCEPT: Accepted(),
     Settle.RELEASE: Released(),
@@ -885,6 +887,6 @@ async def open_target(request: TargetRequest) -> Amqp10Target:
     try:
         return await _attached(request, make)
     except LinkError as error:
-        if not made or made[0].asked is None or "amqp:not-found" in str(error):
+        if not made or made[0].asked is None or NOT_FOUND in str(error):
             raise
         return await _attached(request, make)

@@ -38,14 +38,19 @@ from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
 from amqp10msg.net.serve.nodes import (
     LIFETIME,
-    NOT_FOUND,
     Published,
     exchange_of,
     judged_first,
     publish_to,
 )
 from amqp10msg.net.serve.service_bus import SESSION_FILTER, SessionFilter, chosen_session
-from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.errors import (
+    INVALID_FIELD,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    DecodeError,
+)
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
 
 #: The outcomes that settle a delivery at a node.
@@ -213,7 +218,7 @@ class Attacher:
         """
         target = attach.target
         if target is None:
-            raise NodeError("the attach has no target", "amqp:invalid-field")
+            raise NodeError("the attach has no target", INVALID_FIELD)
         outcomes = attach.source.outcomes if attach.source is not None else ()
         rejects = not outcomes or "amqp:rejected:list" in outcomes
         link.max_message_size = self._broker.max_message_size
@@ -346,7 +351,7 @@ class Attacher:
         except ValueError:
             raise NodeError(
                 f"there is no distribution-mode {source.distribution_mode!r} here",
-                "amqp:not-implemented",
+                NOT_IMPLEMENTED,
             ) from None
         bus = self._broker.service_bus
         asked = self._local(source)
@@ -436,7 +441,7 @@ class Attacher:
         nodes = self._broker.nodes
         if nodes.is_topic(address):
             if "queue" in terminus.capabilities:
-                raise NodeError(f"{address!r} is a topic, not a queue", "amqp:not-allowed")
+                raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
             return address
         if _TOPIC in terminus.capabilities:
             nodes.make_topic(address)

@@ -22,7 +22,12 @@ from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
 from amqp10msg.net.serve.service_bus import MANAGEMENT_SUFFIX, ServiceBus
-from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
+from amqp10msg.wire.errors import (
+    INTERNAL_ERROR,
+    RESOURCE_DELETED,
+    RESOURCE_LIMIT_EXCEEDED,
+    AmqpError,
+)
 from amqp10msg.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -189,7 +194,7 @@ class Broker:
         count = len(node)
         self.nodes.delete(address)
         for sender in self.turns.forget(node):
-            sender.end(Error("amqp:resource-deleted", f"the node {node.name!r} was deleted"))
+            sender.end(Error(RESOURCE_DELETED, f"the node {node.name!r} was deleted"))
         self.log("deleted", node=node.name)
         return count
 
@@ -346,7 +351,7 @@ class Turns:
                     )
                     # A filter that cannot be evaluated exceeds what a message may cost.
                     costly = isinstance(error, EvaluationError)
-                    known = getattr(error, "condition", "amqp:internal-error")
+                    known = getattr(error, "condition", INTERNAL_ERROR)
                     condition = RESOURCE_LIMIT_EXCEEDED if costly else known
                     sender.end(Error(condition, str(error)))
                 except Exception as error:  # noqa: BLE001  (logged; the others go on)

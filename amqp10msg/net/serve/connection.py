@@ -47,7 +47,15 @@ from amqp10msg.net.serve.broker import LONGEST_TURN, Broker
 from amqp10msg.net.serve.nodes import UnroutableError
 from amqp10msg.net.serve.transactions import Retired, Transactions
 from amqp10msg.net.sockets import Socket
-from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
+from amqp10msg.wire.errors import (
+    INTERNAL_ERROR,
+    INVALID_FIELD,
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+    STOLEN,
+    DecodeError,
+    EncodeError,
+)
 from amqp10msg.wire.primitives import ULong
 
 _MAX_FRAME = 1 << 16
@@ -197,9 +205,7 @@ class Outgoing:
         try:
             transaction = self.connection.transactions.get(state.txn_id)
             if not isinstance(outcome, OUTCOMES):
-                raise NodeError(
-                    "a transactional state needs an outcome here", "amqp:not-implemented"
-                )
+                raise NodeError("a transactional state needs an outcome here", NOT_IMPLEMENTED)
             settle = partial(self._settle, delivery, theirs)
             transaction.add(Retired(delivery, outcome, theirs.settled, settle))
         except NodeError as error:
@@ -215,7 +221,7 @@ class Outgoing:
         except OutcomeError as error:
             refused = error.error
         except EncodeError as error:
-            refused = Error("amqp:invalid-field", str(error))
+            refused = Error(INVALID_FIELD, str(error))
         if refused is not None:
             delivery.settle(Released())
             state = Released()
@@ -543,7 +549,7 @@ class Connection(Socket, transport.Handler):
         """
         self.broker.logger.error("fault %s", where, exc_info=error)
         try:
-            self.close(Error("amqp:internal-error", str(error)))
+            self.close(Error(INTERNAL_ERROR, str(error)))
         finally:
             self._end_all()
 
@@ -725,7 +731,7 @@ class Connection(Socket, transport.Handler):
         """Detach a link that was attached again (Part 2, 2.6.1)."""
         self.log("stolen", link=link.name)
         self._end(link, "link")
-        self.end_link(link, Error("amqp:link:stolen", "the link was attached again"))
+        self.end_link(link, Error(STOLEN, "the link was attached again"))
 
     def _refuse(self, link: transport.Link, error: Error) -> None:
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)

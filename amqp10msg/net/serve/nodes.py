@@ -36,12 +36,11 @@ from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.sections import MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.errors import NOT_ALLOWED, NOT_FOUND, DecodeError, EncodeError
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
 LIFETIME = "lifetime-policy"
-NOT_FOUND = "amqp:not-found"
 _QUEUES = "/queues/"
 #: The nodes that a message was published to, with its number at each.
 Published = Iterable[tuple[DistributionNode, int]]
@@ -117,7 +116,7 @@ class Nodes:
             NodeError: it is a queue, or there is none and `create` is False.
         """
         if address in self:
-            raise NodeError(f"{address!r} is a queue, not a topic", "amqp:not-allowed")
+            raise NodeError(f"{address!r} is a queue, not a topic", NOT_ALLOWED)
         if not self.create:
             raise NodeError(f"there is no topic {address!r}", NOT_FOUND)
         self._topics.setdefault(address, {})
@@ -167,7 +166,7 @@ class Nodes:
                 NOT_FOUND,
             )
         if address in self._topics:
-            raise NodeError(f"{address!r} is a topic, not a queue", "amqp:not-allowed")
+            raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
         # The node for dead letters has no dead letters of its own, and takes everything: a message
         # that it refused would be lost.
         options = {"store": self.store, **self._options, **(options or {})}

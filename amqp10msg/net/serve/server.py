@@ -31,6 +31,7 @@ from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.service_bus import ServiceBus
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
+from amqp10msg.wire.errors import CONNECTION_FORCED
 from amqp10msg.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -419,7 +420,7 @@ class Server(ServerOptions):
 
     async def _close_connections(self) -> None:
         """Close all connections, and abort those whose peers do not answer in time."""
-        stopping = Error("amqp:connection:forced", "the server stops")
+        stopping = Error(CONNECTION_FORCED, "the server stops")
 
         def close() -> None:
             for connection in list(self.broker.connections):

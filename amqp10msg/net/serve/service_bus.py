@@ -27,10 +27,17 @@ from amqp10msg.delivery.node import (
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.message.picks import Picker
-from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes, Published
+from amqp10msg.net.serve.nodes import Nodes, Published
 from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.wire.errors import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+    DecodeError,
+)
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import Array, Int, Symbol, Timestamp
 
@@ -182,7 +189,7 @@ class ServiceBus:
             envelope = Message.decode(octets, limits=self._limits)
             body = envelope.body if isinstance(envelope.body, list) else [envelope.body]
             if not all(isinstance(part, Data) for part in body):
-                raise NodeError("a batch is made of data sections", "amqp:decode-error")
+                raise NodeError("a batch is made of data sections", DECODE_ERROR)
             messages = [bytes(part.data) for part in body if isinstance(part, Data)]
         for one in messages:
             Message.decode(one, limits=self._limits)
@@ -480,7 +487,7 @@ class ServiceBus:
         if handle is None or not operation.startswith("com.microsoft:"):
             raise _RequestError(
                 501,
-                "amqp:not-implemented",
+                NOT_IMPLEMENTED,
                 f"this double of Service Bus has no operation {operation!r}",
             )
         if not isinstance(body, Mapping):
@@ -588,7 +595,7 @@ class ServiceBus:
         if status not in outcomes:
             raise _RequestError(
                 501,
-                "amqp:not-implemented",
+                NOT_IMPLEMENTED,
                 f"this double of Service Bus has no disposition-status {status!r}",
             )
         locks = dict(self._lock(entity, token) for token in body["lock-tokens"])

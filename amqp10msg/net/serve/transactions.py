@@ -18,7 +18,7 @@ from amqp10msg.delivery.node import Delivery, Memory, NodeError, Outcome
 from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Published
 from amqp10msg.sections import AmqpValue
-from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
+from amqp10msg.wire.errors import NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
@@ -189,7 +189,7 @@ class Transactions:
                 return None
         raise NodeError(
             "a coordinator takes a declare without a global-id, or a discharge",
-            "amqp:not-implemented",
+            NOT_IMPLEMENTED,
         )
 
     def end_of(self, owner: Any) -> None:

@@ -25,7 +25,7 @@ from amqp10msg.net.transport.frames import (
 )
 from amqp10msg.net.transport.sasl import SaslEnd, SaslError
 from amqp10msg.net.transport.sessions import FaultError, Handler, Session, SessionFaultError
-from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.errors import FRAMING_ERROR, INVALID_FIELD, NOT_ALLOWED, DecodeError
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import Limits
 
@@ -290,9 +290,7 @@ class Connection:
             self._output.greet()
             if not buffer.startswith(AMQP_HEADER, start):
                 self._output.closed = self.over = True
-                self.handler.on_close(
-                    Error("amqp:connection:framing-error", "no header of AMQP 1.0"), fault=True
-                )
+                self.handler.on_close(Error(FRAMING_ERROR, "no header of AMQP 1.0"), fault=True)
                 return False
             self._position += len(AMQP_HEADER)
             self._have -= len(AMQP_HEADER)
@@ -300,7 +298,7 @@ class Connection:
         size, words, kind, channel = HEAD.unpack_from(buffer, start)
         if not HEAD_SIZE <= size <= self.local.max_frame_size:
             raise ConnectionFaultError(
-                "amqp:connection:framing-error",
+                FRAMING_ERROR,
                 f"a frame has {HEAD_SIZE} to {self.local.max_frame_size} bytes here, not {size}",
             )
         if self._have < size:
@@ -311,9 +309,7 @@ class Connection:
         self._position = start + size
         body = start + 4 * words
         if not start + HEAD_SIZE <= body <= start + size or kind != AMQP_FRAME:
-            raise ConnectionFaultError(
-                "amqp:connection:framing-error", "that is not a frame of AMQP"
-            )
+            raise ConnectionFaultError(FRAMING_ERROR, "that is not a frame of AMQP")
         if body < start + size:
             self._frame(channel, buffer[body : start + size])
         return True
@@ -333,22 +329,20 @@ class Connection:
             pass
         elif self.remote is None:
             if not isinstance(performative, Open):
-                raise ConnectionFaultError("amqp:not-allowed", "a connection begins with an open")
+                raise ConnectionFaultError(NOT_ALLOWED, "a connection begins with an open")
             self._on_open(performative)
         elif isinstance(performative, Begin):
             self._on_begin(channel, performative)
         elif isinstance(performative, (*_SESSION, End)):
             if session is None:
-                raise ConnectionFaultError(
-                    "amqp:not-allowed", f"the channel {channel} has no session"
-                )
+                raise ConnectionFaultError(NOT_ALLOWED, f"the channel {channel} has no session")
             if isinstance(performative, End):
                 self._on_end(channel, session, performative)
             elif not session.ended:
                 self._on_frame(session, performative, body[end:])
         else:
             name = type(performative).__name__.lower()
-            raise ConnectionFaultError("amqp:not-allowed", f"{name} is not expected here")
+            raise ConnectionFaultError(NOT_ALLOWED, f"{name} is not expected here")
 
     def _on_frame(self, session: Session, performative: Any, payload: bytes) -> None:
         try:
@@ -362,7 +356,7 @@ class Connection:
     def _on_open(self, remote: Open) -> None:
         if remote.max_frame_size < MIN_FRAME:
             raise ConnectionFaultError(
-                "amqp:invalid-field", f"max-frame-size is {MIN_FRAME} bytes at least"
+                INVALID_FIELD, f"max-frame-size is {MIN_FRAME} bytes at least"
             )
         self.remote = remote
         self._output.room = min(remote.max_frame_size, self.local.max_frame_size) - HEAD_SIZE
@@ -370,7 +364,7 @@ class Connection:
 
     def _on_begin(self, channel: int, begin: Begin) -> None:
         if channel in self.sessions or channel > self.local.channel_max:
-            raise ConnectionFaultError("amqp:not-allowed", f"the channel {channel} cannot begin")
+            raise ConnectionFaultError(NOT_ALLOWED, f"the channel {channel} cannot begin")
         if begin.remote_channel is None:
             session = self._new()
         else:
@@ -378,9 +372,7 @@ class Connection:
             if session is not None and session.remote_channel is not None:
                 session = None
         if session is None:
-            raise ConnectionFaultError(
-                "amqp:not-allowed", "there is no such session, or no room for it"
-            )
+            raise ConnectionFaultError(NOT_ALLOWED, "there is no such session, or no room for it")
         self.sessions[channel] = session
         session.on_begin(channel, begin)
         self.handler.on_begin(session)

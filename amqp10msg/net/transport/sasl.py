@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from amqp10msg.net.transport.frames import AMQP_HEADER, HEAD, HEAD_SIZE, HEAD_WORDS, SASL_FRAME
-from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.errors import UNAUTHORIZED_ACCESS, DecodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Array, Described, Symbol, UByte, ULong
@@ -227,7 +227,7 @@ class SaslClient(SaslEnd):
                 # 1 is wrong credentials; 4 a failure that may pass (Part 5, 5.3.3.6).
                 refused = first in {_AUTH, 3}
                 why = "wrong user or password" if first == _AUTH else f"the peer says {first!r:.20}"
-                raise SaslError(f"amqp:unauthorized-access: {why}", refused=refused)
+                raise SaslError(f"{UNAUTHORIZED_ACCESS}: {why}", refused=refused)
             self.done = True
             return b""
         raise SaslError("the peer sent an unexpected SASL frame")

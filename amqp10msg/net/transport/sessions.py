@@ -22,7 +22,18 @@ from amqp10msg.net.transport.frames import (
     Transfer,
 )
 from amqp10msg.net.transport.sasl import SaslError
-from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.errors import (
+    ERRANT_LINK,
+    HANDLE_IN_USE,
+    INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
+    NOT_ALLOWED,
+    RESOURCE_LIMIT_EXCEEDED,
+    TRANSFER_LIMIT_EXCEEDED,
+    UNATTACHED_HANDLE,
+    WINDOW_VIOLATION,
+    DecodeError,
+)
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
 
@@ -42,7 +53,6 @@ _WINDOW = 2_048
 _HANDLE_MAX = 1_023
 _ACCEPTED = Accepted()
 _ACCEPTED_CODE = composite_of(Accepted).code
-_ERRANT = "amqp:session:errant-link"
 
 
 class FaultError(Exception):
@@ -432,7 +442,7 @@ class Link:
         if delivery is None:
             delivery = self._begin(transfer)
         elif transfer.delivery_id not in {None, delivery.number}:
-            self._fault("amqp:not-allowed", "a delivery began before the last one was complete")
+            self._fault(NOT_ALLOWED, "a delivery began before the last one was complete")
         if transfer.settled:
             delivery.settled = True
         if transfer.state is not None:
@@ -447,7 +457,7 @@ class Link:
         if self.max_message_size and size > self.max_message_size and delivery.large is None:
             if self.overflow is None:
                 self._fault(
-                    "amqp:link:message-size-exceeded",
+                    MESSAGE_SIZE_EXCEEDED,
                     f"messages have {self.max_message_size} bytes at most here",
                 )
             delivery.large = large = self.overflow()
@@ -470,9 +480,9 @@ class Link:
     def _begin(self, transfer: Transfer) -> LinkDelivery:
         number, tag = transfer.delivery_id, transfer.delivery_tag
         if number is None or tag is None:
-            self._fault("amqp:invalid-field", "a delivery begins with a delivery-id and a tag")
+            self._fault(INVALID_FIELD, "a delivery begins with a delivery-id and a tag")
         if number in self.session.incoming:
-            self._fault("amqp:not-allowed", f"the delivery {number} is not settled yet")
+            self._fault(NOT_ALLOWED, f"the delivery {number} is not settled yet")
         if self.credit > 0:
             self.credit -= 1
         elif self._revoked > 0:
@@ -480,7 +490,7 @@ class Link:
         elif len(self.session.incoming) < self.excess:
             self.credit -= 1  # below zero, so that it is not granted again
         else:
-            self._fault("amqp:link:transfer-limit-exceeded", "the link has no credit")
+            self._fault(TRANSFER_LIMIT_EXCEEDED, "the link has no credit")
         self._count = (self._count + 1) & _MASK
         delivery = LinkDelivery(
             self, number, tag, transfer.message_format or 0, resumed=bool(transfer.resume)
@@ -514,7 +524,7 @@ def state_of(value: Any) -> Any:
                 raise SessionFaultError(error.condition, str(error)) from None
         if isinstance(state, DeliveryState):
             return state
-    raise SessionFaultError("amqp:invalid-field", f"{value!r:.80} is not a delivery-state")
+    raise SessionFaultError(INVALID_FIELD, f"{value!r:.80} is not a delivery-state")
 
 
 def _rejected(value: Described) -> Rejected | None:
@@ -734,23 +744,23 @@ class Session:
     def _link_of(self, handle: int) -> Link:
         link = self._handles.get(handle)
         if link is None:
-            raise SessionFaultError(
-                "amqp:session:unattached-handle", f"the handle {handle} has no link"
-            )
+            raise SessionFaultError(UNATTACHED_HANDLE, f"the handle {handle} has no link")
         return link
 
     def _on_transfer(self, transfer: Transfer, payload: bytes) -> None:
         self._next_incoming = (self._next_incoming + 1) & _MASK
         self._window -= 1
         if self._window < 0:
-            raise SessionFaultError("amqp:session:window-violation", "transfers exceed the window")
+            raise SessionFaultError(WINDOW_VIOLATION, "transfers exceed the window")
         if self._window * 2 < _WINDOW:
             self.write_flow()
         link = self._link_of(transfer.handle)
         if not link.is_open:
             return
         if link.sends:
-            raise SessionFaultError(_ERRANT, f"the peer is the receiver of the link {link.name!r}")
+            raise SessionFaultError(
+                ERRANT_LINK, f"the peer is the receiver of the link {link.name!r}"
+            )
         try:
             if transfer.state is not None:
                 transfer.state = state_of(transfer.state)
@@ -818,21 +828,17 @@ class Session:
 
     def _on_attach(self, attach: Attach) -> None:
         if attach.handle in self._handles:
-            raise SessionFaultError(
-                "amqp:session:handle-in-use", f"the handle {attach.handle} is used"
-            )
+            raise SessionFaultError(HANDLE_IN_USE, f"the handle {attach.handle} is used")
         if attach.handle > _HANDLE_MAX:
-            raise SessionFaultError("amqp:not-allowed", f"handles are {_HANDLE_MAX} at most here")
+            raise SessionFaultError(NOT_ALLOWED, f"handles are {_HANDLE_MAX} at most here")
         link = self.links.get((attach.name, attach.role))
         if link is None:
             try:
                 link = self.link(attach.name, sends=attach.role)
             except ValueError as error:
-                raise SessionFaultError("amqp:resource-limit-exceeded", str(error)) from None
+                raise SessionFaultError(RESOURCE_LIMIT_EXCEEDED, str(error)) from None
         elif link.remote_handle is not None:
-            raise SessionFaultError(
-                "amqp:not-allowed", f"the link {attach.name!r} is attached already"
-            )
+            raise SessionFaultError(NOT_ALLOWED, f"the link {attach.name!r} is attached already")
         self._handles[attach.handle] = link
         link.on_attach(attach)
         self.handler.on_attach(link)
