@@ -1,4 +1,7 @@
-"""The names that RabbitMQ's behaviour is known under: `RABBITMQ`, the one table of its series."""
+"""The names that RabbitMQ's behaviour is known under: `RABBITMQ`, the one table of its series.
+
+And the types of exchanges, which it has from AMQP 0-9-1.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from typing import Literal, TypeAlias, TypeVar
 import attrs
 
 T = TypeVar("T")
+
+#: The types of exchanges that need no plugin.
+EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 
 #: The names of series where a profile is meant, for type checkers: those of `translations`.
 SeriesName: TypeAlias = Literal[

@@ -15,6 +15,7 @@ import attrs
 
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Source, Target
+from amqp10msg.delivery.filters import Selector
 from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.bridge.amqp10 import Amqp10Connection
@@ -22,9 +23,8 @@ from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.stream_ranges import Bounds, Cursor, Streams, StreamsRequest, offset_of
 from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import AmqpError
-from amqp10msg.wire.primitives import Described, Symbol
+from amqp10msg.wire.primitives import Described
 
-_SELECTOR = Symbol("apache.org:selector-filter:string")
 _SEQUENCE = "x-opt-sequence-number"
 #: The annotation with when an event was enqueued.
 ENQUEUED = "x-opt-enqueued-time"
@@ -247,7 +247,7 @@ class Partitions(Streams):
 
 
 def _selected(text: str) -> dict[Any, Described]:
-    return {_SELECTOR: Described(_SELECTOR, text)}
+    return {Selector.SYMBOL: Described(Selector.SYMBOL, text)}
 
 
 def _number(said: dict[str, Any], name: str) -> int:

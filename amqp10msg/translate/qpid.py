@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal, as_table
+from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.interop.jms import coded, typed
 from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
@@ -180,7 +181,7 @@ def _reply_to(text: str | None) -> str | None:
         path = parts.path
     except ValueError:
         return text
-    if parts.scheme not in ("direct", "topic", "fanout", "headers") or text.count("/") < 2:
+    if parts.scheme not in EXCHANGE_TYPES or text.count("/") < 2:
         return text
     exchange = parts.netloc
     destination, _, queue = path.lstrip("/").partition("/") if path.count("/") > 1 else ("", "", "")

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.management import EXCLUSIVE, Management, Queue, queues_of, table
 from amqp10msg.net.bridge.terms import LinkError
@@ -185,7 +186,7 @@ def _exchange(found: Mapping[str, Any]) -> Step:
     name, kind = str(found["name"]), found["type"]
     body = {key: found[key] for key in ("type", "durable", "auto_delete", "internal")}
     notes: tuple[str, ...] = ()
-    if kind not in {"direct", "topic", "fanout", "headers"}:
+    if kind not in EXCHANGE_TYPES:
         notes = (f"{kind}: a type of a plugin, which the target needs, too",)
     arguments = table(found.get("arguments"))
     return Step("exchange", name, (name,), {**body, "arguments": arguments}, notes=notes)

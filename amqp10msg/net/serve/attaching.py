@@ -23,7 +23,13 @@ from amqp10msg.delivery import (
     TxnCapability,
     resume,
 )
-from amqp10msg.delivery.filters import EvaluationError, FilterLimits, FilterSet, parse
+from amqp10msg.delivery.filters import (
+    EvaluationError,
+    FilterLimits,
+    FilterSet,
+    SessionFilter,
+    parse,
+)
 from amqp10msg.delivery.node import (
     Capacity,
     Delivery,
@@ -43,7 +49,7 @@ from amqp10msg.net.serve.nodes import (
     judged_first,
     publish_to,
 )
-from amqp10msg.net.serve.service_bus import SESSION_FILTER, SessionFilter, chosen_session
+from amqp10msg.net.serve.service_bus import chosen_session
 from amqp10msg.wire.errors import (
     INVALID_FIELD,
     NOT_ALLOWED,
@@ -386,7 +392,7 @@ class Attacher:
         kept = {delivery.tag: None for delivery in out.unsettled.values()}
         more: dict[str, Any] = {"unsettled": kept} if kept else {}
         if bus is not None and isinstance(out.filter, SessionFilter):
-            answer.filter = {Symbol(SESSION_FILTER): out.filter.session}
+            answer.filter = {SessionFilter.SYMBOL: out.filter.session_id}
             until = {Symbol("com.microsoft:locked-until-utc"): bus.locked_until_utc()}
             more["properties"] = until
         link.attach(source=answer, target=attach.target, **more)

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import attrs
 
+from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DeleteOnNoLinks, DistributionNode
 from amqp10msg.delivery.filters import (
@@ -345,12 +346,12 @@ def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
 class Exchanges:
     """The exchanges of a server, by name; those that begin with ``amq.`` are always there."""
 
-    TYPES = ("direct", "fanout", "topic", "headers")
-
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._pick = Picker("properties.subject", "application_properties", limits=nodes.limits)
-        self._exchanges = {f"amq.{kind}": Exchange(f"amq.{kind}", kind, {}) for kind in self.TYPES}
+        self._exchanges = {
+            f"amq.{kind}": Exchange(f"amq.{kind}", kind, {}) for kind in EXCHANGE_TYPES
+        }
 
     def get(self, name: str) -> Exchange:
         """Return an exchange.

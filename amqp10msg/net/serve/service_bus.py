@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.delivery import Accepted, Error, Modified, Rejected, Released
+from amqp10msg.delivery.filters import SessionFilter
 from amqp10msg.delivery.node import (
     Delivery,
     DistributionNode,
@@ -42,8 +43,6 @@ from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import Array, Int, Symbol, Timestamp
 
 MANAGEMENT_SUFFIX = "/$management"
-#: The key of the filter with which a receiver asks for a session.
-SESSION_FILTER = "com.microsoft:session-filter"
 _DEAD_LETTERS = "/$DeadLetterQueue"
 _SUBSCRIPTIONS = "/Subscriptions/"
 _URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
@@ -71,21 +70,6 @@ class _RequestError(Exception):
         super().__init__(text)
         self.status = status
         self.condition = condition
-
-
-@attrs.define(eq=False)
-class SessionFilter:
-    """Which messages a receiver of a session gets: those with its id as group-id.
-
-    Attributes:
-        session: the id.
-    """
-
-    session: str
-
-    def matches(self, message: Message, *, local: bool | None = None) -> bool:  # noqa: ARG002  (one signature for all)
-        """Whether a message is of the session."""
-        return _session_of(message) == self.session
 
 
 @attrs.define(eq=False)
@@ -301,7 +285,7 @@ class ServiceBus:
             NodeError: another link has the session, or none has messages.
         """
         taken = {
-            link.filter.session
+            link.filter.session_id
             for link in node.links
             if isinstance(link, OutgoingLink) and isinstance(link.filter, SessionFilter)
         }
@@ -630,7 +614,7 @@ class ServiceBus:
         session = str(body["session-id"])
         for link in self._node(entity).links:
             found = link.filter if isinstance(link, OutgoingLink) else None
-            if isinstance(found, SessionFilter) and found.session == session:
+            if isinstance(found, SessionFilter) and found.session_id == session:
                 return 200, {"expiration": Timestamp(self._clock() + _LOCK)}
         raise _RequestError(
             410, "com.microsoft:session-lock-lost", f"no receiver has the session {session!r}"
@@ -704,11 +688,6 @@ def _decoded(octets: bytes) -> Message:
     return Message.decode(octets, strict=False, limits=UNLIMITED)
 
 
-def _session_of(message: Message) -> str | None:
-    """The id of the session of a message; None if it has none."""
-    return message.properties.group_id if message.properties is not None else None
-
-
 _GROUP_ID = Picker("properties.group_id", limits=UNLIMITED)
 
 
@@ -730,6 +709,6 @@ def chosen_session(filters: Any) -> tuple[bool, Any, Any]:
         Whether there is one, its value, and the other filters.
     """
     pairs: Iterable[tuple[Any, Any]] = filters.items() if isinstance(filters, Mapping) else ()
-    others = {key: value for key, value in pairs if key != SESSION_FILTER}
-    asked = isinstance(filters, Mapping) and SESSION_FILTER in filters
-    return asked, filters.get(SESSION_FILTER) if asked else None, others or None
+    others = {key: value for key, value in pairs if key != SessionFilter.SYMBOL}
+    asked = isinstance(filters, Mapping) and SessionFilter.SYMBOL in filters
+    return asked, filters.get(SessionFilter.SYMBOL) if asked else None, others or None

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote
 
 import attrs
 
+from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.delivery.node import NodeError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
@@ -178,10 +179,9 @@ class Management:
         name_of("exchange", name)
         options = options_of(body, EXCHANGE_OPTIONS, "type")
         kind = body.get("type", "direct")
-        exchanges = self._broker.exchanges
-        if kind not in exchanges.TYPES:
+        if kind not in EXCHANGE_TYPES:
             raise StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
-        exchange = exchanges.declare(name, kind, options)
+        exchange = self._broker.exchanges.declare(name, kind, options)
         if (exchange.type, exchange.options) != (kind, options):
             raise StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
         return HTTPStatus.NO_CONTENT, None
