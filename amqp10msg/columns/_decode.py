@@ -175,10 +175,10 @@ def _scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatc
     """
     valid, offsets, data = array.buffers()
     batch, odd = _column_plan(plan).read(
-        *_place_of(data),
-        *_place_of(offsets),
+        *place_of(data),
+        *place_of(offsets),
         8 if pa.types.is_large_binary(array.type) else 4,
-        *_place_of(valid),
+        *place_of(valid),
         array.offset,
         len(array),
         min(limits.items, _NO_BOUND),
@@ -193,7 +193,7 @@ def _scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatc
     return batch, odd
 
 
-def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
+def place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
     """Return the address and the size of a buffer, which an array may lack."""
     return (buffer.address, buffer.size) if buffer else (0, 0)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 # Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
 import amqp10msg.columns._kernel.write as write  # noqa: PLR0402  (see above)
+from amqp10msg.columns._decode import place_of
 from amqp10msg.columns._schema import COMPOSITES, MAPS
 from amqp10msg.composite import Field, rows
 from amqp10msg.message.templates import Template
@@ -269,17 +270,12 @@ def _column(array: Any) -> write.Column:
     if array is None or array.null_count == len(array):
         return None
     _, cells, data = (*array.buffers(), None)[:3]
-    return (_CELLS[array.type], array.offset, *_there(array), *_place_of(cells), *_place_of(data))
+    return (_CELLS[array.type], array.offset, *_there(array), *place_of(cells), *place_of(data))
 
 
 def _there(array: Any) -> tuple[int, int]:
     """Return where it says which rows are there; zeros if all are."""
-    return _place_of(array.buffers()[0] if array.null_count else None)
-
-
-def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
-    """Return the address and the size of a buffer, which an array may lack."""
-    return (buffer.address, buffer.size) if buffer else (0, 0)
+    return place_of(array.buffers()[0] if array.null_count else None)
 
 
 def _lengths(array: Any) -> tuple[write.Column, write.Column, int]:
@@ -291,7 +287,7 @@ def _lengths(array: Any) -> tuple[write.Column, write.Column, int]:
 
 def _list(array: Any) -> write.Column:
     """Return the rows of lists or maps."""
-    return (write.LIST, array.offset, *_there(array), *_place_of(array.buffers()[1]), 0, 0)
+    return (write.LIST, array.offset, *_there(array), *place_of(array.buffers()[1]), 0, 0)
 
 
 def _map(array: Any) -> tuple[write.Column, list[write.Column], int]:
@@ -302,7 +298,7 @@ def _map(array: Any) -> tuple[write.Column, list[write.Column], int]:
     valid = items.buffers()[0] if items.null_count else None
     # Of the structs only whether they are there.
     structs = (
-        (write.BOOL, items.offset, *_place_of(valid), *_place_of(valid), 0, 0) if valid else None
+        (write.BOOL, items.offset, *place_of(valid), *place_of(valid), 0, 0) if valid else None
     )
     members = [_column(items.field(name)) for name in _MEMBERS]
     return _list(array), [structs, _column(keys), *members], len(items)
