@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app.pages import printable
+from amqp10msg.app.text import plural, printable
 from amqp10msg.message import Message
 from amqp10msg.notation.tree import Node, Tree, parse_tree
 from amqp10msg.validation import Violation, validate
@@ -161,18 +161,18 @@ def shown_value(node: Node, length: int) -> str:
     """Write a value as one printable line."""
     value = node.value
     if node.type == "error":
-        return "" if node.length == 0 else counted(node.length, "byte")
+        return "" if node.length == 0 else plural(node.length, "byte")
     if node.type == "elided":
-        more = counted(value, "more value") if value else "more values"
-        return f"… {more} in {counted(node.length, 'byte')}"
+        more = plural(value, "more value") if value else "more values"
+        return f"… {more} in {plural(node.length, 'byte')}"
     if node.type == "constructor":
         return f"of every element: {value}"
     if node.type == "map":
-        return counted((value or 0) // 2, "entry", "entries")
+        return plural((value or 0) // 2, "entry", "entries")
     if node.type == "list":
-        return counted(value if isinstance(value, int) else 0, "value")
+        return plural(value if isinstance(value, int) else 0, "value")
     if node.type == "array":
-        return counted(value or 0, "element")
+        return plural(value or 0, "element")
     if node.type in ("null", "described"):
         return ""
     return scalar(value, length)
@@ -210,23 +210,18 @@ def scalar(value: Any, length: int, *, size: int | None = None) -> str:
 
 
 def _binary(value: bytes, length: int, size: int) -> str:
-    counted_bytes = counted(size, "byte")
+    counted = plural(size, "byte")
     if not value:
-        return counted_bytes
+        return counted
     try:
         text = value[: 4 * length].decode("utf-8")
     except UnicodeDecodeError as error:
         # The cut may be in the middle of a character.
         if size <= 4 * length or error.start < 4 * length - 3:
             more = " …" if size > length // 2 else ""
-            return f"{counted_bytes}: {value[: length // 2].hex(' ')}{more}"
+            return f"{counted}: {value[: length // 2].hex(' ')}{more}"
         text = value[: error.start].decode("utf-8")
-    return f"{counted_bytes}: {quoted(text, length, more=len(text.encode()) < size)}"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Count things: ``1 byte``, ``2,000 bytes``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{counted}: {quoted(text, length, more=len(text.encode()) < size)}"
 
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}

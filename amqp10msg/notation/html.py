@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.app import pages
+from amqp10msg.app.text import printable
 from amqp10msg.message import Message
 from amqp10msg.notation._rows import Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Node, Tree
@@ -279,5 +280,5 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    shown: str = pages.printable(text)
+    shown = printable(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"

@@ -22,6 +22,7 @@ from amqp10msg import Message, __version__
 from amqp10msg.app import pages
 from amqp10msg.app.made import command, facts, line
 from amqp10msg.app.pages.reports import SLIM, WIDE, Bar, columns, proportions
+from amqp10msg.app.text import printable
 from amqp10msg.notation import render_html
 from tests.pages import Page
 
@@ -48,12 +49,12 @@ def about(text: str) -> str:
 
 @given(TEXTS)
 def test_what_is_printable_stays_and_all_else_is_escaped(text: str) -> None:
-    shown = pages.printable(text)
+    shown = printable(text)
 
     assert shown.isprintable()
     if text.isprintable():
         assert text == shown
-    assert shown == pages.printable(shown)
+    assert shown == printable(shown)
 
 
 @given(st.text(min_size=1, max_size=60))
@@ -63,7 +64,7 @@ def test_any_text_is_text_in_a_page(text: str) -> None:
 
     assert [] == made.open
     assert Page(about("x")).tags == [tag for tag in made.tags if tag != "wbr"]
-    assert pages.printable(text) in made.text
+    assert printable(text) in made.text
     assert not re.search(r"[^\n -~\u00a0-\U0010ffff]", page)
 
 
@@ -89,7 +90,7 @@ def test_a_cell_of_a_table_is_its_text_wherever_its_lines_may_break(texts: list[
     made = Page(page)
     assert [] == made.open
     for text in texts:
-        assert pages.printable(text) in made.text
+        assert printable(text) in made.text
 
 
 def test_a_path_may_break_behind_its_slashes() -> None:

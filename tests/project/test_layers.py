@@ -51,7 +51,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"interop.jms"},
         {"delivery"},  # its composites need no message, what they do to one does
         {"", "_names"},
-        {"app.made", "app.pages", "app.version"},
+        {"app.made", "app.pages", "app.text", "app.version"},
         {"files", "notation", "basic", "columns"},
         {"translate"},
         {"app.inspector"},

@@ -11,7 +11,8 @@ from urllib.parse import unquote
 
 import click
 
-from amqp10msg.app.cli._output import complain, plural, safe
+from amqp10msg.app.cli._output import complain, safe
+from amqp10msg.app.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Endpoint

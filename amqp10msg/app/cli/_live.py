@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from amqp10msg.app.cli._output import console, plural, safe, table
+from amqp10msg.app.cli._output import console, safe, table
+from amqp10msg.app.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Statistics

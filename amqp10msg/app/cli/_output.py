@@ -12,6 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import click
 
+from amqp10msg.app.text import printable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -28,20 +30,11 @@ _PATIENCE = 1.0
 
 def safe(text: str) -> str:
     """Escape what a terminal would act on or break the line at, and what no encoding can hold."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char
-        if char.isprintable()
-        else f"\\x{ord(char) & 0xFF:02x}"
-        if ord(char) < 0x100 or 0xDC80 <= ord(char) <= 0xDCFF  # bytes of a file's name
-        else f"\\u{ord(char):04x}"
-        if ord(char) < 0x10000
-        else f"\\U{ord(char):08x}"
-        for char in text
-    )
+    return printable(re.sub(_BYTES, lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text))
 
 
+# In a file's name, bytes that are not text.
+_BYTES = "[\udc80-\udcff]"
 # A place in a file with the name of the case there.
 _NAMED = r"(?s)([:@]\d+) \(.*\)$"
 # What JSON may hold as it is and a terminal acts on: DEL, the controls after it, and marks that end
@@ -60,11 +53,6 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 def complain(text: str) -> None:
     """Print one line on standard error."""
     click.echo(safe(f"amqp10msg: {text}"), err=True)
-
-
-def plural(number: int, noun: str) -> str:
-    """Count things: ``1 message``, ``2,000 messages``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def is_terminal(stream: Any) -> bool:

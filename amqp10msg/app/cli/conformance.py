@@ -16,11 +16,11 @@ from amqp10msg.app.cli._output import (
     complain,
     console,
     counting,
-    plural,
     safe,
     table,
     use_color,
 )
+from amqp10msg.app.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.interop.conformance import Change, Peer, PeerResults, Result

@@ -19,7 +19,8 @@ from amqp10msg.app.cli._options import (
     messages_argument,
     output_option,
 )
-from amqp10msg.app.cli._output import Sink, json_text, plural, safe, use_color
+from amqp10msg.app.cli._output import Sink, json_text, safe, use_color
+from amqp10msg.app.text import plural
 from amqp10msg.wire.errors import AmqpError, EncodeError
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from amqp10msg.app.cli._output import (
     complain,
     is_terminal,
     json_text,
-    plural,
     safe,
     use_color,
 )
+from amqp10msg.app.text import plural
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,8 @@ from amqp10msg.app.cli._bridging import (
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import LateChoice, declared_options, given_of, translations
-from amqp10msg.app.cli._output import complain, is_terminal, plural, safe
+from amqp10msg.app.cli._output import complain, is_terminal, safe
+from amqp10msg.app.text import plural
 from amqp10msg.net.options import RouteOptions
 
 if TYPE_CHECKING:

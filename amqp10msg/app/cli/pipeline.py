@@ -29,12 +29,12 @@ from amqp10msg.app.cli._options import (
 from amqp10msg.app.cli._output import (
     console,
     counting,
-    plural,
     safe,
     table,
     use_color,
 )
 from amqp10msg.app.cli.submit import JOB_FILE
+from amqp10msg.app.text import plural
 from amqp10msg.options import JobOptions, options_of
 
 if TYPE_CHECKING:

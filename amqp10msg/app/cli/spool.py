@@ -8,7 +8,8 @@ from typing import Literal
 import click
 
 from amqp10msg.app.cli._bridging import lacking
-from amqp10msg.app.cli._output import complain, plural
+from amqp10msg.app.cli._output import complain
+from amqp10msg.app.text import plural
 
 
 @click.command(

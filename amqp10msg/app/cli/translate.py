@@ -26,12 +26,12 @@ from amqp10msg.app.cli._output import (
     complain,
     console,
     json_text,
-    plural,
     safe,
     table,
     use_color,
     without_name,
 )
+from amqp10msg.app.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,12 +16,12 @@ from amqp10msg.app.cli._output import (
     SEVERITY_COLORS,
     console,
     json_text,
-    plural,
     safe,
     table,
     use_color,
     without_name,
 )
+from amqp10msg.app.text import plural
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 
 if TYPE_CHECKING:

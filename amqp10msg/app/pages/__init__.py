@@ -11,8 +11,9 @@ from functools import cache
 from typing import Any
 
 from amqp10msg.app.made import line
+from amqp10msg.app.text import plural, printable
 
-__all__ = ["printable", "render"]
+__all__ = ["render"]
 
 # After these, unless a space or the end of the text follows. "&" would part an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
@@ -41,22 +42,6 @@ def render(template: str, **values: Any) -> str:
     return page
 
 
-def printable(text: Any) -> Any:
-    r"""Return a text with what no page can show escaped, such as ``\u202e``; all else as it is."""
-    if not isinstance(text, str) or text.isprintable() or hasattr(text, "__html__"):
-        return text
-    return "".join(
-        char
-        if char.isprintable()
-        else f"\\x{ord(char):02x}"
-        if ord(char) < 0x100
-        else f"\\u{ord(char):04x}"
-        if ord(char) < 0x10000
-        else f"\\U{ord(char):08x}"
-        for char in text
-    )
-
-
 @cache
 def _environment() -> Any:
     try:
@@ -67,7 +52,7 @@ def _environment() -> Any:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
-        finalize=printable,
+        finalize=_final,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -84,7 +69,7 @@ def _environment() -> Any:
         }
     environment.filters["breaking"] = _breaking
     environment.filters["number"] = "{:,}".format
-    environment.filters["plural"] = _plural
+    environment.filters["plural"] = plural
     return environment
 
 
@@ -95,16 +80,17 @@ def _asset(name: str) -> str:
     return (resources.files("amqp10msg.app.pages") / "data" / name).read_text(encoding="utf-8")
 
 
+def _final(value: Any) -> Any:
+    """Return a value as a page shows it: a text with what cannot be shown escaped."""
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return printable(value) if is_text else value
+
+
 def _breaking(text: Any) -> Any:
     """Let a line break in a path, after a slash, a colon or an at sign."""
     if hasattr(text, "__html__"):
         return text  # a chart
     from markupsafe import Markup, escape  # noqa: PLC0415  (an extra)
 
-    shown = str(escape(printable(text)))
+    shown = str(escape(_final(text)))
     return Markup(_BREAKS.sub(r"\g<0><wbr>", shown))  # noqa: S704  (escaped above)
-
-
-def _plural(number: int, noun: str) -> str:
-    """Count things: ``1 byte``, ``2,000 bytes``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
