@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array as numbers
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 import attrs
@@ -297,9 +298,8 @@ class Job:
             stats.add_times(found.column("creation_time"))
         if "application_properties" in counted:
             stats.add_types("application_properties", found.column("application_properties"))
-        shown = [field for field in found.schema if field.name not in ERRORS]
-        fields = pa.schema([(field.name, type_for_spark(field.type)) for field in shown])
-        arrays = [found.column(field.name).cast(field.type) for field in fields]
+        fields = _shown(tuple(wanted))
+        arrays = [_cast(found.column(field.name), field.type) for field in fields]
         names = self._carried(batch.schema.names)
         return self._split(batch, names, arrays, fields, with_texts(wire, found, self.profile))
 
@@ -381,7 +381,19 @@ def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
 def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, kind)
-    return batch.column(name).cast(kind)
+    return _cast(batch.column(name), kind)
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    # A cast to the type that an array has costs more than the question.
+    return array if array.type == kind else array.cast(kind)
+
+
+@lru_cache(32)
+def _shown(wanted: tuple[str, ...]) -> pa.Schema:
+    """Return the schema of the good rows that are decoded to these columns."""
+    fields = [field for field in arrow.schema_of(list(wanted)) if field.name not in ERRORS]
+    return pa.schema([(field.name, type_for_spark(field.type)) for field in fields])
 
 
 # Decoding and judging.
