@@ -11,11 +11,13 @@ from __future__ import annotations
 import datetime
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType
 from typing import (
     TYPE_CHECKING,
     Any,
+    Generic,
     Never,
     NoReturn,
     Self,
@@ -38,12 +40,6 @@ from amqp10msg.message._encoding import (
     holders,
     to_body,
     write,
-)
-from amqp10msg.message._shortcuts import (
-    Identifier,
-    Shortcut,
-    unknown_arguments,
-    wrong_section,
 )
 from amqp10msg.message.templates import Template
 from amqp10msg.sections import (
@@ -74,7 +70,52 @@ if TYPE_CHECKING:
 __all__ = ["Body", "Message", "MessageChanges"]
 
 _T = TypeVar("_T")
+#: The types of ids.
+Identifier = int | uuid.UUID | bytes | str
+# By field of the header or the properties, the section and its class.
+_SECTIONS = {
+    field.name: (section, cls)
+    for section, cls in (("header", Header), ("properties", Properties))
+    for field in attrs.fields(cls)
+}
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
+
+
+class Shortcut(Generic[_T]):
+    """A field of the header or the properties, as a read-only attribute of the message.
+
+    It is None where the section is absent, and where the field is.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Find the section that declares a field of this name."""
+        self.name = name
+        self.section, _ = _SECTIONS[name]
+        self.__doc__ = f"``{self.section}.{name}``, None where it is absent."
+
+    @overload
+    def __get__(self, message: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, message: Message, owner: type) -> _T | None: ...
+
+    def __get__(self, message: Message | None, owner: type) -> Self | _T | None:
+        """Return the value of the field."""
+        if message is None:
+            return self
+        # What a lenient decoding found in its place may have no such field.
+        found: _T | None = getattr(getattr(message, self.section), self.name, None)
+        return found
+
+    if not TYPE_CHECKING:  # to which an attribute that can be set is one that may be
+
+        def __set__(self, message: Message, value: Any) -> NoReturn:
+            """Say where to set it."""
+            raise AttributeError(
+                f"message.{self.name} can only be read: set message.{self.section}.{self.name}, or "
+                f"where the message has no {self.section}, "
+                f"message.{self.section} = {_call_of(_SECTIONS[self.name][1], {self.name: value})}"
+            )
 
 
 class MessageChanges(TypedDict, total=False):
@@ -178,12 +219,12 @@ class Message(kernel.Record):
         **unknown: Never,
     ) -> None:
         if unknown:
-            raise unknown_arguments(self.__match_args__, unknown)
+            raise _unknown_arguments(self.__match_args__, unknown)
         # What a lenient decoding keeps in their places, a copy of the message may have as well.
         if not (_lenient or header is None or isinstance(header, Header)):
-            raise wrong_section("header", Header, header)
+            raise _wrong_section("header", Header, header)
         if not (_lenient or properties is None or isinstance(properties, Properties)):
-            raise wrong_section("properties", Properties, properties)
+            raise _wrong_section("properties", Properties, properties)
         self.header = header
         self.delivery_annotations = (
             delivery_annotations
@@ -370,7 +411,7 @@ class Message(kernel.Record):
         """
         for name, value in changes.items():
             if name not in self.__match_args__:
-                raise unknown_arguments(self.__match_args__, {name: value})
+                raise _unknown_arguments(self.__match_args__, {name: value})
         copy = self.__class__.__new__(self.__class__)
         given = Message(**changes)
         for field in attrs.fields(Message):
@@ -670,6 +711,35 @@ class Message(kernel.Record):
         if header is not None and ttl is not None:
             header = attrs.evolve(header, ttl=ttl)
         return self.evolve(header=header, delivery_annotations=None)
+
+
+def _call_of(cls: type, values: dict[str, Any]) -> str:
+    """Return how an object is made of these values, for people."""
+    return f"{cls.__name__}({', '.join(f'{name}={value!r:.40}' for name, value in values.items())})"
+
+
+def _unknown_arguments(known: Iterable[str], unknown: dict[str, Any]) -> TypeError:
+    """Return the error for arguments that `Message` does not take, and what to write instead."""
+    name, value = next(iter(unknown.items()))
+    if name in _SECTIONS:
+        section, cls = _SECTIONS[name]
+        how = f"write {section}={_call_of(cls, {name: value})}"
+    else:
+        from difflib import get_close_matches  # noqa: PLC0415  (of this error alone)
+
+        meant = get_close_matches(name, [*known, *_SECTIONS], 1, 0.7)
+        how = f"did you mean {meant[0]}?" if meant else f"it takes {', '.join(known)}"
+    return TypeError(f"a Message takes no {name}: {how}")
+
+
+def _wrong_section(name: str, cls: type, given: Any) -> TypeError:
+    """Return the error for a header or properties that are none, and what to write instead."""
+    how = ""
+    if isinstance(given, dict) and given:
+        fits = all(_SECTIONS.get(key, ("",))[0] == name for key in given)
+        how = f"{name}={_call_of(cls, given)}" if fits else f"application_properties={given!r:.60}"
+        how = f": write {how}"
+    return TypeError(f"{name} takes {cls.__name__}, not {type(given).__name__}{how}")
 
 
 # Of the page of a message, in pixels: what is always there, a line of each kind, and the most of

@@ -70,7 +70,7 @@ INSPECT = {
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},
     "files": {"recognition", "text"},
-    "message": {"_encoding", "_shortcuts", "picks", "templates"},
+    "message": {"_encoding", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},
     "validation": {"_checks", "prefilter", "rules"},

@@ -22,7 +22,7 @@ from amqp10msg import (
     Properties,
     UInt,
 )
-from amqp10msg.message._shortcuts import Shortcut
+from amqp10msg.message import Shortcut
 from amqp10msg.testing import messages
 
 FIELDS = [(cls, field.name) for cls in (Header, Properties) for field in attrs.fields(cls)]
