@@ -13,7 +13,7 @@ import datetime
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 import attrs
@@ -22,14 +22,6 @@ from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.delivery.node import NodeError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
-from amqp10msg.net.serve.declaring import (
-    EXCHANGE_OPTIONS,
-    QUEUE_OPTIONS,
-    StatusError,
-    check_queue,
-    name_of,
-    options_of,
-)
 from amqp10msg.net.serve.nodes import Binding
 from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import AmqpError
@@ -38,6 +30,23 @@ from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 MANAGEMENT = "/management"
 CBS = "$cbs"
 _BINDING = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
+_QUEUE_OPTIONS: Final = {"durable": True, "exclusive": False, "auto_delete": False}
+_EXCHANGE_OPTIONS: Final = {"durable": True, "auto_delete": False, "internal": False}
+_TYPE: Final = "x-queue-type"
+_LONGEST_TIMER: Final = 2**32 - 1  # ms
+_MAX_AGE: Final = re.compile(r"[0-9]+[YMDhms]")
+
+
+class _StatusError(Exception):
+    """A request is refused.
+
+    Attributes:
+        status: of the response; the text is its body.
+    """
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 @attrs.frozen
@@ -71,7 +80,7 @@ class Management:
         body = request.body.value if isinstance(request.body, AmqpValue) else None
         try:
             status, value = self._handle(str(properties.subject), str(properties.to), body, owner)
-        except StatusError as error:
+        except _StatusError as error:
             status, value = error.status, str(error)
         except NodeError as error:
             status, value = HTTPStatus.NOT_FOUND, str(error)
@@ -113,7 +122,7 @@ class Management:
             return HTTPStatus.NO_CONTENT, None
         handle = handlers.get((method, parts[0], len(parts)))
         if handle is None or (len(parts) == 3 and parts[2] != "messages"):
-            raise StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
+            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
         answer: tuple[HTTPStatus, Any] = handle(name, body or {}, owner)
         return answer
 
@@ -121,7 +130,7 @@ class Management:
 
     def _info(self, name: str) -> dict[str, Any]:
         if name not in self._broker.nodes:
-            raise StatusError(HTTPStatus.NOT_FOUND, f"there is no queue {name!r}")
+            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no queue {name!r}")
         node = self._broker.nodes.make(name)
         options = self._options_of(name)
         leader = self._broker.container_id
@@ -129,7 +138,7 @@ class Management:
             **options,
             "name": name,
             "vhost": "/",
-            "type": options["arguments"].get("x-queue-type", "classic"),
+            "type": options["arguments"].get(_TYPE, "classic"),
             "leader": leader,
             "replicas": [leader],
             "message_count": ULong(len(node)),
@@ -138,15 +147,15 @@ class Management:
 
     def _options_of(self, name: str) -> dict[str, Any]:
         queue = self._queues.get(name)
-        return queue.options if queue is not None else {**QUEUE_OPTIONS, "arguments": {}}
+        return queue.options if queue is not None else {**_QUEUE_OPTIONS, "arguments": {}}
 
     def _put_queue(self, name: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
-        name_of("queue", name)
-        options = options_of(body, QUEUE_OPTIONS)
-        check_queue(options)
+        _check_name("queue", name)
+        options = _declared_options(body, _QUEUE_OPTIONS)
+        _check_queue(options)
         if name in self._broker.nodes:
             if name in self._queues and options != self._options_of(name):
-                raise StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
+                raise _StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
             status = HTTPStatus.OK
         else:
             self._broker.nodes.make(name)
@@ -176,18 +185,18 @@ class Management:
     # Exchanges and bindings.
 
     def _put_exchange(self, name: str, body: Any, _: object) -> tuple[HTTPStatus, Any]:
-        name_of("exchange", name)
-        options = options_of(body, EXCHANGE_OPTIONS, "type")
+        _check_name("exchange", name)
+        options = _declared_options(body, _EXCHANGE_OPTIONS, "type")
         kind = body.get("type", "direct")
         if kind not in EXCHANGE_TYPES:
-            raise StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
         exchange = self._broker.exchanges.declare(name, kind, options)
         if (exchange.type, exchange.options) != (kind, options):
-            raise StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
+            raise _StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
         return HTTPStatus.NO_CONTENT, None
 
     def _delete_exchange(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
-        name_of("exchange", name)
+        _check_name("exchange", name)
         self._broker.exchanges.delete(name)
         return HTTPStatus.NO_CONTENT, None
 
@@ -212,7 +221,7 @@ class Management:
     def _delete_binding(self, path: str) -> tuple[HTTPStatus, Any]:
         found = _BINDING.fullmatch(path)
         if found is None:
-            raise StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
         source, kind, destination, key, _ = map(unquote, found.groups())
         self._broker.exchanges.unbind(source, destination, kind == "q", key)
         return HTTPStatus.NO_CONTENT, None
@@ -232,6 +241,158 @@ class Management:
             and wanted.get("key", one.key) == one.key
         ]
         return HTTPStatus.OK, found
+
+
+# Declarations of queues and exchanges, as RabbitMQ 4.0 has them. What a program declares here,
+# RabbitMQ takes as well: a table says of each argument which types of queue have it, and what its
+# value may be. Arguments that RabbitMQ does not know are kept, as there.
+
+
+def _is_int(value: Any, least: int, most: int | None = None) -> bool:
+    right = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    return right and (most is None or value <= most)
+
+
+@attrs.frozen
+class _Argument:
+    """An argument of a queue.
+
+    Attributes:
+        types: of the queues that have it, by their first letters.
+        wanted: what it takes, for the error.
+        takes: whether it takes a value.
+        status: of a wrong value.
+    """
+
+    types: str
+    wanted: str
+    takes: Callable[[Any], bool]
+    status: HTTPStatus = HTTPStatus.CONFLICT
+
+
+def _one_of(types: str, *values: str | int) -> _Argument:
+    return _Argument(types, f"one of {', '.join(map(str, values))}", lambda value: value in values)
+
+
+def _number(
+    types: str, least: int, most: int | None = None, status: HTTPStatus = HTTPStatus.CONFLICT
+) -> _Argument:
+    up_to = "" if most is None else f" to {most}"
+    wanted = f"an integer of {least}{up_to or ' or more'}"
+    return _Argument(types, wanted, lambda value: _is_int(value, least, most), status)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_TYPES: Final = {"classic": "c", "quorum": "q", "stream": "s"}
+_ARGUMENTS: Final[dict[str, _Argument]] = {
+    "x-max-length": _number("cq", 0),
+    "x-max-length-bytes": _number("cqs", 0),
+    "x-message-ttl": _number("cq", 0, _LONGEST_TIMER),
+    "x-expires": _number("cq", 1, _LONGEST_TIMER),
+    "x-overflow": _one_of("cq", "drop-head", "reject-publish", "reject-publish-dlx"),
+    "x-dead-letter-exchange": _Argument("cq", "a string", _is_text, HTTPStatus.BAD_REQUEST),
+    "x-dead-letter-routing-key": _Argument("cq", "a string", _is_text),
+    "x-dead-letter-strategy": _one_of("q", "at-most-once", "at-least-once"),
+    "x-single-active-consumer": _Argument("cq", "a boolean", lambda value: isinstance(value, bool)),
+    "x-max-priority": _number("c", 0, 255),
+    "x-queue-mode": _one_of("c", "default", "lazy"),
+    "x-queue-version": _one_of("c", 1, 2),
+    "x-queue-master-locator": _Argument("c", "a string", _is_text),
+    "x-queue-leader-locator": _one_of("cqs", "client-local", "balanced"),
+    "x-delivery-limit": _Argument("q", "anything", lambda _: True),
+    "x-quorum-initial-group-size": _number("q", 1),
+    "x-max-in-memory-length": _number("q", 0),
+    "x-max-in-memory-bytes": _number("q", 0),
+    "x-max-age": _Argument(
+        "s",
+        "a number and one of Y, M, D, h, m and s",
+        lambda value: isinstance(value, str) and _MAX_AGE.fullmatch(value) is not None,
+    ),
+    "x-stream-max-segment-size-bytes": _number("s", 0, 3_000_000_000),
+}
+_FILTER_SIZE: Final = "x-stream-filter-size-bytes"
+
+
+def _check_name(kind: str, name: str) -> None:
+    """Check the name of what is declared or deleted.
+
+    Raises:
+        _StatusError: it is reserved, empty, or has a line break.
+    """
+    if not name:
+        status = HTTPStatus.BAD_REQUEST if kind == "queue" else HTTPStatus.FORBIDDEN
+        raise _StatusError(status, f"the name of the {kind} is empty")
+    if name.startswith("amq."):
+        raise _StatusError(
+            HTTPStatus.FORBIDDEN, f"the name of the {kind} {name!r} begins with amq., which is kept"
+        )
+    if "\n" in name or "\r" in name:
+        raise _StatusError(HTTPStatus.BAD_REQUEST, f"the name {name!r} has a line break")
+
+
+def _declared_options(body: Any, defaults: Mapping[str, bool], *others: str) -> dict[str, Any]:
+    """Return the options of a declaration, with the defaults of those that it leaves out.
+
+    Args:
+        body: the body of the request.
+        defaults: the options that are booleans.
+        others: the keys that it may have besides those and ``arguments``.
+
+    Raises:
+        _StatusError: it has other keys, or a value of another type.
+    """
+    if not isinstance(body, dict):
+        raise _StatusError(HTTPStatus.BAD_REQUEST, "a declaration is a map")
+    arguments = body.get("arguments") or {}
+    if not isinstance(arguments, dict):
+        raise _StatusError(HTTPStatus.BAD_REQUEST, "arguments is a map")
+    for key, value in body.items():
+        if key in defaults and not isinstance(value, bool):
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"{key} is a boolean, not {value!r:.80}")
+        if key not in {*defaults, "arguments", *others}:
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"there is no property {key!r:.80}")
+    options = {key: body.get(key, default) for key, default in defaults.items()}
+    return {**options, "arguments": dict(arguments)}
+
+
+def _check_queue(options: Mapping[str, Any]) -> None:
+    """Check the options of a queue, as `_declared_options` returns them.
+
+    Raises:
+        _StatusError: RabbitMQ refuses them: an argument has a wrong value, or is not one of this
+            type of queue; or a quorum queue or a stream is not durable, exclusive or deleted
+            automatically.
+    """
+    arguments = options["arguments"]
+    kind = arguments.get(_TYPE, "classic")
+    letter = _TYPES.get(kind) if isinstance(kind, str) else None
+    if letter is None:
+        raise _StatusError(HTTPStatus.CONFLICT, f"there is no {_TYPE} {kind!r:.80}")
+    if letter != "c":
+        for option, default in _QUEUE_OPTIONS.items():
+            if options[option] is not default:
+                raise _StatusError(
+                    HTTPStatus.BAD_REQUEST,
+                    f"a {kind} queue cannot be declared with {option} "
+                    f"{str(options[option]).lower()}",
+                )
+    for name, value in arguments.items():
+        known = _ARGUMENTS.get(name)
+        if name == _FILTER_SIZE and letter == "s":
+            known = _number("s", 16, 255, HTTPStatus.BAD_REQUEST)
+        if known is None:
+            continue
+        if letter not in known.types:
+            raise _StatusError(HTTPStatus.CONFLICT, f"a {kind} queue has no argument {name}")
+        if not known.takes(value):
+            raise _StatusError(known.status, f"{name} takes {known.wanted}, not {value!r:.80}")
+    if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
+        raise _StatusError(
+            HTTPStatus.CONFLICT, "x-dead-letter-routing-key needs x-dead-letter-exchange"
+        )
 
 
 # Tokens.
