@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,8 +12,8 @@ from amqp10msg.composite import Error, from_described
 from amqp10msg.delivery import Source
 from amqp10msg.delivery.filters import StreamFilter
 from amqp10msg.net import transport
-from amqp10msg.net.transport import SaslServer
 from amqp10msg.wire.primitives import Symbol
+from tests.amqp10_broker import Broker, Peer, running
 
 __all__ = ["Stream", "StreamBroker", "StreamPeer", "StreamReader", "running"]
 
@@ -79,41 +75,17 @@ class Stream:
         )
 
 
-class StreamBroker:
+class StreamBroker(Broker):
     """Streams by their names.
 
     Attributes:
         agrees: whether it says that it reads by the filters that it is asked for.
-        connections: how many there have been.
     """
 
-    #: What a connection is served by.
-    peer: Callable[[Any], asyncio.Protocol]
-
     def __init__(self, **streams: Stream) -> None:
-        self.peer = StreamPeer
+        super().__init__(StreamPeer)
         self.streams = streams
         self.agrees = True
-        self.connections = 0
-        self.port = 0
-        self.peers: set[StreamPeer] = set()
-        self.loop: Any = None
-
-    @property
-    def url(self) -> str:
-        return f"amqp://me:secret@127.0.0.1:{self.port}"
-
-    def cut(self) -> None:
-        """Cut all connections."""
-        done = threading.Event()
-
-        def all_of_them() -> None:
-            for peer in list(self.peers):
-                peer.cut()
-            done.set()
-
-        self.loop.call_soon_threadsafe(all_of_them)
-        done.wait(5)
 
 
 class StreamReader:
@@ -138,59 +110,25 @@ class StreamReader:
         return None
 
 
-class StreamPeer(asyncio.Protocol, transport.Handler):
+class StreamPeer(Peer):
+    broker: StreamBroker
+
     def __init__(self, broker: StreamBroker) -> None:
-        self.broker = broker
-        self.readers: dict[transport.Link, StreamReader] = {}
-        self.sent = 0
         opens = transport.Open(
             container_id="streams",
             max_frame_size=1 << 16,
             properties={"product": "RabbitMQ", "version": "4.0.0"},
         )
-        sasl = SaslServer(anonymous=True, users={"me": "secret", "reader": "secret"})
-        self._engine = transport.Connection(self, opens, sasl)
-
-    def connection_made(self, stream: Any) -> None:
-        self._stream = stream
-        self.broker.peers.add(self)
-        self.broker.connections += 1
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self.broker.peers.discard(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._engine.feed(data)
-        while self._engine.step():
-            pass
-        self.flush()
-
-    def flush(self) -> None:
-        if not self._stream.is_closing():
-            self._stream.write(self._engine.take())
-            if self._engine.over:
-                self._stream.close()
-
-    def cut(self) -> None:
-        self.broker.peers.discard(self)
-        self._stream.close()
+        super().__init__(broker, opens, {"me": "secret", "reader": "secret"})
+        self.readers: dict[transport.Link, StreamReader] = {}
 
     def on_refused(self, _: transport.SaslError) -> None:
         self.flush()
         self._stream.close()
 
-    def on_open(self) -> None:
-        self._engine.open()
-
-    def on_close(self, error: Error | None, *, fault: bool) -> None:  # noqa: ARG002
-        self._engine.close()
-
-    def on_begin(self, session: transport.Session) -> None:
-        session.begin()
-
-    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:  # noqa: ARG002
+    def on_detach(self, link: transport.Link, error: Error | None, **how: bool) -> None:
         self.readers.pop(link, None)
-        link.detach()
+        super().on_detach(link, error, **how)
 
     def on_attach(self, link: transport.Link) -> None:
         assert link.remote is not None
@@ -232,32 +170,3 @@ class StreamPeer(asyncio.Protocol, transport.Handler):
         stalled = reader.stream.stalls is not None
         if link.drain and not (stalled and link.credit):
             link.drained()
-
-
-@contextlib.contextmanager
-def running(broker: StreamBroker, port: int = 0) -> Iterator[StreamBroker]:
-    """Run a broker in a thread, at a port that is free where it is 0."""
-    started = threading.Event()
-    stopping: list[Callable[[], object]] = []
-
-    async def serve() -> None:
-        loop = broker.loop = asyncio.get_running_loop()
-        stop = asyncio.Event()
-        stopping.append(lambda: loop.call_soon_threadsafe(stop.set))
-        server = await loop.create_server(lambda: broker.peer(broker), "127.0.0.1", port)
-        broker.port = server.sockets[0].getsockname()[1]
-        started.set()
-        await stop.wait()
-        for peer in list(broker.peers):
-            peer.cut()
-        server.close()
-        await server.wait_closed()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    assert started.wait(5)
-    try:
-        yield broker
-    finally:
-        stopping[0]()
-        thread.join(5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
@@ -13,14 +12,15 @@ from amqp10msg import DecodeError, Message
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Rejected
 from amqp10msg.net import transport
-from amqp10msg.net.transport import SaslServer
+from tests import amqp10_broker
+from tests.amqp10_broker import Broker, Peer
 
 __all__ = ["OddBroker", "running"]
 
 Queues = dict[str, deque[bytes]]
 
 
-class OddBroker:
+class OddBroker(Broker):
     """Queues by their addresses; each connection is one `_Peer`.
 
     Attributes:
@@ -30,11 +30,11 @@ class OddBroker:
     """
 
     def __init__(self) -> None:
+        super().__init__(_Peer)
         self.queues: Queues = defaultdict(deque)
         self.scant: set[str] = set()
         self.ending: dict[str, int] = {}
         self.missing: dict[str, str] = {}
-        self.peers: set[_Peer] = set()
 
     def deliver(self, address: str) -> None:
         """Send what is in a queue to whoever has credit for it."""
@@ -85,55 +85,20 @@ def annotated(octets: bytes) -> bytes:
 MANGLED = {"change": changed, "encode": encoded_anew, "annotate": annotated}
 
 
-class _Peer(asyncio.Protocol, transport.Handler):
-    """One connection."""
+class _Peer(Peer):
+    broker: OddBroker
 
     def __init__(self, broker: OddBroker) -> None:
-        self.broker = broker
-        self.receivers: dict[str, transport.Link] = {}
-        self.sent = 0
         opens = transport.Open(container_id="odd", properties={"product": "Odd", "version": "1.0"})
-        sasl = SaslServer(anonymous=True, users={"me": "secret"})
-        self._engine = transport.Connection(self, opens, sasl)
-
-    def connection_made(self, stream: Any) -> None:
-        self._stream = stream
-        self.broker.peers.add(self)
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self.broker.peers.discard(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._engine.feed(data)
-        while self._engine.step():
-            pass
-        self.flush()
-
-    def flush(self) -> None:
-        if not self._stream.is_closing():
-            self._stream.write(self._engine.take())
-            if self._engine.over:
-                self._stream.close()
+        super().__init__(broker, opens, {"me": "secret"})
+        self.receivers: dict[str, transport.Link] = {}
 
     def cut(self) -> None:
-        """End the connection without a word."""
         self.broker.peers.discard(self)
         self._stream.abort()
 
-    def on_open(self) -> None:
-        self._engine.open()
-
-    def on_close(self, error: Error | None, *, fault: bool) -> None:  # noqa: ARG002
-        self._engine.close()
-
-    def on_begin(self, session: transport.Session) -> None:
-        session.begin()
-
     def on_end(self, session: transport.Session, _: Error | None) -> None:
         session.end()
-
-    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:  # noqa: ARG002
-        link.detach()
 
     def on_attach(self, link: transport.Link) -> None:
         assert link.remote is not None
@@ -197,31 +162,5 @@ class _Peer(asyncio.Protocol, transport.Handler):
 @contextlib.contextmanager
 def running() -> Iterator[tuple[str, OddBroker]]:
     """Run a broker in a thread; give its URL."""
-    broker = OddBroker()
-    started = threading.Event()
-    found: dict[str, Any] = {}
-
-    async def serve() -> None:
-        server = await asyncio.get_running_loop().create_server(
-            lambda: _Peer(broker), "127.0.0.1", 0
-        )
-        found["port"] = server.sockets[0].getsockname()[1]
-        found["loop"], found["stop"] = asyncio.get_running_loop(), asyncio.Event()
-        started.set()
-        await found["stop"].wait()
-        for _ in range(5):  # what was accepted has its peer some turns later, or asyncio forgets it
-            await asyncio.sleep(0)
-        server.close()
-        for peer in list(broker.peers):
-            peer.cut()
-        await asyncio.sleep(0)  # sockets are closed in the next turn
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert started.wait(10)
-        yield f"amqp://me:secret@127.0.0.1:{found['port']}", broker
-    finally:
-        found["loop"].call_soon_threadsafe(found["stop"].set)
-        thread.join(10)
-        assert not thread.is_alive()
+    with amqp10_broker.running(OddBroker()) as broker:
+        yield broker.url, broker

@@ -141,7 +141,7 @@ def test_a_range_comes_whole_whatever_the_service_does(data: st.DataObject) -> N
         running(Namespace(partition)) as namespace,
     ):
         window = data.draw(st.sampled_from([1, 2, 30, 4_000]))
-        found = read(namespace, start, stop, window=window)  # type: ignore[arg-type]
+        found = read(namespace, start, stop, window=window)
 
     assert ([n for n in range(start, stop) if n not in holes], []) == found
 
