@@ -1,6 +1,6 @@
 """The names that RabbitMQ's behaviour is known under: `RABBITMQ`, the one table of its series.
 
-And the types of exchanges, which it has from AMQP 0-9-1.
+And those of its exchanges' types, and of what it says with a message.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ T = TypeVar("T")
 
 #: The types of exchanges that need no plugin.
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+#: The annotation, in 0-9-1 the header, with a message's offset in its stream.
+STREAM_OFFSET = "x-stream-offset"
+#: That with the value which filters of a stream look at.
+STREAM_FILTER_VALUE = "x-stream-filter-value"
+#: The annotation with the history of a message's deaths.
+DEATHS = "x-opt-deaths"
 
 #: The names of series where a profile is meant, for type checkers: those of `translations`.
 SeriesName: TypeAlias = Literal[

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 import attrs
 
 from amqp10msg.composite import COMPOSITES, composite, composite_of, from_described, rows
-from amqp10msg.delivery.states import DeliveryState, Shared
+from amqp10msg.delivery.states import DeliveryState, Shared, outcome
 from amqp10msg.wire.errors import INVALID_FIELD, DecodeError
 from amqp10msg.wire.primitives import (
     Array,
@@ -57,7 +57,6 @@ expiry_policy = Annotated[
 distribution_mode = Annotated[str, Wire("symbol", requires="distribution-mode")]
 terminus_address = Annotated[Any, Wire("*", requires="address")]
 filter_set = Annotated[dict[Any, Any], Wire("map", "filter-set")]
-outcome = Annotated[Any, Wire("*", requires="outcome")]
 
 
 class Terminus:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import attrs
 
+from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.composite import Error, from_described
 from amqp10msg.delivery import Source, Target
 from amqp10msg.delivery.filters import (
@@ -392,9 +393,7 @@ class Streams:
         return found
 
 
-def offset_of(
-    octets: bytes, expected: int | None = None, annotation: str = "x-stream-offset"
-) -> int:
+def offset_of(octets: bytes, expected: int | None = None, annotation: str = STREAM_OFFSET) -> int:
     """Return the offset of a message that a stream delivered.
 
     Args:

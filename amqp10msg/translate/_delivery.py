@@ -16,6 +16,7 @@ import attrs
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldArray, FieldTable
+from amqp10msg.brokers import DEATHS, STREAM_OFFSET
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
@@ -25,13 +26,10 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Array, Symbol, UInt
 
-#: The offset in a stream, and the number of earlier deliveries from a quorum queue.
-OFFSET = "x-stream-offset"
+#: The number of earlier deliveries from a quorum queue.
 COUNT = "x-delivery-count"
 #: The facts of one delivery. A header of such a name means nothing once it is delivered.
-COUNTS = frozenset({OFFSET, COUNT, "x-acquired-count"})
-#: The history of its deaths.
-DEATHS = "x-opt-deaths"
+COUNTS = frozenset({STREAM_OFFSET, COUNT, "x-acquired-count"})
 _ADDED = TO_BASIC_LOSSES["fact"]
 _DEATHS = [
     f"x-{which}-death-{what}"
@@ -144,7 +142,7 @@ def without_facts(
         notes.tell(_ADDED, f"headers[{name!r}]", value)
     rest = [entry for entry in entries if entry[0] not in added]
     properties = basic.properties
-    if OFFSET in added:
+    if STREAM_OFFSET in added:
         rest = [_unstreamed(entry) for entry in rest]
         if properties.delivery_mode == 1:
             properties = attrs.evolve(properties, delivery_mode=None)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table
+from amqp10msg.brokers import DEATHS, STREAM_FILTER_VALUE
 from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import INTEGERS, ROWS, Row
@@ -204,17 +205,17 @@ SECTIONS = {
     "x-amqp-1.0-message-annotations",
     "x-amqp-1.0-footer",
 }
-#: Kills the publisher's connection where it is not text and the queue is a stream.
-FILTER = "x-stream-filter-value"
-_MAX_FILTER = 4096  # bytes that RabbitMQ takes for text
+#: Bytes that RabbitMQ takes for text in the value that filters of a stream look at.
+_MAX_FILTER = 4096
 #: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names that
 #: begin so: a consumer does not get headers of these names, and dies of some.
 STORED_ROUTES = "x-cc"
 _STORED_BASIC = "x-basic-"
-#: That, and a history of deaths, which a stream does not give out unless it is an array.
-PICKY = {FILTER, "x-death"}
+#: That value kills the publisher's connection where it is not text and the queue is a stream, which
+#: does not give out a history of deaths unless it is an array.
+PICKY = {STREAM_FILTER_VALUE, "x-death"}
 #: What RabbitMQ takes for its own facts, writes over, or does not give to consumers.
-OF_BROKER = {*COUNTS, STORED_ROUTES, "x-opt-deaths", "x-exchange", "x-routing-key"}
+OF_BROKER = {*COUNTS, STORED_ROUTES, DEATHS, "x-exchange", "x-routing-key"}
 #: Annotations that RabbitMQ 4 takes for its own as well: no consumer of 0-9-1 gets them as headers.
 INTERNAL = {*OF_BROKER, "x-death"}
 
@@ -287,7 +288,7 @@ def place_of(name: str) -> tuple[str, str] | None:
 
 def _is_deliverable(name: str, item: Any) -> bool:
     """Whether brokers deliver a header of a name of `PICKY` with this value."""
-    if name == FILTER:
+    if name == STREAM_FILTER_VALUE:
         return type(item) is str and "\0" not in item and len(item.encode("utf-8")) <= _MAX_FILTER
     return type(item) is list
 

@@ -14,12 +14,12 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
+from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.message import Message
 from amqp10msg.sections import SPEC_OF
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
     HEADERS,
-    OFFSET,
     in_name_order,
     is_in_name_order,
     name_order,
@@ -121,7 +121,7 @@ def _unstreamed(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
 
     The offset stays, to be dropped with the other facts of the delivery.
     """
-    facts = [entry for entry in entries if entry[0] == OFFSET]
+    facts = [entry for entry in entries if entry[0] == STREAM_OFFSET]
     if not facts or not (basic.exchange or basic.routing_key):
         return basic
     sent = as_sent(basic, to_basic)

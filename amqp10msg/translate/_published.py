@@ -10,12 +10,12 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, as_table
+from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.message import Message
 from amqp10msg.translate import _lossless, residual
 from amqp10msg.translate._delivery import (
     COUNTS,
     HEADERS,
-    OFFSET,
     is_header_of_3,
     without_facts,
 )
@@ -58,9 +58,9 @@ def as_published(
     basic = _of_any_delivery(basic)
     plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
     table = basic.properties.headers
-    facts = {OFFSET} if stream else set()
+    facts = {STREAM_OFFSET} if stream else set()
     if basic.redelivered or dead_letter:
-        facts |= COUNTS - {OFFSET}
+        facts |= COUNTS - {STREAM_OFFSET}
     if dead_letter:
         facts |= HEADERS.keys() - COUNTS
     if table is None or not facts:

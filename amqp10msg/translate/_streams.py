@@ -16,10 +16,11 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
+from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.message import Message
 from amqp10msg.sections import ApplicationProperties, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import OFFSET, in_name_order
+from amqp10msg.translate._delivery import in_name_order
 from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic
@@ -61,11 +62,11 @@ def as_sent(
     held: Any = basic.properties.headers
     entries = [] if held is None else as_table(held).entries
     texts = [value for name, letter, value in entries if (name, letter) == (residual.NAME, "S")]
-    offsets = [value for name, letter, value in entries if (name, letter) == (OFFSET, "l")]
+    offsets = [value for name, letter, value in entries if (name, letter) == (STREAM_OFFSET, "l")]
     content = residual.unpack_text(texts[0]) if len(texts) == len(offsets) == 1 else None
     if content is None or not is_of_message(content):
         return None
-    rest = [entry for entry in entries if entry[0] not in (residual.NAME, OFFSET)]
+    rest = [entry for entry in entries if entry[0] not in (residual.NAME, STREAM_OFFSET)]
     try:
         sent = translated(_told(basic, rest, content, translated), Notes())
         found = attrs.evolve(sent, exchange=basic.exchange, routing_key=basic.routing_key)
@@ -86,7 +87,7 @@ def _through_streams(basic: BasicMessage, given: Circumstances) -> Iterator[Basi
     # RabbitMQ 3.10 has other rules for 0-9-1 at both ends than for 1.0 at one.
     held: Any = basic.properties.headers
     kept = [entry for entry in held.entries if entry[1] not in "AF"]
-    headers = FieldTable.of([*kept, (OFFSET, "l", given.stream_offset)])
+    headers = FieldTable.of([*kept, (STREAM_OFFSET, "l", given.stream_offset)])
     properties = attrs.evolve(basic.properties, headers=headers, cluster_id=None)
     yield attrs.evolve(basic, properties=properties)
 

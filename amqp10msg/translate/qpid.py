@@ -20,6 +20,7 @@ from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal, as_table
 from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.interop.jms import coded, typed
+from amqp10msg.interop.jms.messages import JAVA_OBJECT, MESSAGE_TYPE
 from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate.circumstances import Circumstances
@@ -87,7 +88,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
             priority=own.priority or 0,
             ttl=_ttl(own.expiration, given.arrival_time, notes),
         ),
-        message_annotations=None if hint is None else {_TYPE_HINT: Byte(hint)},
+        message_annotations=None if hint is None else {MESSAGE_TYPE: Byte(hint)},
         properties=properties,
         application_properties=application or None,
     )
@@ -345,18 +346,16 @@ def _strictly(message: Message) -> Message:
 
 # Bodies, by content-type and the type hint of JMS.
 
-_TYPE_HINT = Symbol("x-opt-jms-msg-type")
 # The numbers of the hint.
 _MESSAGE, _OBJECT, _A_MAP, _BYTES, _STREAM, _A_TEXT = range(6)
 _JMS_MAP, _JMS_STREAM = "jms/map-message", "jms/stream-message"
 _CODED_MAP, _CODED_LIST = "amqp/map", "amqp/list"
 _TEXT, _OCTETS = "text/plain", "application/octet-stream"
 _JAVA = "application/java-object-stream"
-_JAVA_10 = "application/x-java-serialized-object"
 _HINT_OF = {
     **dict.fromkeys((_JMS_MAP, _CODED_MAP), _A_MAP),
     **dict.fromkeys((_JMS_STREAM, _CODED_LIST), _STREAM),
-    **dict.fromkeys((_JAVA, _JAVA_10), _OBJECT),
+    **dict.fromkeys((_JAVA, JAVA_OBJECT), _OBJECT),
     _OCTETS: _BYTES,
 }
 #: Java's serialization of null: its magic number, version 5, and the code of null.
@@ -409,7 +408,7 @@ def _body_to_amqp10(basic: BasicMessage) -> tuple[Any, int | None, str | None, s
         except UnicodeDecodeError:
             raise TranslationError("body", "the text is not valid UTF-8") from None
     if hint == _OBJECT:
-        return Data(octets or _SERIALIZED_NULL), hint, _JAVA_10, encoding
+        return Data(octets or _SERIALIZED_NULL), hint, JAVA_OBJECT, encoding
     if hint not in (_A_MAP, _STREAM):
         return Data(octets), hint, kind, encoding
     try:
@@ -476,7 +475,7 @@ def _body_to_basic(message: Message, notes: Notes) -> tuple[bytes, str | None]:
 def _hinted(message: Message) -> tuple[int | None, str | None]:
     """Return the hint, and the content-type where that is the reason, as the broker writes it."""
     annotations = message.message_annotations
-    marked = None if annotations is None else annotations.get(_TYPE_HINT)
+    marked = None if annotations is None else annotations.get(MESSAGE_TYPE)
     hint = int(marked) if isinstance(marked, Byte) and 0 <= marked <= _A_TEXT else None
     given = message.properties.content_type if message.properties else None
     if given is None:

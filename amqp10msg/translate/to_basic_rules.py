@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import attrs
 
 from amqp10msg.basic.properties import encode_field
+from amqp10msg.brokers import STREAM_FILTER_VALUE
 from amqp10msg.message import Message
 from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
-from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS, property_name
+from amqp10msg.translate._headers import INTERNAL, SECTIONS, property_name
 from amqp10msg.translate._to_basic import annotation_header, property_header
 from amqp10msg.translate.rabbitmq import to_basic, v3
 from amqp10msg.translate.rabbitmq.fields import (
@@ -56,7 +57,8 @@ _TARGETS = {
 _APP_ID = next(row.number - 1 for row in ROWS if row.name == "app_id")
 #: Names of headers and keys of annotations that mean something to the translator or to brokers.
 ODD_NAMES = [
-    name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
+    name.encode()
+    for name in sorted({NAME, STREAM_FILTER_VALUE, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
 ]
 # The types of the annotations that RabbitMQ adds.
 _KINDS = {int: "long", str: "string"}

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Self
 
 import attrs
 
+from amqp10msg.brokers import STREAM_FILTER_VALUE, STREAM_OFFSET
 from amqp10msg.composite import Field, rows
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
@@ -578,8 +579,6 @@ class XQuery(_Text):
         raise EvaluationError(f"{self.SYMBOL} is not supported: XQuery is not evaluated")
 
 
-_OFFSET: Final = "x-stream-offset"
-_FILTER_VALUE: Final = "x-stream-filter-value"
 _INTERVAL: Final = re.compile(r"[0-9]+[YMDhms]")
 _NAMED: Final = ("first", "last", "next")
 
@@ -637,14 +636,14 @@ class StreamOffset(Filter):
                 f"{self.SYMBOL} {self.start!s} depends on the stream: it is where reading begins, "
                 "not a condition"
             )
-        offset = _annotation(message, _OFFSET)
+        offset = _annotation(message, STREAM_OFFSET)
         if not isinstance(offset, int):
-            raise EvaluationError(f"the message has no annotation {_OFFSET}")
+            raise EvaluationError(f"the message has no annotation {STREAM_OFFSET}")
         return offset >= self.start
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
-        seen = ((_OFFSET, _annotation(message, _OFFSET)),)
-        return (Reason(f"{_OFFSET} >= {self.start}", False, seen),)
+        seen = ((STREAM_OFFSET, _annotation(message, STREAM_OFFSET)),)
+        return (Reason(f"{STREAM_OFFSET} >= {self.start}", False, seen),)
 
     def _value(self) -> str | int:
         return self.start
@@ -687,16 +686,16 @@ class StreamFilter(Filter):
             object.__setattr__(self, "is_list", True)
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
-        return _annotation(message, _FILTER_VALUE) in self.values
+        return _annotation(message, STREAM_FILTER_VALUE) in self.values
 
     def is_unfiltered(self, message: Message) -> bool:
         """Return whether a message has no filter value; see `MatchUnfiltered`."""
-        return _annotation(message, _FILTER_VALUE) is None
+        return _annotation(message, STREAM_FILTER_VALUE) is None
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         values = ", ".join(map(repr, self.values))
-        seen = ((_FILTER_VALUE, _annotation(message, _FILTER_VALUE)),)
-        return (Reason(f"{_FILTER_VALUE} IN ({values})", False, seen),)
+        seen = ((STREAM_FILTER_VALUE, _annotation(message, STREAM_FILTER_VALUE)),)
+        return (Reason(f"{STREAM_FILTER_VALUE} IN ({values})", False, seen),)
 
     def _value(self) -> str | list[str]:
         return list(self.values) if self.is_list else self.values[0]

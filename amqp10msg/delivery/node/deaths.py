@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
+from amqp10msg.brokers import DEATHS
 from amqp10msg.delivery.states import Rejected
 from amqp10msg.sections import Header, MessageAnnotations
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Array, Symbol, Timestamp, UInt, ULong
-
-_DEATHS: Final = "x-opt-deaths"
 
 
 @attrs.frozen
@@ -66,10 +65,10 @@ class DeadLetter:
             "exchange": exchange if isinstance(exchange, str) else "",
         }
         deaths = self._deaths(
-            held.get(_DEATHS), ttl, where["exchange"], key if isinstance(key, str) else self.node
+            held.get(DEATHS), ttl, where["exchange"], key if isinstance(key, str) else self.node
         )
         if deaths is not None:
-            held[_DEATHS] = deaths
+            held[DEATHS] = deaths
         for name, value in where.items():
             held.setdefault(f"x-first-death-{name}", value)
             held[f"x-last-death-{name}"] = value

@@ -28,11 +28,13 @@ DestinationKind: TypeAlias = Literal["queue", "topic", "temporary-queue", "tempo
 
 _TYPES = get_args(MessageType)
 _KINDS = get_args(DestinationKind)
-_MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
+#: The annotation with the number of the type.
+MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
 # The annotations of a destination: now, and as text in clients of before.
 _DESTINATION = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
 _REPLY_TO = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
-_OBJECT = "application/x-java-serialized-object"
+#: The content-type of an object.
+JAVA_OBJECT = "application/x-java-serialized-object"
 _OCTETS = "application/octet-stream"
 
 
@@ -106,7 +108,7 @@ def message_type(message: Message) -> MessageType:
     body = message.body[0] if isinstance(message.body, list) else message.body
     value = body.value if isinstance(body, AmqpValue) else None
     annotations = message.message_annotations
-    number = None if annotations is None else annotations.get(_MESSAGE_TYPE)
+    number = None if annotations is None else annotations.get(MESSAGE_TYPE)
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(_TYPES):
         marked: MessageType = _TYPES[number]
         fits = {
@@ -126,7 +128,7 @@ def message_type(message: Message) -> MessageType:
     if isinstance(body, AmqpSequence):
         return "object"
     content_type = (message.properties.content_type if message.properties else None) or ""
-    if content_type == _OBJECT:
+    if content_type == JAVA_OBJECT:
         return "object"
     if body is None and not content_type:
         return "message"
@@ -174,7 +176,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
         group_sequence=None if sequence is None else (int(sequence) + 2**31) % 2**32 - 2**31,
         reply_to_group_id=own.reply_to_group_id,
         content_type=None
-        if own.content_type in (None, _OBJECT, _OCTETS)
+        if own.content_type in (None, JAVA_OBJECT, _OCTETS)
         else str(own.content_type),
         properties=dict(message.application_properties or {}),
     )
@@ -200,7 +202,7 @@ def from_jms(jms: JmsMessage) -> Message:
     for destination, (key, _) in ((jms.reply_to, _REPLY_TO), (jms.destination, _DESTINATION)):
         if destination is not None:
             annotations[key] = Byte(_KINDS.index(destination.kind))
-    annotations[_MESSAGE_TYPE] = Byte(_TYPES.index(jms.type))
+    annotations[MESSAGE_TYPE] = Byte(_TYPES.index(jms.type))
     return Message(
         body,
         header=Header(
@@ -277,7 +279,7 @@ def _section_of(jms: JmsMessage) -> tuple[Any, str | None]:
         return Data(body), jms.content_type or _OCTETS
     if jms.type == "object":
         if isinstance(body, bytes):
-            return Data(body), _OBJECT
+            return Data(body), JAVA_OBJECT
         sections = (AmqpSequence, list) if isinstance(body, list) else (AmqpSequence,)
         is_sections = isinstance(body, sections) and (
             not isinstance(body, list) or (body and isinstance(body[0], AmqpSequence))

@@ -510,9 +510,8 @@ class Amqp10Source:
 
     def _attach(self, link: transport.Link) -> None:
         source = Source(address=self.endpoint.address)
-        offset = self.endpoint.offset
-        if offset is not None:
-            start: Any = int(offset) if offset.isascii() and offset.isdecimal() else offset
+        start = self.endpoint.start
+        if start is not None:
             source.filter = {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
         link.snd_settle_mode = SenderSettleMode.UNSETTLED
         link.attach(source=source, target=Target())

@@ -17,6 +17,7 @@ import attrs
 from pika import spec
 
 from amqp10msg import __version__
+from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.net.bridge.basic_frames import (
     ACK,
     BEAT,
@@ -526,8 +527,8 @@ class BasicSource(ChannelUser):
         ask = self.channel.ask
         await self.channel.open()
         await ask(spec.Basic.Qos(0, min(self._window, _MAX_PREFETCH), False), spec.Basic.QosOk)
-        offset = self.endpoint.offset
-        arguments = {} if offset is None else {"x-stream-offset": _offset(offset)}
+        start = self.endpoint.start
+        arguments = {} if start is None else {STREAM_OFFSET: start}
         consume = spec.Basic.Consume(0, self.endpoint.queue, "bridge", arguments=arguments)
         await ask(consume, spec.Basic.ConsumeOk)
 
@@ -650,10 +651,6 @@ class BasicSource(ChannelUser):
     def abort(self) -> None:
         """Leave the connection at once; nothing is called any more."""
         self.channel.tie.abort()
-
-
-def _offset(text: str) -> str | int:
-    return int(text) if text.isascii() and text.isdecimal() else text
 
 
 class BasicTarget(ChannelUser):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from amqp10msg.basic import BasicProperties, decode_content_header
+from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.files.atomic import lock
 from amqp10msg.net.bridge.files import Quarantine
 from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
@@ -183,7 +184,6 @@ def _key(identity: str) -> bytes:
     return octets if len(octets) <= _LONGEST else b"\0" + hashlib.sha256(octets).digest()
 
 
-_OFFSET = "x-stream-offset"
 _POSITION = """
 CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT
 """
@@ -197,10 +197,10 @@ def position_of(delivery: SourceDelivery) -> int | None:
     with contextlib.suppress(AmqpError, AttributeError):
         if delivery.content_header is None:
             annotations: Any = scan(delivery.octets).section("message_annotations")
-            found = annotations.get(_OFFSET)
+            found = annotations.get(STREAM_OFFSET)
         else:
             headers = decode_content_header(delivery.content_header).properties.headers or {}
-            found = headers.get(_OFFSET)
+            found = headers.get(STREAM_OFFSET)
     return int(found) if isinstance(found, int) and found >= 0 else None
 
 

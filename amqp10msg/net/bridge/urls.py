@@ -129,6 +129,12 @@ class Endpoint:
         """Return this one and the others, in the order in which they are tried."""
         return (self, *self.others)
 
+    @property
+    def start(self) -> str | int | None:
+        """The offset, where it is one as a number."""
+        text = self.offset
+        return int(text) if text and text.isascii() and text.isdecimal() else text
+
     def read_from(self, offset: str) -> Endpoint:
         """Return it with another offset to read from, at each place."""
         others = tuple(attrs.evolve(one, offset=offset) for one in self.others)

@@ -38,12 +38,12 @@ from amqp10msg.delivery.node import (
     NodeError,
     OutgoingLink,
 )
+from amqp10msg.delivery.termini import LIFETIME_POLICY
 from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
 from amqp10msg.net.serve.nodes import (
-    LIFETIME,
     Published,
     exchange_of,
     judged_first,
@@ -478,5 +478,5 @@ class Attacher:
         )
         if terminus.dynamic and node is not None:
             answer.address = node.name
-            answer.dynamic_node_properties = {Symbol(LIFETIME): node.lifetime}
+            answer.dynamic_node_properties = {Symbol(LIFETIME_POLICY): node.lifetime}
         return answer

@@ -33,6 +33,7 @@ from amqp10msg.delivery.node import (
     Quarantined,
     Store,
 )
+from amqp10msg.delivery.termini import LIFETIME_POLICY
 from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.sections import MessageAnnotations, Properties
@@ -41,7 +42,6 @@ from amqp10msg.wire.errors import NOT_ALLOWED, NOT_FOUND, DecodeError, EncodeErr
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
-LIFETIME = "lifetime-policy"
 _QUEUES = "/queues/"
 #: The nodes that a message was published to, with its number at each.
 Published = Iterable[tuple[DistributionNode, int]]
@@ -203,7 +203,7 @@ class Nodes:
         """
         lifetime: Any = None
         for key, value in (properties or {}).items():
-            if key == LIFETIME:
+            if key == LIFETIME_POLICY:
                 lifetime = from_described(value) if isinstance(value, Described) else value
         while True:
             self._dynamic += 1

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import attrs
 
-from amqp10msg.composite import Error, composite
+from amqp10msg.composite import composite
+from amqp10msg.delivery.states import error
 from amqp10msg.wire.primitives import (
     Wire,
     boolean,
@@ -48,7 +49,6 @@ class ReceiverSettleMode(IntEnum):
     SECOND = 1
 
 
-error = Annotated[Error, Wire("*", "error", requires="error")]
 snd_settle_mode = Annotated[
     SenderSettleMode, Wire("ubyte", "sender-settle-mode", enum=SenderSettleMode)
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.basic.tables import as_array
-from amqp10msg.translate._delivery import OFFSET
+from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
@@ -143,7 +143,7 @@ def _check_history(table: FieldTable) -> None:
 def _own_offset(table: FieldTable) -> int | None:
     """Return the offset in a stream that a sender's header states, which is believed."""
     for name, letter, value in table.entries:
-        if name == OFFSET:
+        if name == STREAM_OFFSET:
             if letter not in _NUMBERS:
                 raise CrashedError(
                     "the 1.0 consumer dies: the offset is not a number", f"headers[{name!r}]"
@@ -164,7 +164,7 @@ def _annotations(saved: bytes, offset: int | None) -> bytes:
         return saved
     # A string, where a symbol belongs; a negative number is cut to its last byte, be it zero.
     number = ("ulong", offset) if offset >= 0 else ("as_is", 0x53, bytes([offset % 256]))
-    return b"\x00\x53\x72" + _old(("map", [(("utf8", OFFSET.encode()), number), *pairs]))
+    return b"\x00\x53\x72" + _old(("map", [(("utf8", STREAM_OFFSET.encode()), number), *pairs]))
 
 
 # From 1.0 to 0-9-1.
@@ -196,7 +196,7 @@ def to_basic(
         _check_deaths(circumstances)
         headers = _through_stream(made, headers)
         if circumstances.stream_offset is not None:
-            headers.append((OFFSET.encode(), "l", circumstances.stream_offset))
+            headers.append((STREAM_OFFSET.encode(), "l", circumstances.stream_offset))
     else:
         headers += [(name, "l", count) for name, count in before.counts]
         headers += history.added_headers(circumstances, is_old=True)
