@@ -358,7 +358,9 @@ def run_parquet(effort: Effort) -> Figure:
     """Measure a job from Parquet to Parquet against copying the Parquet."""
     with place(effort.rows) as at:
         # For some rounds the JVM compiles what the copy runs, and does so while the job runs.
-        spent = measure({JOB: at.job, COPY: at.copy}, at.rows, _rounds(effort) + 2, 4)
+        rounds = _rounds(effort)
+        calls = {JOB: at.job, COPY: at.copy}
+        spent = measure(calls, at.rows, 2 * rounds - 1, first=rounds + 1)
         rows = at.rows
     timings = Timings(tuple(Timing(name, one.wall) for name, one in spent.items()))
     cpu = statistics.median(spent[COPY].cpu) / statistics.median(spent[JOB].cpu)
