@@ -81,15 +81,18 @@ def messages(count: int) -> list[bytes]:
 
 
 def generate(folder: Path, rows: int, wires: list[bytes] | None = None) -> int:
-    """Write Parquet files of messages, `wires` again and again; return how many there are."""
+    """Write Parquet files of messages, `wires` again and again; return how many there are.
+
+    Each is one row group of 36 MB for a million messages of 300 bytes: as Spark and pyarrow write
+    them, unless they are told otherwise.
+    """
     folder.mkdir()
     wires = messages(min(DISTINCT, rows)) if wires is None else wires
     some = pa.table({"wire": pa.array(wires, pa.binary())})
     each = max(1, rows // FILES // len(some))
+    whole = pa.concat_tables([some] * each)
     for number in range(FILES):
-        with pq.ParquetWriter(folder / f"{number}.parquet", some.schema) as writer:
-            for _ in range(each):
-                writer.write_table(some)
+        pq.write_table(whole, folder / f"{number}.parquet")
     return FILES * each * len(some)
 
 
@@ -371,9 +374,9 @@ def run_parquet(effort: Effort) -> Figure:
         timings=timings,
         floors=(
             Floor(
-                "at least 90 % of the rate of a copy by Spark alone",
+                "at least 95 % of the rate of a copy by Spark alone",
                 timings.times(COPY),
-                at_least=0.9,
+                at_least=0.95,
             ),
         ),
         remarks=(f"Messages a second: {rates}.", f"By processor time {cpu:.0%} of the rate."),
