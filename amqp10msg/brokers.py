@@ -18,6 +18,8 @@ EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 STREAM_OFFSET = "x-stream-offset"
 #: That with the value which filters of a stream look at.
 STREAM_FILTER_VALUE = "x-stream-filter-value"
+#: Those with how often a quorum queue delivered a message before, and how often one acquired it.
+DELIVERY_COUNT, ACQUIRED_COUNT = "x-delivery-count", "x-acquired-count"
 #: The annotation with the history of a message's deaths.
 DEATHS = "x-opt-deaths"
 

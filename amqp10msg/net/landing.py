@@ -19,6 +19,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
+from amqp10msg.brokers import ACQUIRED_COUNT, DELIVERY_COUNT
 from amqp10msg.files.atomic import lock, replacing
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.records import id_of_message, id_of_properties
@@ -107,7 +108,7 @@ class Spooled:
 
 
 # Headers that quorum queues of RabbitMQ add to what they deliver again.
-_OF_DELIVERIES = {"x-delivery-count", "x-acquired-count"}
+_OF_DELIVERIES = {DELIVERY_COUNT, ACQUIRED_COUNT}
 
 
 def _hash(octets: bytes) -> str:

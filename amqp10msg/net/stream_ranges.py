@@ -32,7 +32,7 @@ from amqp10msg.net import transport
 from amqp10msg.net.bridge.amqp10 import Amqp10Connection, connected, error_of
 from amqp10msg.net.bridge.links import open_at_first
 from amqp10msg.net.bridge.terms import LinkError, OnLost, OnPassed, pass_over
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.urls import Endpoint, queue_address
 from amqp10msg.net.bridge.wire import Tie
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.sections.parts import scan
@@ -208,7 +208,7 @@ class Streams:
     def address_of(self, stream: str) -> str:
         """Return the address that a stream is read from."""
         before_4 = self.product.startswith("RabbitMQ 3.")
-        return f"{'/amq/queue' if before_4 else '/queues'}/{quote(stream, safe='')}"
+        return f"/amq/queue/{quote(stream, safe='')}" if before_4 else queue_address(stream)
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:

@@ -16,7 +16,7 @@ import attrs
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldArray, FieldTable
-from amqp10msg.brokers import DEATHS, STREAM_OFFSET
+from amqp10msg.brokers import ACQUIRED_COUNT, DEATHS, DELIVERY_COUNT, STREAM_OFFSET
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
@@ -26,12 +26,11 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Array, Symbol, UInt
 
-#: The number of earlier deliveries from a quorum queue.
-COUNT = "x-delivery-count"
 #: The facts of one delivery. A header of such a name means nothing once it is delivered.
-COUNTS = frozenset({STREAM_OFFSET, COUNT, "x-acquired-count"})
+COUNTS = frozenset({STREAM_OFFSET, DELIVERY_COUNT, ACQUIRED_COUNT})
 _ADDED = TO_BASIC_LOSSES["fact"]
-_DEATHS = [
+#: Annotations on the first death and the last one.
+OF_DEATHS = [
     f"x-{which}-death-{what}"
     for which in ("first", "last")
     for what in ("exchange", "queue", "reason")
@@ -39,13 +38,13 @@ _DEATHS = [
 #: Message annotations that RabbitMQ adds, and the types of their values.
 ANNOTATIONS: dict[str, type] = {
     **dict.fromkeys(COUNTS, int),
-    **dict.fromkeys(_DEATHS, str),
+    **dict.fromkeys(OF_DEATHS, str),
     DEATHS: Array,
 }
 #: Headers that it adds, and their letters.
 HEADERS: dict[str, str] = {
     **dict.fromkeys(COUNTS, "l"),
-    **dict.fromkeys(_DEATHS, "S"),
+    **dict.fromkeys(OF_DEATHS, "S"),
     "x-death": "A",
 }
 

@@ -14,7 +14,14 @@ import attrs
 
 from amqp10msg.net.bridge.links import at_first, open_source
 from amqp10msg.net.bridge.management import Management
-from amqp10msg.net.bridge.terms import Depth, LinkError, Oversized, SourceLink, SourceRequest
+from amqp10msg.net.bridge.terms import (
+    NOT_SAID,
+    Depth,
+    LinkError,
+    Oversized,
+    SourceLink,
+    SourceRequest,
+)
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Lines, beside
 
@@ -22,7 +29,6 @@ from amqp10msg.net.bridge.wire import Lines, beside
 _ANSWER = 10.0
 #: Seconds after which RabbitMQ's management API knows what was delivered before.
 _BEHIND = 15.0
-_NOT_SAID = "it does not say how many messages it has"
 _OTHERS_NOT_SAID = "it does not say what other consumers hold"
 
 
@@ -145,7 +151,7 @@ class Counting:
         offset = self._source.offset or ""
         at = self._over_basic
         if at is None:
-            return Depth(why=_NOT_SAID)
+            return Depth(why=NOT_SAID)
         last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
         self.end = 0 if last is None else last[1] + 1
         if offset == "next":
@@ -251,7 +257,7 @@ class Counting:
 
         at = self._over_basic
         if at is None:
-            return Depth(why=_NOT_SAID)
+            return Depth(why=NOT_SAID)
         try:
             last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
         except LinkError as error:
@@ -283,7 +289,7 @@ def declared(endpoint: Endpoint) -> Depth:
     """Ask a queue of RabbitMQ how many messages it has, by a connection of its own over 0-9-1."""
     at = over_basic(endpoint)
     if at is None:
-        return Depth(why=_NOT_SAID)
+        return Depth(why=NOT_SAID)
     try:
         return asyncio.run(_declared(at))
     except (LinkError, ModuleNotFoundError) as error:

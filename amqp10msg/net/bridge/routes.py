@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import attrs
 
@@ -16,7 +15,7 @@ from amqp10msg.basic import BasicMessage
 from amqp10msg.delivery.filters import LANGUAGES
 from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.management import Management, queues_of
-from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.bridge.urls import Endpoint, parse_urls, queue_address
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.options import options_of
 from amqp10msg.translate import to_amqp10
@@ -232,8 +231,7 @@ def _named(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoin
     others = tuple(_named(one, queue, offset) for one in endpoint.others)
     if endpoint.protocol == "0-9-1":
         return attrs.evolve(endpoint, queue=queue, offset=offset, others=others)
-    address = f"/queues/{quote(queue, safe='')}"
-    return attrs.evolve(endpoint, address=address, offset=offset, others=others)
+    return attrs.evolve(endpoint, address=queue_address(queue), offset=offset, others=others)
 
 
 def _options(given: dict[str, Any], folder: Path) -> RouteOptions:

@@ -239,6 +239,10 @@ class Outcome:
 ACCEPTED = Outcome("accepted")
 
 
+#: Why a source cannot be counted that tells nothing of its messages.
+NOT_SAID = "it does not say how many messages it has"
+
+
 @attrs.frozen(kw_only=True)
 class Depth:
     """What a source answers that is asked how many messages it has.

@@ -368,13 +368,18 @@ def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> 
         raise ValueError("give the address once: as the path, address=, queue= or exchange=")
     quoted = _quoted if version == "2" else _quoted_before_4
     if queue is not None:
-        return f"{'/queues' if version == '2' else '/amq/queue'}/{quoted(queue)}"
+        return queue_address(queue) if version == "2" else f"/amq/queue/{quoted(queue)}"
     if exchange is not None:
         made = f"{'/exchanges' if version == '2' else '/exchange'}/{quoted(exchange)}"
         return made if key is None else f"{made}/{quoted(key)}"
     if key is not None:
         raise ValueError("routing_key= needs exchange= in a URL of AMQP 1.0")
     return stated if stated is not None else path or None
+
+
+def queue_address(queue: str) -> str:
+    """Return the address that a queue has in RabbitMQ 4."""
+    return f"/queues/{_quoted(queue)}"
 
 
 def _quoted(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic import FieldArray, FieldTable
+from amqp10msg.translate._delivery import OF_DEATHS
 from amqp10msg.translate.circumstances import Circumstances, Death, GivenBack
 from amqp10msg.translate.rabbitmq.fields import cut, octets, signed, text
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, TermReader, kind_of, untyped
@@ -149,13 +150,8 @@ def _ends(given: Circumstances) -> list[tuple[bytes, str]]:
 
 _DELIVERIES = b"x-delivery-count"
 _ACQUISITIONS = b"x-acquired-count"
-_OF_DEATHS = {
-    f"x-{which}-death-{what}"
-    for which in ("first", "last")
-    for what in ("exchange", "queue", "reason")
-}
 #: The annotations that say of deaths.
-DEATH_NAMES = {b"x-opt-deaths", *(name.encode() for name in _OF_DEATHS)}
+DEATH_NAMES = {b"x-opt-deaths", *(name.encode() for name in OF_DEATHS)}
 #: What gives a message up as rejected does.
 _DISCARDS = frozenset({"nack", "reject"})
 
@@ -216,7 +212,7 @@ def added_terms(broker: BrokerVersion, given: Circumstances) -> dict[bytes, Term
             said |= place.annotations
     made = {}
     for name in sorted(said, key=str.encode):
-        if name in _OF_DEATHS and given.deaths and name not in given.annotations:
+        if name in OF_DEATHS and given.deaths and name not in given.annotations:
             continue  # what the broker says of the death comes later
         octets = encode_value(said[name])
         made[name.encode()] = _typed_again(TermReader(broker.codec, octets, 0).term())
