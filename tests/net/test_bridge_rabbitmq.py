@@ -41,10 +41,10 @@ from amqp10msg.net.bridge import (  # noqa: E402
 )
 from amqp10msg.net.bridge.dry import check_queues  # noqa: E402
 from amqp10msg.net.bridge.management import Queue  # noqa: E402
+from tests.rabbitmq import BROKER, HEADERS, channels  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
-BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
 if BROKER is None:
     pytest.skip("AMQP10MSG_RABBITMQ names no RabbitMQ", allow_module_level=True)
 
@@ -75,13 +75,11 @@ class Queues:
 @pytest.fixture
 def queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
     monkeypatch.chdir(tmp_path)
-    host, _, port = (BROKER or "").partition(":")
-    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
-    made = Queues(connection.channel())
-    yield made
-    for name in made.names:
-        made.channel.queue_delete(name)
-    connection.close()
+    with channels() as channel:
+        made = Queues(channel)
+        yield made
+        for name in made.names:
+            channel.queue_delete(name)
 
 
 async def bridged(source: str, target: str, count: int | None, **given: Any) -> Any:
@@ -91,27 +89,10 @@ async def bridged(source: str, target: str, count: int | None, **given: Any) -> 
     return counts
 
 
-# RabbitMQ gives headers back in the order of their names.
-FULL = FieldTable.of(
-    [
-        ("byte", "b", -3),
-        ("decimal", "D", ScaledDecimal(2, -314)),
-        ("double", "d", 12.75),
-        ("float", "f", 1.5),
-        ("moment", "T", 1_700_000_000),
-        ("octets", "x", b"\xff\x00"),
-        ("short", "s", -2),
-        ("table", "F", FieldTable.of([("l", "l", -(2**63))])),
-        ("text", "S", "\udcff"),
-        ("void", "V", None),
-    ]
-)
-
-
 def test_between_queues_of_0_9_1_the_bytes_are_the_same(queues: Queues) -> None:
     first, _, last = queues.names
     sent = [
-        BasicMessage(BasicProperties(headers=FULL, timestamp=2**40, priority=200), b"x" * size)
+        BasicMessage(BasicProperties(headers=HEADERS, timestamp=2**40, priority=200), b"x" * size)
         for size in (0, 1, 131_064, 131_065, 1_000_000)
     ]
     for basic in sent:

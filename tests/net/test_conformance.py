@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -20,6 +19,7 @@ from amqp10msg.net.conformance import VERDICTS, hold_broker, is_asked
 from amqp10msg.net.serve import Server
 from amqp10msg.notation import to_typed
 from tests.net import odd_broker
+from tests.rabbitmq import BROKER, channels
 from tests.samples import corpus_cases
 
 CASES = [case for case in corpus_cases() if is_asked(case)]
@@ -209,24 +209,15 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_rabbitmq() -> None:
     """What RabbitMQ 4 passes on, it passes on byte for byte."""
-    broker = os.environ.get("AMQP10MSG_RABBITMQ")
-    if not broker:
-        pytest.skip("AMQP10MSG_RABBITMQ names no RabbitMQ")
-    pika = pytest.importorskip("pika")
     name = f"held-{uuid.uuid4()}"
     usual = [one for one in CASES if one.error is None and one.clause == "Part 3, 3.2.4"][:40]
-    host, _, port = broker.partition(":")
-    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
-    try:
-        channel = connection.channel()
+    with channels() as channel:
         channel.queue_declare(name, durable=True)
         try:
-            found = hold_broker(f"amqp://{broker}/?queue={name}", usual)
+            found = hold_broker(f"amqp://{BROKER}/?queue={name}", usual)
         except PeerError:  # RabbitMQ 3 has other addresses
-            found = hold_broker(f"amqp://{broker}/?queue={name}&address_version=1", usual)
+            found = hold_broker(f"amqp://{BROKER}/?queue={name}&address_version=1", usual)
         channel.queue_delete(name)
-    finally:
-        connection.close()
 
     arrived = [one for one in found.results if one.facets.get("read")]
     assert arrived

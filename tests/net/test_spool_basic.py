@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from amqp10msg.basic import (
     BasicProperties,
     FieldTable,
-    ScaledDecimal,
     decode_content_header,
     encode_content_header,
     encode_properties,
@@ -42,31 +41,17 @@ from amqp10msg.net.bridge.basic_frames import BODY, HEADER, Content, FrameError,
 from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, _Peer, running  # noqa: E402
+from tests.rabbitmq import BROKER, HEADERS, channels  # noqa: E402
 
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
-BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
 with_broker = pytest.mark.skipif(BROKER is None, reason="AMQP10MSG_RABBITMQ names no RabbitMQ")
 
 FULL = BasicProperties(
     "text/plain",
-    # RabbitMQ gives them back in the order of their names.
-    headers=FieldTable.of(
-        [
-            ("byte", "b", -3),
-            ("decimal", "D", ScaledDecimal(2, -314)),
-            ("double", "d", 12.75),
-            ("float", "f", 1.5),
-            ("moment", "T", 1_700_000_000),
-            ("octets", "x", b"\xff\x00"),
-            ("short", "s", -2),
-            ("table", "F", FieldTable.of([("l", "l", -(2**63))])),
-            ("text", "S", "\udcff"),
-            ("void", "V", None),
-        ]
-    ),
+    headers=HEADERS,
     delivery_mode=1,
     timestamp=2**40,
     type="order",
@@ -231,15 +216,11 @@ class Queue:
 
 @pytest.fixture
 def queue() -> Iterator[Queue]:
-    assert BROKER is not None
-    host, _, port = BROKER.partition(":")
-    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
-    channel = connection.channel()
-    name = f"amqp10msg-{uuid.uuid4()}"
-    channel.queue_declare(name)
-    yield Queue(name, channel)
-    channel.queue_delete(name)
-    connection.close()
+    with channels() as channel:
+        name = f"amqp10msg-{uuid.uuid4()}"
+        channel.queue_declare(name)
+        yield Queue(name, channel)
+        channel.queue_delete(name)
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

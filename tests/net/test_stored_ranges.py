@@ -10,7 +10,6 @@ import ssl
 import struct
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,7 @@ from amqp10msg.net.stream_ranges import (
     StreamRange,
 )
 from tests.effort import slowness
+from tests.rabbitmq import BROKER, filled_stream
 from tests.stored_streams import (
     CLOSE,
     CREDIT,
@@ -57,7 +57,6 @@ from tests.stored_streams import (
 
 pytestmark = pytest.mark.once
 
-BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
 #: What its certificate is verified with.
 TRUSTED = os.environ.get("AMQP10MSG_RABBITMQ_TLS")
 VALUE = "x-stream-filter-value"
@@ -398,26 +397,14 @@ def rabbitmq() -> Iterator[tuple[str, str]]:
         socket.create_connection(place, timeout=5).close()
     except OSError:
         pytest.skip(f"AMQP10MSG_RABBITMQ: its plugin rabbitmq_stream is not at port {place[1]}")
-    pika = pytest.importorskip("pika")
-    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
-    channel = connection.channel()
-    name = f"amqp10msg,{uuid.uuid4()}/ö"
-    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
-    try:
-        for number in range(3_000):
-            if number == 2_999:
-                channel.confirm_delivery()  # of the last one, which says so of all before
-            headers = {"x-stream-filter-value": "ab"[number % 2], "k": number}
-            properties = pika.BasicProperties(headers=headers)
-            channel.basic_publish("", name, b"%d" % number, properties)
-        channel.exchange_declare(f"{name}+", durable=True, arguments={"x-super-stream": True})
-        order = {"x-stream-partition-order": 0}
-        channel.queue_bind(name, f"{name}+", "0", arguments=order)
-        yield f"rabbitmq-stream://guest:guest@{place[0]}:{place[1]}", name
-    finally:
-        channel.exchange_delete(f"{name}+")
-        channel.queue_delete(name)
-        connection.close()
+    with filled_stream() as (channel, name):
+        try:
+            channel.exchange_declare(f"{name}+", durable=True, arguments={"x-super-stream": True})
+            order = {"x-stream-partition-order": 0}
+            channel.queue_bind(name, f"{name}+", "0", arguments=order)
+            yield f"rabbitmq-stream://guest:guest@{place[0]}:{place[1]}", name
+        finally:
+            channel.exchange_delete(f"{name}+")
 
 
 def test_ranges_of_rabbitmq(rabbitmq: tuple[str, str]) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -34,12 +32,12 @@ from amqp10msg.net.stream_ranges import (
     received_time,
 )
 from amqp10msg.wire.primitives import Timestamp
+from tests.rabbitmq import BROKER, filled_stream
 from tests.stream_broker import Stream, StreamBroker, running
 
 pytestmark = pytest.mark.once
 
 VALUE = "x-stream-filter-value"
-BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
 
 
 def message(number: int, value: str | None = None) -> Message:
@@ -228,25 +226,8 @@ def test_when_the_broker_got_a_message() -> None:
 @pytest.fixture
 def rabbitmq() -> Iterator[tuple[Endpoint, str]]:
     """A stream of 3,000 messages of RabbitMQ."""
-    if BROKER is None:
-        pytest.skip("AMQP10MSG_RABBITMQ names no RabbitMQ")
-    pika = pytest.importorskip("pika")
-    host, _, port = BROKER.partition(":")
-    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
-    channel = connection.channel()
-    name = f"amqp10msg,{uuid.uuid4()}/ö"
-    channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
-    try:
-        for number in range(3_000):
-            if number == 2_999:
-                channel.confirm_delivery()  # of the last one, which says so of all before
-            headers = {"x-stream-filter-value": "ab"[number % 2], "k": number}
-            properties = pika.BasicProperties(headers=headers)
-            channel.basic_publish("", name, b"%d" % number, properties)
+    with filled_stream() as (_, name):
         yield parse_url(f"amqp://guest:guest@{BROKER}"), name
-    finally:
-        channel.queue_delete(name)
-        connection.close()
 
 
 @pytest.mark.parametrize("window", [1, 50, 4_000])
