@@ -1,10 +1,8 @@
-"""A 0-9-1 message from the 1.0 message that it became: original, what it became, what stands now.
-
-Runs as it is, and compiled with the C types of `_merge_basic.pxd`.
-"""
+"""A 0-9-1 message from the 1.0 message that it became, with the edits made to it since."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from amqp10msg.basic.message import BasicMessage
@@ -90,21 +88,29 @@ def _headers(made: BasicDraft, content: dict[int, Any]) -> list[Any]:
     if TABLE in content:
         return _whole_table(made, decode_table(content[TABLE]).entries)
     entries = list(made.entries)
-    now = _values_by_name(made)
-    for name, octets in content.get(FIELDS, {}).items():
-        letter, value = decode_field(octets)
-        key = place_of(name)
-        for place, entry in enumerate(entries):
-            if entry[0] == name and key in now:
-                mapped, _ = header_value(name, letter, value)
-                if mapped is not NOTHING and identical(mapped, now[key]):
-                    entries[place] = (name, letter, value)
-                    _drop(made, SPARSE_APPLICATION, name)
-                break
+    if FIELDS in content:
+        _restore_fields(made, entries, content[FIELDS])
     order = content.get(ORDER)
     if order is not None:
         return _ordered(entries[: made.split], entries[made.split :], order)
     return entries
+
+
+def _restore_fields(made: BasicDraft, entries: list[Any], fields: dict[str, bytes]) -> None:
+    """Put the original of each header that was not edited in its place."""
+    now = _values_by_name(made)
+    # The first of a name, the others written over it.
+    places = {entry[0]: place for place, entry in reversed(list(enumerate(entries)))}
+    for name, octets in fields.items():
+        place = places.get(name)
+        key = place_of(name)
+        if place is None or key not in now:
+            continue
+        letter, value = decode_field(octets)
+        mapped, _ = header_value(name, letter, value)
+        if mapped is not NOTHING and identical(mapped, now[key]):
+            entries[place] = (name, letter, value)
+            _drop(made, SPARSE_APPLICATION, name)
 
 
 def _drop(made: BasicDraft, code: int, key: Any) -> None:
@@ -119,12 +125,19 @@ def _drop(made: BasicDraft, code: int, key: Any) -> None:
 
 
 def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[Any]:
-    """Put the x- headers back to the positions that they had among the others."""
-    result = list(plain)
-    for place, entry in enumerate(annotated):
-        at = order[place] if place < len(order) else len(result)
-        result.insert(min(at, len(result)), entry)
-    return result
+    """Put the x- headers back to the positions that they had among the others.
+
+    Args:
+        plain: the others.
+        annotated: the x- headers.
+        order: their positions, which ascend.
+    """
+    result: list[Any] = []
+    rest = iter(plain)
+    for at, entry in zip(order, annotated, strict=False):
+        result += islice(rest, max(0, at - len(result)))
+        result.append(entry)
+    return [*result, *rest, *annotated[len(order) :]]
 
 
 def _values_by_name(made: BasicDraft) -> dict[Any, Any]:

@@ -474,7 +474,7 @@ def _annotations_octets(
         notes.tell(
             TO_AMQP10_LOSSES["unplaced"],
             f"headers[{name!r}]",
-            basic.properties.headers[name],  # type: ignore[index]  # a name of these headers
+            headers[name][1],
         )
     if not added:
         carried.pop(TABLE, None)

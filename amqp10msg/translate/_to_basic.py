@@ -281,9 +281,14 @@ def _tell_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
 def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
+    annotated: set[str] | None = None  # found where a property needs it, since few do
     for key, value in application.items():
         named = property_name(key)
-        is_taken = named is not None and not named[1] and _header_exists(made, named[0])
+        is_taken = False
+        if named is not None and not named[1]:
+            if annotated is None:
+                annotated = _names_of_annotations(made)
+            is_taken = named[0] in annotated
         name, letter, item, exact = property_header(None if is_taken else named, key, value, notes)
         whole = whole or named is None or not letter or not named[1]
         if letter:
@@ -332,10 +337,10 @@ def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> N
         notes.add(path, "dropped", value, item, reason, recoverable=True)
 
 
-def _header_exists(made: BasicDraft, name: str) -> bool:
-    """Whether an annotation becomes a header of this name."""
+def _names_of_annotations(made: BasicDraft) -> set[str]:
+    """Return the names of the headers that annotations become."""
     found = map(header_of, made.message.message_annotations or ())
-    return any(one is not None and one[0] == name for one in found)
+    return {one[0] for one in found if one is not None}
 
 
 def _annotations(

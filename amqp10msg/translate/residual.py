@@ -324,7 +324,7 @@ def _is_original(key: Any, value: Any) -> bool:
     if key in (BODY, EMPTY):
         return bool(value == 1)
     if key == ORDER:
-        return isinstance(value, list) and all(isinstance(place, int) for place in value)
+        return isinstance(value, list) and _do_ascend(value)
     if key == TABLE:
         return isinstance(value, bytes) and bool(decode_table(value).entries)
     return (
@@ -338,6 +338,16 @@ def _is_original(key: Any, value: Any) -> bool:
             for name, octets in value.items()
         )
     )
+
+
+def _do_ascend(places: list[Any]) -> bool:
+    """Whether these are numbers, each larger than the one before."""
+    last = -1
+    for place in places:
+        if type(place) is not int or place <= last:
+            return False
+        last = place
+    return True
 
 
 # Fields of a properties section that are null and still written, after all that have a value.

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from amqp10msg import (
     Message,
     Properties,
+    Symbol,
     encode_value,
     validate,
 )
 from amqp10msg.basic import (
     BasicMessage,
     BasicProperties,
+    FieldArray,
     FieldTable,
 )
 from amqp10msg.testing import composites, values
@@ -31,6 +33,7 @@ from amqp10msg.translate.residual import (
     unpack,
     unpack_text,
 )
+from tests.effort import cost
 from tests.lossless import octets_of, sent
 
 
@@ -215,3 +218,78 @@ def test_what_is_published_again_keeps_every_annotation(
     assert {key: encode_value(value) for key, value in annotations.items()} == {
         str(key): encode_value(value) for key, value in found.items() if key not in front
     }
+
+
+def annotated(content: dict[int, Any], count: int) -> Message:
+    """A message with so many application properties and annotations, and this residual."""
+    names = [str(number) for number in range(count)]
+    annotations: dict[Any, Any] = {Symbol(f"x-opt-{name}"): 1 for name in names}
+    if content:
+        annotations[Symbol(NAME)] = pack(content)
+    properties = {f"x-{name}": 1 for name in names} | dict.fromkeys(names, 1)
+    return Message(b"", message_annotations=annotations, application_properties=properties)
+
+
+def test_properties_that_begin_like_annotations_cost_no_more_for_many_of_these() -> None:
+    message = annotated({}, 2_000)
+
+    assert cost(lambda: to_basic(message), 1_000) < 1_000
+
+
+def test_many_remembered_fields_of_many_headers() -> None:
+    fields = {str(number): b"L" + bytes(7) + b"\1" for number in range(8_000)}
+    properties = dict.fromkeys(fields, 1)
+    annotations: Any = {Symbol(NAME): pack({16: fields})}
+    message = Message(b"", message_annotations=annotations, application_properties=properties)
+    basic = to_basic(message).message
+
+    assert set("L") == {letter for _, letter, _ in basic.properties.headers.entries}  # type: ignore[union-attr]  # there are headers
+    assert cost(lambda: to_basic(message), 600) < 600
+
+
+def test_many_headers_without_a_place_that_were_added_since() -> None:
+    added = [(str(number), "A", FieldArray.of([])) for number in range(9_000)]
+    table = FieldTable.of(added)
+    table.entries.append((NAME, "S", pack_text({1: 5})))
+    basic = BasicMessage(BasicProperties(headers=table), b"x")
+
+    assert len(added) == len(to_amqp10(basic).losses)
+    assert cost(lambda: to_amqp10(basic).losses, 500) < 500
+
+
+@pytest.mark.parametrize("places", [[0, 0], [1, 0], [5, 5]])
+def test_positions_that_do_not_ascend_are_no_residual(places: list[int]) -> None:
+    annotations: Any = {
+        Symbol("x-opt-a"): 1,
+        Symbol("x-opt-b"): 2,
+        Symbol(NAME): pack({17: places}),
+    }
+    message = Message(b"", message_annotations=annotations, application_properties={"c": 3})
+    made = to_basic(message)
+
+    assert f"message-annotations[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert message.encode() == to_amqp10(sent(made.message)).message.encode()
+
+
+@pytest.mark.parametrize(
+    "places, names",
+    [
+        ([], "cdab"),
+        ([0], "acdb"),
+        ([1, 2], "cabd"),
+        ([0, 3], "acdb"),
+        ([0, 1, 2], "abcd"),
+        ([7, 9], "cdab"),
+    ],
+)
+def test_positions_of_the_headers_that_begin_with_x(places: list[int], names: str) -> None:
+    annotations: Any = {
+        Symbol("x-opt-a"): 1,
+        Symbol("x-opt-b"): 2,
+        Symbol(NAME): pack({17: places}),
+    }
+    properties = {"c": 3, "d": 4}
+    message = Message(b"", message_annotations=annotations, application_properties=properties)
+    table = to_basic(message).message.properties.headers
+
+    assert list(names) == [name[-1] for name in table or ()]
