@@ -55,6 +55,9 @@ def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
             section = getattr(message, row.section)
             now = getattr(section, row.field) if section is not None else row.default
             same = now == place.value
+        elif place.where == "annotation":
+            annotations: Any = message.message_annotations or {}
+            same = annotations.get(row.annotation) == place.value
         else:
             stands = getattr(basic.properties, row.name)
             # What says nothing of durability comes out of RabbitMQ 4.0 and 4.1 as durable.
@@ -154,19 +157,24 @@ def _whole_table(made: BasicDraft, original: list[Any]) -> list[Any]:
     now = _values_by_name(made)
     current = {entry[0]: entry for entry in made.entries}
     result: list[Any] = []
-    used: set[str] = set()
     seen: set[Any] = set()
+    found: list[Any] = []
     for name, letter, value in original:
         key = place_of(name)
         mapped: Any = NOTHING
         if key is not None and key not in seen:
             mapped, _ = header_value(name, letter, value)
+            if mapped is not NOTHING:
+                seen.add(key)
+        found.append((name, letter, value, key, mapped))
+    used = {name for name, _, _, _, mapped in found if mapped is not NOTHING}
+    for name, letter, value, key, mapped in found:
         if mapped is NOTHING:
-            result.append((name, letter, value))
-            continue
-        seen.add(key)
-        used.add(name)
-        if key in now and identical(mapped, now[key]):
+            # What stands there now was added in its place.
+            is_replaced = name in current and name not in used
+            used.add(name)
+            result.append(current[name] if is_replaced else (name, letter, value))
+        elif key in now and identical(mapped, now[key]):
             result.append((name, letter, value))
             _drop(made, SPARSE_APPLICATION, name)
         elif name in current:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,7 @@ from amqp10msg.translate._headers import (
     header_field,
     header_of,
     header_value,
+    place_of,
     property_name,
     to_field,
 )
@@ -71,10 +73,10 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 
-_DISABLED = Notes(enabled=False)
 # Of these types, what is equal has the same bytes.
 _COMPARED = {str, int, bool, bytes}
 _BY_FIELD = {row.field: row for row in ROWS if row.section}
+_NUMBERS = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
 _BY_INDEX = tuple(_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
 
 
@@ -121,7 +123,10 @@ def _plain(
         entries = _in_places(places, entries, known)
     table = FieldTable.of(entries) if entries else None
     plain = attrs.evolve(basic, properties=attrs.evolve(basic.properties, headers=table))
-    return plain, draft_of(plain, entries or None, _DISABLED)
+    drafted = Notes(notes.enabled)
+    made = draft_of(plain, entries or None, drafted)
+    made.told = drafted.losses
+    return plain, made
 
 
 def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:
@@ -263,10 +268,10 @@ def _assembled(
             made.annotations.pop(row.annotation, None)
             made.carried.pop(row.number, None)
     headers = _by_name(basic)
-    application, claimed = _application_octets(headers, made, content, known)
-    annotations = _annotations_octets(
-        basic, headers, made, content, original, claimed, known, notes
-    )
+    application, claimed, edited = _application_octets(headers, made, content, known)
+    edited |= _edited_annotations(headers, made, original, known)
+    carried = _left_of_edits(basic, headers, made, original, claimed, known, edited, notes)
+    annotations = _annotations_octets(basic, headers, made, content, original, claimed, carried)
     octets = (
         header,
         content.get(DELIVERY_ANNOTATIONS_CODE, b""),
@@ -370,8 +375,8 @@ def _properties_octets(
 
 def _application_octets(
     headers: dict[str, tuple[str, Any]], made: Amqp10Draft, content: dict[int, Any], taken: set[str]
-) -> tuple[bytes, set[str]]:
-    """Return the application properties, and the names of headers that stand in them."""
+) -> tuple[bytes, set[str], set[str]]:
+    """Return the application properties, the names of headers in them, and the edited ones."""
     raw = content.get(APPLICATION_PROPERTIES_CODE)
     sparse = content.get(SPARSE_APPLICATION)
     if raw is None:
@@ -386,10 +391,11 @@ def _application_octets(
                 _forget(made, name)
         if len(result) != size or made.unplaced:
             result = _in_order(headers, result)  # one had no place by the rules
-        return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored
+        return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored, set()
     original: Any = Message.decode(raw).application_properties or {}
     result = {}
     claimed: set[str] = set()
+    edited: set[str] = set()
     changed = False
     for key, value in original.items():
         named = property_name(key)
@@ -406,6 +412,7 @@ def _application_octets(
             _forget(made, named[0])
         else:
             changed = True
+            edited.add(named[0])
             new, _ = header_value(named[0], field[0], field[1])
             if new is not NOTHING:
                 result[key] = new
@@ -414,8 +421,8 @@ def _application_octets(
             changed = True
             result[name] = value
     if not changed:
-        return bytes(raw), claimed
-    return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), claimed
+        return bytes(raw), claimed, edited
+    return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), claimed, edited
 
 
 def _in_order(headers: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
@@ -450,6 +457,93 @@ def _forget(made: Amqp10Draft, name: str) -> None:
             del made.carried[FIELDS]
 
 
+def _left_of_edits(
+    basic: BasicMessage,
+    headers: dict[str, tuple[str, Any]],
+    made: Amqp10Draft,
+    original: Any,
+    claimed: set[str],
+    known: set[str],
+    edited: set[str],
+    notes: Notes,
+) -> dict[int, Any]:
+    """Return what 1.0 cannot say of the edits, for a residual of the message, and tell of it."""
+    carried = dict(made.carried)
+    carried.pop(ORDER, None)
+    if basic.properties.type == MARKER and made.body_octets is not None:
+        carried.pop(BODY, None)
+    is_stored = residual.NAME not in original
+    # Headers without a place stood in the original, or were added or edited since.
+    again = _names_met_again(basic) if made.unplaced else set()
+    has_added = False
+    for name in made.unplaced:
+        letter, value = headers[name]
+        item, is_exact = NOTHING, False
+        if name not in again and (name in claimed or name in known):
+            if name not in edited:
+                continue
+            item, is_exact = header_value(name, letter, value)
+        if item is NOTHING:
+            has_added = True
+            rule = TO_AMQP10_LOSSES["unplaced"]._replace(recoverable=is_stored)
+            notes.tell(rule, f"headers[{name!r}]", value)
+        elif not is_exact:
+            reason = f"1.0 has no type for {letter!r}"
+            notes.add(f"headers[{name!r}]", "retyped", value, item, reason)
+    if not has_added and carried.pop(TABLE, None) is not None:
+        fields = {
+            name: encode_field(letter, value)
+            for name, (letter, value) in headers.items()
+            if not _is_exact(name, letter, value)
+        }
+        if fields:
+            carried[FIELDS] = fields
+    told = {loss.path: loss for loss in made.told}
+    for path, number in _NUMBERS.items():
+        if number in carried and path in told:
+            notes.losses.append(attrs.evolve(told[path], recoverable=is_stored))
+    for name in headers if FIELDS in carried or TABLE in carried else ():
+        loss = told.get(f"headers[{name!r}]")
+        if loss is not None and loss.action != "carried":
+            # It comes back from where a header of its name stands by the rules.
+            is_elsewhere = name in claimed or (
+                name in known and annotation_of(name) not in original
+            )
+            is_recoverable = is_stored and not (name[:2] == "x-" and is_elsewhere)
+            notes.losses.append(attrs.evolve(loss, recoverable=is_recoverable))
+    return carried if is_stored else {}
+
+
+def _edited_annotations(
+    headers: dict[str, tuple[str, Any]], made: Amqp10Draft, original: Any, known: set[str]
+) -> set[str]:
+    """Return the headers without a place that were annotations of other values."""
+    sought = known.intersection(made.unplaced)
+    edited: set[str] = set()
+    for key, value in original.items() if sought else ():
+        found = header_of(key)
+        if found is not None and found[0] in sought and header_field(found[0], value)[0]:
+            sought.remove(found[0])
+            if not _same_field(value, headers[found[0]]):
+                edited.add(found[0])
+    return edited
+
+
+def _names_met_again(basic: BasicMessage) -> set[str]:
+    """Return the names that more than one header has."""
+    table: Any = basic.properties.headers
+    counts = Counter(entry[0] for entry in table.entries)
+    return {name for name, count in counts.items() if count > 1}
+
+
+def _is_exact(name: str, letter: str, value: Any) -> bool:
+    """Whether a header has no place in 1.0, or says there all that it is."""
+    if place_of(name) is None:
+        return True
+    item, is_exact = header_value(name, letter, value)
+    return item is NOTHING or is_exact
+
+
 def _annotations_octets(
     basic: BasicMessage,
     headers: dict[str, tuple[str, Any]],
@@ -457,8 +551,7 @@ def _annotations_octets(
     content: dict[int, Any],
     original: Any,
     claimed: set[str],
-    known: set[str],
-    notes: Notes,
+    carried: dict[int, Any],
 ) -> bytes:
     raw = content.get(MESSAGE_ANNOTATIONS_CODE)
     mine = dict(made.annotations)
@@ -466,20 +559,6 @@ def _annotations_octets(
         key = annotation_of(name) if name.startswith("x-") else None
         if key is not None:
             mine.pop(key, None)
-    carried = dict(made.carried)
-    carried.pop(ORDER, None)
-    # Headers without a place stood in the original, or were added since.
-    added = [name for name in made.unplaced if name not in claimed and name not in known]
-    for name in added:
-        notes.tell(
-            TO_AMQP10_LOSSES["unplaced"],
-            f"headers[{name!r}]",
-            headers[name][1],
-        )
-    if not added:
-        carried.pop(TABLE, None)
-    if basic.properties.type == MARKER and made.body_octets is not None:
-        carried.pop(BODY, None)
     delivered = is_delivered(basic)
     if raw is None:
         if carried:
@@ -537,9 +616,9 @@ def _annotations_octets(
         if key not in used:
             changed = True
             result[key] = value
-    if added and residual.NAME not in original:
+    if carried:
         changed = True
-        result[Symbol(residual.NAME)] = residual.pack({TABLE: carried[TABLE]})
+        result[Symbol(residual.NAME)] = residual.pack(carried)
     if delivered and not {"x-exchange", "x-routing-key"} <= set(result):
         changed = True
         result[Symbol("x-exchange")] = basic.exchange

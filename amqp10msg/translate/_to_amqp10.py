@@ -54,7 +54,8 @@ class Amqp10Draft:
     """What a 0-9-1 message becomes by the rules alone, and what these cannot say.
 
     `header` and `properties` are the values of the sections' fields by their names, and None as
-    long as there is none. `unplaced` are the names of headers that have no place.
+    long as there is none. `unplaced` are the names of headers that have no place, and `told` the
+    losses where they are not to be told yet.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class Amqp10Draft:
         self.is_delivered = False
         self.has_residual = False
         self.unplaced: list[str] = []
+        self.told: list[Any] = []
 
     def set(self, row: Row, value: Any) -> None:
         """Set the field of a row."""

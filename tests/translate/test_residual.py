@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import (
+    Int,
     Message,
     Properties,
     Symbol,
+    ULong,
     encode_value,
     validate,
 )
@@ -21,6 +24,7 @@ from amqp10msg.basic import (
     BasicProperties,
     FieldArray,
     FieldTable,
+    ScaledDecimal,
 )
 from amqp10msg.testing import composites, values
 from amqp10msg.translate import as_published, to_amqp10, to_basic
@@ -293,3 +297,86 @@ def test_positions_of_the_headers_that_begin_with_x(places: list[int], names: st
     table = to_basic(message).message.properties.headers
 
     assert list(names) == [name[-1] for name in table or ()]
+
+
+def edited(message: Message, entries: list[Any], **properties: Any) -> BasicMessage:
+    """A message of class basic that was one of 1.0, with other headers and properties."""
+    basic = to_basic(message).message
+    table: Any = basic.properties.headers
+    names = {entry[0] for entry in entries}
+    rest = [entry for entry in table.entries if entry[0] not in names]
+    headers = FieldTable.of([*entries, *rest])
+    return sent(
+        attrs.evolve(
+            basic, properties=attrs.evolve(basic.properties, headers=headers, **properties)
+        )
+    )
+
+
+@pytest.mark.parametrize("annotations", [None, {5: 1}, {"x-opt-a": Symbol("s")}])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("n", "L", 5),
+        ("n", "A", FieldArray.of([("I", 1)])),
+        ("n", "S", "\udcff"),
+        ("x-opt-a", "L", 5),
+        ("x-opt-a", "V", None),
+        ("x-opt-a", "D", ScaledDecimal(1, 5)),
+        ("u", "L", 5),
+        ("u", "A", FieldArray.of([])),
+    ],
+)
+def test_what_1_0_cannot_say_of_an_edit_in_0_9_1_comes_back(annotations: Any, entry: Any) -> None:
+    properties = {"u": ULong(7), "v": ULong(8)}
+    message = Message(b"x", message_annotations=annotations, application_properties=properties)
+    basic = edited(message, [entry], expiration="007")
+    made = to_amqp10(basic)
+    back = to_basic(Message.decode(made.message.encode())).message.properties
+
+    assert {f"headers[{entry[0]!r}]", "properties.expiration"} <= {
+        loss.path for loss in made.losses if loss.recoverable
+    }
+    assert "007" == back.expiration
+    assert [entry] == [one for one in back.headers.entries if one[0] == entry[0]]  # type: ignore[union-attr]  # there are headers
+
+
+def test_an_edit_of_a_header_that_stands_where_the_rules_do_not_put_it() -> None:
+    message = Message(b"x", application_properties={"x-b": ULong(7), "x-\u00e9": ULong(8)})
+    for name in ("x-b", "x-\u00e9"):
+        made = to_amqp10(edited(message, [(name, "L", 5)]))
+
+        assert [(f"headers[{name!r}]", "retyped", False)] == [
+            (loss.path, loss.action, loss.recoverable) for loss in made.losses
+        ]
+        assert 5 == made.message.application_property(name)
+
+
+def test_a_header_of_the_same_name_that_was_added_comes_back() -> None:
+    message = Message(b"x", message_annotations={"x-opt-a": 1, 5: 1})
+    entries = [("x-opt-a", "l", 1), ("x-opt-a", "I", 9)]
+    made = to_amqp10(edited(message, entries))
+    back = to_basic(Message.decode(made.message.encode())).message.properties.headers
+
+    assert ["headers['x-opt-a']"] == [loss.path for loss in made.losses]
+    assert entries == [one for one in back.entries if one[0] == "x-opt-a"]  # type: ignore[union-attr]  # there are headers
+
+
+def test_a_property_in_the_place_of_a_header_that_had_none() -> None:
+    table = FieldTable.of([("b", "I", 1), ("a", "A", FieldArray.of([]))])
+    message = to_amqp10(BasicMessage(BasicProperties(headers=table))).message
+    changed = message.evolve(application_properties={"b": Int(1), "a": "new"})
+
+    assert [("b", "I", 1), ("a", "S", "new")] == to_basic(
+        changed
+    ).message.properties.headers.entries  # type: ignore[union-attr]  # there are headers
+
+
+def test_an_annotation_that_was_taken_away_does_not_come_back() -> None:
+    message = to_amqp10(BasicMessage(BasicProperties(app_id="a\0", type="t\0"))).message
+    annotations = dict(message.message_annotations or {})
+    del annotations[Symbol("x-opt-basic-app-id")]
+    made = to_basic(message.evolve(message_annotations=annotations))
+
+    assert (None, "t\0") == (made.message.properties.app_id, made.message.properties.type)
+    assert "properties.app-id" in {loss.path for loss in made.losses}
