@@ -16,7 +16,7 @@ from amqp10msg.interop import corpus
 from amqp10msg.interop.corpus import Case
 from tests.pure_build import wanted
 
-__all__ = ["case", "corpus_cases", "some", "vectors"]
+__all__ = ["case", "corpus_cases", "recorded", "recorded_octets", "some", "vectors"]
 
 Item = TypeVar("Item")
 
@@ -25,6 +25,19 @@ Item = TypeVar("Item")
 def corpus_cases() -> tuple[Case, ...]:
     """Return the cases of the corpus that comes with the library, read once in a run."""
     return tuple(corpus.load())
+
+
+@functools.cache
+def recorded() -> list[dict[str, Any]]:
+    """Return what brokers and peers were recorded to send, read once in a run."""
+    path = Path(__file__).parent / "vectors" / "recorded.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def recorded_octets() -> list[bytes]:
+    """Return the messages of it."""
+    return [bytes.fromhex(one["raw"]) for one in recorded()]
 
 
 def some(items: Sequence[Item]) -> Sequence[Item]:

@@ -42,7 +42,7 @@ from amqp10msg import (
 from amqp10msg.testing import encodings, malformed, messages, mutated
 from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
-from tests.samples import corpus_cases
+from tests.samples import corpus_cases, recorded_octets
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 pc = pytest.importorskip("pyarrow.compute")
@@ -84,12 +84,6 @@ def assert_same(
     ]
 
 
-def recorded() -> list[bytes]:
-    path = Path(__file__).parents[1] / "vectors" / "recorded.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [bytes.fromhex(json.loads(line)["raw"]) for line in lines]
-
-
 def foreign() -> list[bytes]:
     folder = os.environ.get("AMQP10MSG_VECTORS")
     if not folder:
@@ -108,7 +102,7 @@ def odd_rows(octets: Iterable[bytes]) -> int:
 @pytest.mark.parametrize("names", [ALL, *PROJECTIONS], ids=str)
 def test_the_corpus_the_recordings_and_other_cases(names: list[str]) -> None:
     octets: list[bytes | None] = [case.data for case in corpus_cases()]
-    octets += [*recorded(), *foreign(), *MESSAGES, REFERENCE, b"", None]
+    octets += [*recorded_octets(), *foreign(), *MESSAGES, REFERENCE, b"", None]
     octets = [*dict.fromkeys(octets)]
 
     assert len(octets) > 500

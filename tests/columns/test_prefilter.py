@@ -37,7 +37,7 @@ from amqp10msg.validation import PROFILES, RULES, ProfileName, prefilter
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
-from tests.samples import corpus_cases, some
+from tests.samples import corpus_cases, recorded_octets, some
 from tests.thorough import judged_thoroughly
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
@@ -160,9 +160,7 @@ def test_whatever_breaks_a_rule_is_judged(octets: list[bytes | None]) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_corpus_the_recordings_and_other_cases(profile: ProfileName) -> None:
     octets: list[bytes | None] = [case.data for case in corpus_cases() if not case.limits]
-    path = Path(__file__).parents[1] / "vectors" / "recorded.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        octets += [bytes.fromhex(json.loads(line)["raw"]) for line in lines]
+    octets += recorded_octets()
     folder = os.environ.get("AMQP10MSG_VECTORS")
     if folder:
         with gzip.open(Path(folder) / "cases.jsonl.gz", "rt", encoding="utf-8") as lines:

@@ -5,26 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amqp10msg import AmqpError, DecodeError, Message
+from tests.samples import recorded_octets
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
 from amqp10msg.interop.proton import from_proton, losses, to_proton  # noqa: E402  (needs proton)
 from tests.interop.proton_comparison import decoded_by_proton, disagreements, same_message  # noqa: E402
-
-
-@cache
-def recorded() -> list[bytes]:
-    path = Path(__file__).parents[1] / "vectors" / "recorded.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [bytes.fromhex(json.loads(line)["raw"]) for line in lines]
-
 
 # Proton's attributes show these up to the first NUL.
 C_STRINGS = (
@@ -69,7 +61,7 @@ def kept_by_proton(message: Message, octets: bytes) -> bool:
 
 def test_recorded_messages_proton_reads_as_we_do() -> None:
     kept = 0
-    for octets in recorded():
+    for octets in recorded_octets():
         try:
             message = Message.decode(octets)
         except DecodeError:
@@ -86,7 +78,7 @@ def test_recorded_messages_proton_reads_as_we_do() -> None:
 
 def test_recorded_messages_convert_without_loss_or_say_what_is_lost() -> None:
     converted = 0
-    for octets in recorded():
+    for octets in recorded_octets():
         try:
             message = Message.decode(octets)
             lost = losses(message)

@@ -34,7 +34,7 @@ from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.terms import Depth, SourceRequest
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, frame
-from tests.bridging import bodies, bridged, numbered, options
+from tests.bridging import bodies, bridged, numbered, options, until
 from tests.management_api import management
 
 pytestmark = pytest.mark.once
@@ -63,12 +63,6 @@ def run(
             return broker, await made(broker)
 
     return asyncio.run(run())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 class Gate:

@@ -22,7 +22,7 @@ from amqp10msg.net.bridge.routes import read_routes
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker
-from tests.bridging import bodies, numbered, options
+from tests.bridging import bodies, numbered, options, until
 
 pytestmark = pytest.mark.once
 
@@ -101,12 +101,6 @@ def test_a_file_of_routes_may_have_lists() -> None:
 
     assert (2, 1) == (len(spec.source.places), len(spec.target.places))
     assert "q -> q" == spec.name
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def test_a_bridge_goes_on_at_another_node(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,7 +31,7 @@ from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes
 from amqp10msg.net.bridge.statistics import Latency
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running
-from tests.bridging import Refusing, bodies, numbered, options
+from tests.bridging import Refusing, bodies, numbered, options, until
 
 pytestmark = pytest.mark.once
 ROOT = Path(__file__).parents[2]
@@ -46,12 +46,6 @@ def spec(broker: BasicBroker, name: str, **given: Any) -> RouteSpec:
     """A route of this name from the queue of this name."""
     how = options(**{"idle": None, **given})
     return RouteSpec(broker.url(f"queue={name}"), broker.url(f"queue=to-{name}"), how, name)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def run(made: Callable[[BasicBroker], Awaitable[Any]], names: str = "abc") -> tuple[Any, Any]:

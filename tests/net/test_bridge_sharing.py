@@ -25,7 +25,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import _TURN, Lines, Tie, Wire
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
-from tests.bridging import Refusing, bodies, numbered, options, quarantined
+from tests.bridging import Refusing, bodies, numbered, options, quarantined, until
 from tests.net import odd_broker
 
 
@@ -48,12 +48,6 @@ def specs_of(source: Callable[[str], str], target: Callable[[str], str], **given
     made = options(**given)
     pairs = zip(names("from"), names("to"), strict=True)
     return [RouteSpec(source(one), target(two), made, one) for one, two in pairs]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def run(

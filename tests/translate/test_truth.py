@@ -7,26 +7,17 @@ by a table of the specification that is not the library's.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amqp10msg import DecodeError, Message, Symbol, ULong, decode_values, encode_value
 from amqp10msg.notation import from_typed, to_typed
+from tests.samples import recorded
 
 Entry = dict[str, Any]
-
-
-@cache
-def entries() -> list[Entry]:
-    path = Path(__file__).parents[1] / "vectors" / "recorded.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 # What Part 3, 3.2 wants of a section, for values in typed JSON.
@@ -145,7 +136,7 @@ def repeated(pairs: list[Any]) -> set[str]:
 def groups() -> list[Any]:
     """One test per sender and direction: some 4,000 single ones would say no more."""
     found: dict[str, list[Entry]] = {}
-    for entry in entries():
+    for entry in recorded():
         sender, queue, direction, _ = entry["origins"][0]
         name = "-".join(filter(None, (sender.replace(" ", "-"), queue, direction)))
         found.setdefault(name, []).append(entry)
@@ -196,8 +187,8 @@ def test_what_is_no_encoding_is_read_beside_its_faults(group: list[Entry]) -> No
         assert faults == {"malformed"} or faults & broken, where(entry)
         typed = to_typed(message)
         assert any(section[0] == "raw" for section in typed), where(entry)
-        for read, recorded in zip(typed, entry["sections"], strict=False):
-            assert read[0] == "raw" or read == recorded, where(entry)
+        for read, kept in zip(typed, entry["sections"], strict=False):
+            assert read[0] == "raw" or read == kept, where(entry)
 
 
 def lenient(raw: bytes) -> Message | None:
@@ -208,8 +199,8 @@ def lenient(raw: bytes) -> Message | None:
 
 
 def test_few_recordings_cannot_be_divided_into_sections() -> None:
-    unread = [entry for entry in entries() if lenient(bytes.fromhex(entry["raw"])) is None]
-    damaged = [entry for entry in entries() if faults_of_encoding(entry)]
+    unread = [entry for entry in recorded() if lenient(bytes.fromhex(entry["raw"])) is None]
+    damaged = [entry for entry in recorded() if faults_of_encoding(entry)]
     assert all("malformed" in faults_of_encoding(entry) for entry in unread)
     assert 4 * len(unread) < len(damaged)
 
@@ -233,7 +224,7 @@ def test_typed_sections_make_the_same_message(group: list[Entry]) -> None:
 
 
 def test_recordings_cover_what_they_are_for() -> None:
-    senders = {(origin[0], origin[1]) for entry in entries() for origin in entry["origins"]}
+    senders = {(origin[0], origin[1]) for entry in recorded() for origin in entry["origins"]}
     expected = {
         (f"RabbitMQ {version}", queue)
         for version in ("3.10.8", "4.0.5", "4.3.6")
@@ -241,9 +232,9 @@ def test_recordings_cover_what_they_are_for() -> None:
         if (version, queue) != ("3.10.8", "quorum")
     }
     assert expected | {("python-qpid-proton 0.40.0", ""), ("rhea 3.0.5", "")} == senders
-    sections = {name for entry in entries() for name, _ in entry["sections"]}
+    sections = {name for entry in recorded() for name, _ in entry["sections"]}
     bodies = {"data", "amqp-sequence", "amqp-value"}
     assert set(ORDER) - {"body"} | bodies == sections
-    assert len({entry["raw"] for entry in entries()}) == len(entries())
-    sound = [entry for entry in entries() if not faults_of_encoding(entry)]
-    assert len(sound) > 0.9 * len(entries())
+    assert len({entry["raw"] for entry in recorded()}) == len(recorded())
+    sound = [entry for entry in recorded() if not faults_of_encoding(entry)]
+    assert len(sound) > 0.9 * len(recorded())

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from amqp10msg import Violation, validate
 from amqp10msg.validation import RULES
-from tests.samples import vectors
+from tests.samples import recorded, vectors
 
 hexed = bytes.fromhex
 
@@ -21,13 +16,6 @@ def errors(violations: list[Violation]) -> set[str]:
 
 
 # Recordings.
-
-
-@cache
-def recordings() -> list[dict[str, Any]]:
-    path = Path(__file__).parents[1] / "vectors" / "recorded.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 # Errors in what software was recorded to send, by software and direction, and whose fault they are.
@@ -83,7 +71,7 @@ def sender(software: str) -> str:
 
 def test_real_software_breaks_rules_only_where_it_is_known_to() -> None:
     seen: dict[tuple[str, str], set[str]] = {}
-    for entry in recordings():
+    for entry in recorded():
         found = errors(validate(hexed(entry["raw"])))
         # One message may have several origins; the first one's reasons do for all.
         software, _, direction, _ = entry["origins"][0]
@@ -99,7 +87,7 @@ def test_rabbitmq_profile_raises_no_false_alarm() -> None:
     """What RabbitMQ 4 was recorded to deliver breaks none of the rules that are about RabbitMQ."""
     delivered = [
         entry
-        for entry in recordings()
+        for entry in recorded()
         if any(o[0].startswith("RabbitMQ 4.3") and o[2] == "10-10" for o in entry["origins"])
     ]
     assert len(delivered) > 200
