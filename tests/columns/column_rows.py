@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -78,3 +79,22 @@ VALUES: list[tuple[Any, str, dict[str, Any]]] = [
     (Decimal64.from_decimal("1.50"), "decimal64", {"s": "1.50", "b": b"1\x80\0\0\0\0\0\x96"}),
     (Described(ULong(1), "x"), "described", {"s": '["described",["ulong",1],["string","x"]]'}),
 ]
+
+
+def a_layout(importer: Callable[[int], Any] | None = None) -> Any:
+    """A layout with one column, which no section fills."""
+    pa = pytest.importorskip("pyarrow")
+    scan = pytest.importorskip("amqp10msg.columns._kernel.scan")
+    schema = pa.schema({"a": pa.string()})
+    return scan.ColumnPlan(
+        needs=[False] * 9,
+        fields={},
+        maps={},
+        picks=[],
+        properties=(0, -1),
+        body=[-1] * 7,
+        kinds=[scan.TEXT],
+        kind_names=(),
+        results=[(scan.COLUMN, 0)],
+        importer=importer or (lambda address: pa.RecordBatch._import_from_c(address, schema)),
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Any
 
 import pytest
 
 from amqp10msg import Message
 from bench.messages import REFERENCE
+from tests.columns.column_rows import a_layout
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
@@ -38,24 +38,6 @@ def test_memory_is_given_back_and_never_shared() -> None:
     columns.decode([Message(b"other" * 100).encode()] * 2000)
     assert kept[0].equals(expected["message_id"])
     assert kept[1].equals(expected["application_properties"])
-
-
-def a_layout() -> Any:
-    """A layout with one column, which no section fills."""
-    scan = pytest.importorskip("amqp10msg.columns._kernel.scan")
-    schema = pa.schema({"a": pa.string()})
-    return scan.ColumnPlan(
-        needs=[False] * 9,
-        fields={},
-        maps={},
-        picks=[],
-        properties=(0, -1),
-        body=[-1] * 7,
-        kinds=[scan.TEXT],
-        kind_names=(),
-        results=[(scan.COLUMN, 0)],
-        importer=lambda address: pa.RecordBatch._import_from_c(address, schema),
-    )
 
 
 @pytest.mark.parametrize("size", [4, 8])

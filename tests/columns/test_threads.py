@@ -18,6 +18,7 @@ import pytest
 from amqp10msg import Message, Properties
 from bench.messages import REFERENCE
 from bench.threads import has_gil
+from tests.columns.column_rows import a_layout
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
@@ -29,7 +30,6 @@ if _decode.scanned is None:
         allow_module_level=True,
     )
 
-scan = pytest.importorskip("amqp10msg.columns._kernel.scan")
 _encode_plan = pytest.importorskip("amqp10msg.columns._encode_plan")
 ROWS = 20_000
 
@@ -77,18 +77,7 @@ def test_nobody_comes_on_while_the_gil_is_kept(steps: Callable[[], int]) -> None
 
 def test_decode_gives_up_the_gil(steps: Callable[[], int]) -> None:
     # Without Arrow's own functions, which give it up, too.
-    plan = scan.ColumnPlan(
-        needs=[False] * 9,
-        fields={},
-        maps={},
-        picks=[],
-        properties=(0, -1),
-        body=[-1] * 7,
-        kinds=[scan.TEXT],
-        kind_names=(),
-        results=[(scan.COLUMN, 0)],
-        importer=lambda _: None,
-    )
+    plan = a_layout(lambda _: None)
     _, offsets, data = pa.array([REFERENCE] * ROWS).buffers()
     arguments = (data.address, data.size, offsets.address, offsets.size, 4, 0, 0, 0, ROWS)
 
