@@ -467,7 +467,7 @@ def _left_of_edits(
     edited: set[str],
     notes: Notes,
 ) -> dict[int, Any]:
-    """Return what 1.0 cannot say of the edits, for a residual of the message, and tell of it."""
+    """Return a residual of what 1.0 cannot say of the edits to the message, and tell of it."""
     carried = dict(made.carried)
     carried.pop(ORDER, None)
     if basic.properties.type == MARKER and made.body_octets is not None:
