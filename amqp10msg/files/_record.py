@@ -59,6 +59,7 @@ class Range:
         start: where it begins, in bytes.
         stop: where the last record begins before.
         identity: tells the file from others that had its name, or get it; empty where nobody asked.
+        size: of the file, in bytes, when it was divided; 0 where nobody asked.
     """
 
     path: str
@@ -66,3 +67,4 @@ class Range:
     start: int
     stop: int
     identity: str = ""
+    size: int = 0

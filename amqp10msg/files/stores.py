@@ -7,6 +7,7 @@ machine. They are never part of a URL.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import hashlib
@@ -15,12 +16,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import attrs
 
@@ -68,6 +69,11 @@ class State:
     size: int
     changed: int
     identity: str = ""
+
+    @property
+    def content(self) -> str:
+        """The same, and tells the content from what was there before, or is written later."""
+        return f"{self.identity}, {self.size} bytes, {self.changed}"
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -328,6 +334,11 @@ def name_of(path: str | os.PathLike[str]) -> PurePosixPath | Path:
     return PurePosixPath(Place.of(os.fspath(path)).key) if is_url(path) else Path(path)
 
 
+def text_of(path: str) -> str:
+    r"""Return a path as text that any encoding holds: bytes that are none become ``\xff``."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def state_of(path: str | os.PathLike[str]) -> State:
     """Return the size of a file, and when it was written.
 
@@ -349,23 +360,52 @@ def states_of(paths: Sequence[str]) -> dict[str, State]:
     return dict(zip(paths, of_each(state_of, paths), strict=True))
 
 
-def check_same(path: str, identity: str) -> None:
+def check_same(path: str, identity: str, size: int = 0) -> None:
     """Check that a file which was read is the one that it was before; one that is gone passes.
 
     Args:
         path: its name.
-        identity: what its state said.
+        identity: what its state said: its `identity`, or of one that is not to grow its `content`.
+        size: bytes that it had.
 
     Raises:
-        ReplacedError: it is another one.
+        ReplacedError: it is another one, or has lost bytes.
         OSError: that cannot be asked.
     """
     try:
-        found = state_of(path).identity
+        found = state_of(path)
     except FileNotFoundError:
         return  # what was open, and read to its end, was still the same one
-    if found != identity:
+    if identity == found.identity:
+        _check_size(path, size, found)
+    elif identity.startswith(f"{found.identity}, "):
+        if identity != found.content:
+            raise ReplacedError(f"{path}: it was written to since the job began: run it again")
+    else:
         said = "another file has replaced it since the job began: run it again"
+        raise ReplacedError(f"{path}: {said}")
+
+
+def check_whole(path: str, state: State) -> None:
+    """Check that a file which was opened once was not cut off meanwhile; another one passes.
+
+    Args:
+        path: its name.
+        state: what it was before it was opened.
+
+    Raises:
+        ReplacedError: it has lost bytes.
+        OSError: that cannot be asked.
+    """
+    with suppress(FileNotFoundError):
+        found = state_of(path)
+        if found.identity == state.identity:
+            _check_size(path, state.size, found)
+
+
+def _check_size(path: str, size: int, found: State) -> None:
+    if found.size < size:
+        said = f"it had {size:,} bytes when the job began, and has {found.size:,}: run it again"
         raise ReplacedError(f"{path}: {said}")
 
 
@@ -399,24 +439,46 @@ def is_below(path: str, folder: Path | Place) -> bool:
 def files_of(source: str) -> list[str]:
     """List files: those below folders, without hidden and unfinished ones, in order.
 
+    Links to files are followed, and those to folders only where they are given.
+
     Args:
         source: a file, a folder with what is below it, or a pattern; a path or a URL.
+
+    Raises:
+        OSError: a folder cannot be read, or a link in it leads nowhere.
     """
     if is_url(source):
         return _stored_files(Place.of(source))
-    given = source.removeprefix("file://")
+    return sorted(found_files(source.removeprefix("file://")))
+
+
+def found_files(given: str) -> Iterator[str]:
+    """Yield files of this machine as `files_of` lists them, as they are found."""
     found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207  (a pattern may be absolute)
-    listed = []
     for path in found:
         if path.is_dir():
-            listed += [
-                str(file)
-                for file in path.rglob("*")
-                if file.is_file() and not _is_hidden(file.relative_to(path))
-            ]
+            yield from _files_below(path)
         else:
-            listed.append(str(path))
-    return sorted(listed)
+            yield str(path)
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        for name in names:
+            path = Path(place, name)
+            if name[0] in "._":
+                continue
+            if path.is_file():
+                yield str(path)
+            elif path.is_symlink() and not path.exists():
+                said = f"it is a link to {path.readlink()}, which is not there"
+                raise FileNotFoundError(errno.ENOENT, said, str(path))
+
+
+def _refuse(error: OSError) -> NoReturn:
+    # What is in a folder that cannot be read would be missing, and nobody would know.
+    raise error
 
 
 def folder_of(source: str) -> str:

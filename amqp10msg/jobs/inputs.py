@@ -92,11 +92,17 @@ def is_parquet(source: str) -> bool:
         return True
     if stores.is_url(source):
         return any(stores.name_of(path).suffix == ".parquet" for path in files_of(source))
-    path = Path(source.removeprefix("file://"))
+    given = source.removeprefix("file://")
+    path = Path(given)
     if path.is_file():
         with path.open("rb") as file:
             return file.read(len(recognition.PARQUET)) == recognition.PARQUET
-    return path.is_dir() and next(path.rglob("*.parquet"), None) is not None
+    start = len(given) if path.is_dir() else 0
+    return any(
+        part.endswith(".parquet")
+        for found in stores.found_files(given)
+        for part in Path(found[start:]).parts
+    )
 
 
 #: What one task reads.
@@ -140,12 +146,10 @@ def ranges_of(
             # What is open is one file to its end; of a store, each request finds what is there.
             at_once = not stores.is_url(found.path) or state.size <= stores.AT_ONCE
             size = min(found.stop, state.size) - found.start
-            yield (
-                attrs.evolve(
-                    found, identity="" if len(ranges) == 1 and at_once else state.identity
-                ),
-                size,
-            )
+            if len(ranges) > 1 or not at_once:
+                yield attrs.evolve(found, identity=state.identity, size=state.size), size
+            else:
+                yield found, size
 
 
 @attrs.frozen
@@ -197,8 +201,14 @@ def input_of(
         rows, found = parquet.table_of(paths, folder, most)
     except SchemasError as error:
         raise OnlySparkError(f"{error}: only Spark reads them") from None
-    ranges = ((attrs.evolve(one, identity=states[one.path].identity), size) for one, size in found)
+    ranges = ((_of_parquet(one, states[one.path]), size) for one, size in found)
     return Input(list(rows.schema.names), packed(ranges, most), octets, rows)
+
+
+def _of_parquet(found: files.Range, state: State) -> files.Range:
+    """Return a range with what tells its file, which does not grow, from others."""
+    identity = state.identity if stores.is_url(found.path) else state.content
+    return attrs.evolve(found, identity=identity)
 
 
 #: Files whose columns are looked at before a job begins, at most.
@@ -346,17 +356,22 @@ class Reading:
         """
         for one in part:
             with guard((one,)):
+                is_free = not one.identity and not stores.is_url(one.path)
+                before = stores.state_of(one.path) if is_free else None
                 if self.rows is None:
                     yield from self._range(one)
                 else:
                     yield from parquet.batches(one, self.rows, self.limits)
                 if one.identity:
                     # Of a file that was replaced, parts of both would be in the output.
-                    stores.check_same(one.path, one.identity)
+                    stores.check_same(one.path, one.identity, one.size)
+                elif before is not None:
+                    stores.check_whole(one.path, before)
 
     def _range(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []
         octets = 0
+        source = stores.text_of(part.path)
         records = files.read(
             part.path,
             part.form,
@@ -368,7 +383,7 @@ class Reading:
         if self.filters != Filters():
             records = filter(self.filters.admits, records)
         for record in records:
-            rows.append((part.path, *_OF_RECORD(record), _fault_of(record)))
+            rows.append((source, *_OF_RECORD(record), _fault_of(record)))
             octets += len(record.wire or b"") + len(record.payload or b"")
             if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:
                 yield _batch(rows)

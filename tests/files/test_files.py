@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import re
 import struct
 import tracemalloc
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Limits, Message, Properties, columns, files, jobs
 from amqp10msg.app.cli._input import Inputs
-from amqp10msg.files import Record, containers, tables
+from amqp10msg.files import Record, containers, stores, tables
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.inputs import Reading
@@ -625,3 +626,69 @@ def test_many_damaged_files() -> None:
 @pytest.mark.soak
 def test_two_hundred_thousand_damaged_files() -> None:
     assert [] == run(200_000, 2, list(FORMS), kept=None)
+
+
+# Folders.
+
+
+def test_files_below_a_folder(tmp_path: Path) -> None:
+    for name in ("b.bin", "a/c.bin", "_part/x.bin", "a/.y.bin", "_z.bin", "other/d.bin"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).touch()
+    (tmp_path / "in" / "e.bin").symlink_to("b.bin")
+    (tmp_path / "in" / "linked").symlink_to("other")
+    (tmp_path / "in" / ".gone").symlink_to("nowhere")
+
+    found = [path.removeprefix(f"{tmp_path}/") for path in stores.files_of(str(tmp_path / "in"))]
+    assert ["in/a/c.bin", "in/b.bin", "in/e.bin", "in/other/d.bin"] == found
+    assert [f"{tmp_path}/in/linked/d.bin"] == stores.files_of(str(tmp_path / "in" / "l*"))
+
+
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages would be missing, and nothing would say so."""
+    (tmp_path / "in" / "closed").mkdir(parents=True)
+    (tmp_path / "in" / "a.bin").touch()
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError, match=r"Permission denied: '.*/in/closed'"):
+        stores.files_of(str(tmp_path / "in"))
+
+
+def test_a_link_to_nothing_in_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(prefixed([b"\x00\x53\x77\x40"]))
+    (tmp_path / "b.bin").symlink_to("nowhere")
+
+    with pytest.raises(FileNotFoundError, match=r"a link to nowhere, which is not there: '.*b.bin"):
+        stores.files_of(str(tmp_path))
+    assert ["", "it is a link to nowhere, which is not there"] == [
+        item.fault for item in Inputs([str(tmp_path)])
+    ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
+def test_a_name_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "in" / os.fsdecode(b"a\xff.bin")
+    path.parent.mkdir()
+    path.write_bytes(prefixed([Message("x").encode(), b""]))
+
+    assert 1 == jobs.run(path.parent, tmp_path / "out", jobs.Job("validate")).good
+    (row,) = jobs.quarantined(tmp_path / "out")
+    assert f"{tmp_path}/in/a\\xff.bin" == row["source"]
+
+
+def test_a_pattern_of_folders_of_parquet(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    for name in ("day1", "day2"):
+        (tmp_path / name).mkdir()
+        table = pa.table({"wire": [Message(name).encode()]})
+        pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / name / "a.parquet")
+
+    assert 2 == jobs.run(str(tmp_path / "day*"), tmp_path / "out", jobs.Job("validate")).good

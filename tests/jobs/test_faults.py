@@ -244,3 +244,60 @@ def test_a_file_that_grows_is_the_same_one(tmp_path: Path) -> None:
 
     how: Any = {"workers": 1, "options": {"rangeBytes": "100"}, "progress": append}
     assert 20 == jobs.run(path, tmp_path / "out", Job("validate"), **how).good
+
+
+LINES = b"".join(b'{"raw": "%b"}\n' % wire.hex().encode() for wire in SOUND[:10])
+
+
+def test_a_file_that_is_cut_off_between_two_parts_ends_the_job(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(LINES)
+
+    def cut(done: int, _parts: int) -> None:
+        if done == 1:
+            os.truncate(path, len(LINES) // 2)
+
+    how: Any = {"workers": 1, "options": {"rangeBytes": "100"}, "progress": cut}
+    half = f"it had {len(LINES)} bytes when the job began, and has {len(LINES) // 2}: run it again"
+    with pytest.raises(JobError, match=rf"in\.jsonl: {half}"):
+        jobs.run(path, tmp_path / "out", Job("validate"), **how)
+
+    assert ["in.jsonl"] == names_in(tmp_path)
+
+
+def test_a_file_that_is_cut_off_while_it_is_read_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(LINES * 2_000)
+
+    rows = jobs.read(path)
+    rows.read_next_batch()
+    os.truncate(path, len(LINES) * 1_500)
+
+    with pytest.raises(OSError, match=r"in\.jsonl: it had [0-9,]+ bytes when the job began"):
+        rows.read_all()
+
+
+def test_a_file_that_is_replaced_while_it_is_read_at_once_is_read_to_its_end(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(LINES * 2_000)
+
+    rows = jobs.read(path)
+    first = rows.read_next_batch()
+    (tmp_path / "other").write_bytes(b"")
+    (tmp_path / "other").replace(path)
+
+    assert 20_000 == len(first) + len(rows.read_all())
+
+
+def test_parquet_that_is_written_anew_in_place_ends_the_job(
+    parquet: Path, tmp_path: Path, there: bool
+) -> None:
+    def write(done: int, _parts: int) -> None:
+        if done == 1:
+            pq.write_table(pa.table({"wire": SOUND[::-1]}), parquet, row_group_size=5)
+
+    how: Any = {"workers": 1, "options": PARTS, "progress": write, "overwrite": there}
+    with pytest.raises(JobError, match=r"in\.parquet: it was written to since the job began: run"):
+        jobs.run(parquet, tmp_path / "out", Job("decode"), **how)

@@ -369,7 +369,11 @@ def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(place, name)
-            if not name.startswith(".") and path.is_file():
+            if name.startswith("."):
+                continue
+            if path.is_file():
                 yield path, ""
+            elif path.is_symlink() and not path.exists():
+                yield path, f"it is a link to {path.readlink()}, which is not there"
     for error in refused:
         yield Path(error.filename), error.strerror or str(error)
