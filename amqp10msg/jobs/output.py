@@ -125,12 +125,20 @@ class Output:
     one that was killed.
 
     Args:
-        path: the folder.
+        path: the folder, or a link to it, which stays.
         compression: of the Parquet files.
+
+    Raises:
+        ValueError: the path does not name the folder, such as ``.``.
     """
 
     def __init__(self, path: str | Path, compression: str = "snappy") -> None:
         self.path = Path(path)
+        if self.path.is_symlink() and self.path.exists():
+            # Beside the link may be another file system, without room.
+            self.path = self.path.resolve()
+        if self.path.name in {"", ".."}:
+            raise ValueError(f"{path} is no folder of its own: name one that can be replaced")
         self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
         self._compression = compression
         self._parts = self.unfinished / "parts"
@@ -209,10 +217,14 @@ class Output:
         Raises:
             BlockingIOError: another job writes to it.
             FileNotFoundError: it is a symbolic link to what is not there.
+            NotADirectoryError: it is a file, which is never replaced.
         """
         if self.path.is_symlink() and not self.path.exists():
             said = f"it is a link to {self.path.readlink()}, which is not there: make that folder"
             raise FileNotFoundError(errno.ENOENT, said, str(self.path))
+        if self.path.exists() and not self.path.is_dir():
+            said = "it is a file, and stays: a job writes a folder, so name another one"
+            raise NotADirectoryError(errno.ENOTDIR, said, str(self.path))
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(locked_folder(self.unfinished))

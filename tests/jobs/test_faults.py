@@ -153,6 +153,48 @@ def test_a_link_to_nothing_is_named(parquet: Path, tmp_path: Path, overwrite: bo
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_link_to_a_folder_is_followed_and_stays(
+    parquet: Path, tmp_path: Path, overwrite: bool
+) -> None:
+    """What stands beside the link may be a disk without room."""
+    (tmp_path / "disk" / "there").mkdir(parents=True)
+    (tmp_path / "out").symlink_to("disk/there")
+    seen: list[list[str]] = []
+
+    def look(*_: int) -> None:
+        seen.append(names_in(tmp_path / "disk"))
+
+    jobs.run(parquet, tmp_path / "out", Job("decode"), overwrite=overwrite, progress=look)
+
+    assert [".there.unfinished", "there"] == seen[0]
+    assert (tmp_path / "out").is_symlink()
+    assert ["disk", "in.parquet", "out"] == names_in(tmp_path)
+    assert ["there"] == names_in(tmp_path / "disk")
+    assert len(SOUND) == len(read(tmp_path / "disk" / "there" / "messages"))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_is_not_replaced_by_a_folder(parquet: Path, tmp_path: Path, overwrite: bool) -> None:
+    other = tmp_path / "other.parquet"
+    other.write_text("what was there")
+
+    with pytest.raises(NotADirectoryError, match=r"it is a file, and stays: .*other.parquet'"):
+        jobs.run(parquet, other, Job("decode"), overwrite=overwrite)
+
+    assert "what was there" == other.read_text()
+    assert ["in.parquet", "other.parquet"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_without_a_name_of_its_own_is_refused(parquet: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="is no folder of its own: name one"):
+        jobs.run(parquet, name, Job("decode"), overwrite=True)
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     "error, text",
     [
