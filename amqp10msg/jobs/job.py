@@ -176,6 +176,19 @@ class Job:
             self._refuse(names, VALIDATED.names, "one of the output")
         self._refuse(names, QUARANTINE.names, "one of the quarantine")
 
+    def check_types(self, schema: pa.Schema) -> None:
+        """Check that the columns of the messages have bytes in them, as Parquet is read.
+
+        Raises:
+            ValueError: one has none.
+        """
+        for name in ("content_header", "payload") if self._takes_basic else (self.column,):
+            kind = schema.field(name).type
+            is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+            if not is_bytes and not pa.types.is_fixed_size_binary(kind):
+                said = f"the column {name!r} has {kind} in it, and must have the bytes of messages"
+                raise ValueError(said)
+
     def _refuse(self, names: list[str], made: list[str], other: str) -> None:
         """Refuse columns of the input that are to be carried, and have the name of another."""
         carried = self._carried(names, to_quarantine=True)

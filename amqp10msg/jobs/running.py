@@ -131,6 +131,8 @@ def run(
 
     found = input_of(str(source), form, size_of_part)
     job.check(found.names)
+    if found.rows is not None:
+        job.check_types(found.rows.schema)
     count = min(cores, len(found.parts))
     if workers is None:
         count = min(count, 1 + found.octets // _worth(job))
@@ -368,6 +370,8 @@ def read(
     size = number_of(given, "rangeBytes", RANGE_OCTETS, "bytes")
     found = input_of(str(source), form, lambda _: size)
     job.check(found.names)
+    if found.rows is not None:
+        job.check_types(found.rows.schema)
     made = _rows(found, attrs.evolve(reading, rows=found.rows), job)
     first = next(made, None) or _rows_of(_none_of(found), job)
     schema = _both(first)

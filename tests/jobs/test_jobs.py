@@ -294,6 +294,28 @@ def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) 
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    "job, column, kind",
+    [
+        (Job("validate"), {"wire": ["005377a1026869"]}, "string"),
+        (Job("decode", "n"), {"n": [1]}, "int64"),
+        (Job("profile"), {"wire": pa.nulls(2)}, "null"),
+        (Job("translate", to="1.0"), {"content_header": [b"x"], "payload": ["x"]}, "string"),
+    ],
+)
+def test_a_column_without_bytes_is_named(tmp_path: Path, job: Job, column: Any, kind: str) -> None:
+    pq.write_table(pa.table(column), tmp_path / "in.parquet")
+
+    text = rf"the column '{[*column][-1]}' has {kind} in it, and must have the bytes of messages"
+    with pytest.raises(ValueError, match=text):
+        jobs.run(tmp_path / "in.parquet", tmp_path / "out", job)
+    with pytest.raises(ValueError, match=text):
+        jobs.read(tmp_path / "in.parquet", job)
+
+    assert ["in.parquet"] == names_in(tmp_path)
+
+
+@pytest.mark.once
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no such file, or the folder is empty"):
         jobs.run(tmp_path / "none*", tmp_path / "out", Job("decode"))
