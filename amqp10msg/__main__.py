@@ -40,7 +40,7 @@ def _said_version() -> bool:
     try:
         sys.stdout.write(f"{version()}\n")
         sys.stdout.flush()
-    except OSError:
+    except (OSError, AttributeError):  # it is None where it is closed
         return False  # the commands say what is wrong with it
     return True
 

@@ -180,3 +180,27 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
         assert f"{OCTETS.hex()}\n".encode() == os.read(reader, 1_000)
     finally:
         os.close(reader)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
+@pytest.mark.parametrize("command", ["convert", "encode", "inspect"])
+def test_a_closed_standard_output_is_named(tmp_path: Path, command: str) -> None:
+    """It is not a success that writes nothing; a file is written without one."""
+    arguments, data = COMMANDS[command]
+    script = 'exec "$@" >&-'
+    program = ["sh", "-c", script, "sh", sys.executable, "-m", "amqp10msg"]
+
+    def closed(*more: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*program, *arguments, *more],
+            input=data.encode(),
+            capture_output=True,
+            cwd=ROOT,
+            check=False,
+        )
+
+    done = closed()
+    said = "amqp10msg: standard output is closed: give --output FILE\n"
+    assert (1, said) == (done.returncode, done.stderr.decode())
+    assert 0 == closed("-o", str(tmp_path / "out")).returncode
+    assert (tmp_path / "out").stat().st_size

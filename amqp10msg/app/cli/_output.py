@@ -228,6 +228,8 @@ class Sink:
             if isinstance(data, str):
                 data = data.encode("utf-8", "backslashreplace")
             self._file.write(data)
+        elif sys.stdout is None:  # click would write nothing, and nobody would know
+            raise click.ClickException("standard output is closed: give --output FILE")
         elif isinstance(data, str):
             click.echo(data, nl=False, color=self._color)
         elif is_terminal(sys.stdout):
