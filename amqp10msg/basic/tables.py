@@ -152,15 +152,12 @@ class FieldArray(Sequence[Any]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FieldArray):
             return NotImplemented
-        return len(self.entries) == len(other.entries) and all(
-            a == b and _same(x, y)
-            for (a, x), (b, y) in zip(self.entries, other.entries, strict=True)
-        )
+        return _are_same(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # mutable, like list
 
     def __repr__(self) -> str:
-        return f"FieldArray.of({self.entries!r})"
+        return _shown(self)
 
 
 class FieldTable(Mapping[str, Any]):
@@ -225,15 +222,12 @@ class FieldTable(Mapping[str, Any]):
                 return False
         if not isinstance(other, FieldTable):
             return NotImplemented
-        return len(self.entries) == len(other.entries) and all(
-            name == other_name and a == b and _same(x, y)
-            for (name, a, x), (other_name, b, y) in zip(self.entries, other.entries, strict=True)
-        )
+        return _are_same(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # its values may be mutable
 
     def __repr__(self) -> str:
-        return f"FieldTable.of({self.entries!r})"
+        return _shown(self)
 
 
 def as_table(value: Any) -> FieldTable:
@@ -253,6 +247,65 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, OddTrue) or isinstance(b, OddTrue):
         return type(a) is type(b) and a.octet == b.octet
     return bool(a == b)
+
+
+# Tables nest as deeply as decoding allows, which is more than calls within calls may.
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether two tables or arrays hold the same, to the bit."""
+    pairs = [(one, other)]
+    compared: set[tuple[int, int]] = set()  # as one may hold itself
+    while pairs:
+        a, b = pairs.pop()
+        if not any(isinstance(a, one) and isinstance(b, one) for one in (FieldTable, FieldArray)):
+            if not _same(a, b):
+                return False
+            continue
+        if (id(a), id(b)) in compared:
+            continue
+        compared.add((id(a), id(b)))
+        if len(a.entries) != len(b.entries):
+            return False
+        for entry, entry_of_b in zip(a.entries, b.entries, strict=True):
+            *front, value = entry
+            *front_of_b, value_of_b = entry_of_b
+            if front != front_of_b:
+                return False
+            pairs.append((value, value_of_b))
+    return True
+
+
+def _shown(value: Any) -> str:
+    """Return the repr of a table or an array, with dots where it holds itself."""
+    pieces: list[str] = []
+    around: set[int] = set()
+    # What is still to be written, the next one last: a text, a value, or a value that ends.
+    rest: list[tuple[str, Any]] = [("value", value)]
+    while rest:
+        what, item = rest.pop()
+        if what == "text":
+            pieces.append(item)
+        elif what == "end":
+            around.discard(id(item))
+            pieces.append("])")
+        elif not isinstance(item, (FieldTable, FieldArray)):
+            pieces.append(repr(item))
+        elif id(item) in around:
+            pieces.append(f"{type(item).__name__}.of([...])")
+        else:
+            around.add(id(item))
+            pieces.append(f"{type(item).__name__}.of([")
+            rest.append(("end", item))
+            for place in range(len(item.entries) - 1, -1, -1):
+                *front, last = item.entries[place]
+                text = "".join(f"{one!r}, " for one in front)
+                rest += [
+                    ("text", ")"),
+                    ("value", last),
+                    ("text", f"{', ' if place else ''}({text}"),
+                ]
+    return "".join(pieces)
 
 
 # In the order in which they are tried; bool and int are told apart before.

@@ -130,6 +130,37 @@ def test_letters_of_the_dialects(octets: str, dialect: Any, letter: Any, value: 
     assert table_of(octets) == encode_table(table, dialect=dialect)
 
 
+def nested(letter: str, levels: int) -> FieldTable:
+    """A table with arrays or tables in one another."""
+    field: Any = ("I", 1)
+    for _ in range(levels):
+        inner = FieldArray.of([field]) if letter == "A" else FieldTable.of([("k", *field)])
+        field = (letter, inner)
+    return FieldTable.of([("a", *field)])
+
+
+@pytest.mark.parametrize("letter", ["A", "F"])
+def test_tables_as_deep_as_decoding_allows_are_shown_and_compared(letter: str) -> None:
+    octets = encode_table(nested(letter, 255))
+    table = decode_table(octets)
+
+    assert 256 == repr(table).count(".of([")
+    assert table == nested(letter, 255)
+    assert table != nested(letter, 254)
+
+
+def test_a_table_that_holds_itself_is_shown_and_compared() -> None:
+    table, other = FieldTable.of([]), FieldTable.of([])
+    for one in (table, other):
+        one.entries += [("a", "F", one), ("b", "A", FieldArray.of([("F", one)]))]
+
+    assert (
+        "FieldTable.of([('a', 'F', FieldTable.of([...])), "
+        "('b', 'A', FieldArray.of([('F', FieldTable.of([...]))]))])"
+    ) == repr(table)
+    assert table == other
+
+
 @pytest.mark.parametrize(
     "octets, dialect",
     [("016b78000000", "spec"), ("016b5500", "qpid"), ("016b4c", "qpid"), ("016b5a00", "rabbitmq")],

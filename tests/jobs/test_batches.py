@@ -617,3 +617,19 @@ def test_the_report_is_that_of_the_schema() -> None:
     assert decode_content_header(made["content_header"][0].as_py()).body_size == len(
         made["payload"][0].as_py()
     )
+
+
+@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-3.10", "rabbitmq-4.3"])
+def test_losses_of_arrays_as_deep_as_decoding_allows(profile: str) -> None:
+    field: Any = ("I", 1)
+    for _ in range(255):
+        field = ("A", FieldArray.of([field]))
+    properties = BasicProperties(headers=FieldTable.of([("a", *field)]))
+    columns = {
+        "content_header": pa.array([encode_content_header(properties, 0)], pa.binary()),
+        "payload": pa.array([b""], pa.binary()),
+    }
+    made = Translator("1.0", profile).run(columns)
+
+    assert [None] == made["error_code"].to_pylist()
+    assert "headers['a']" == made["losses"].to_pylist()[0][0]["path"]
