@@ -30,7 +30,7 @@ from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate._single import translated as by_engine
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import draft_of, translated
-from amqp10msg.translate._to_basic import BasicDraft, carry_encodings, read
+from amqp10msg.translate._to_basic import BasicDraft, carry, carry_encodings, read
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
@@ -157,9 +157,13 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
         return _fitting(made.basic, made.wire, message.message_format, notes)
     format_ = message.message_format
     annotations = message.message_annotations
-    if annotations is not None and any(entry[0] in HEADERS for entry in made.entries):
+    if (
+        annotations is not None
+        and MESSAGE_ANNOTATIONS_CODE not in made.carried
+        and any(entry[0] in HEADERS for entry in made.entries)
+    ):
         # Behind a broker they could not be told from what that adds.
-        made.carried.setdefault(MESSAGE_ANNOTATIONS_CODE, kernel.encode_value(annotations))
+        carry(made, MESSAGE_ANNOTATIONS_CODE, annotations)
     places = name_order(made.entries)
     is_ordered = places == list(range(len(places)))
     if not is_ordered:

@@ -127,11 +127,11 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
     if message.message_annotations is not None:
         _annotations(made, dict(message.message_annotations), delivered, notes)
     if message.delivery_annotations is not None:
-        made.carried[DELIVERY_ANNOTATIONS_CODE] = kernel.encode_value(message.delivery_annotations)
+        carry(made, DELIVERY_ANNOTATIONS_CODE, message.delivery_annotations)
         rule = LOSSES["carried-delivery-annotations"]
         notes.tell(rule, "delivery-annotations", dict(message.delivery_annotations))
     if message.footer is not None:
-        made.carried[FOOTER_CODE] = kernel.encode_value(message.footer)
+        carry(made, FOOTER_CODE, message.footer)
         notes.tell(LOSSES["carried-footer"], "footer", dict(message.footer))
     if message.message_format:
         made.carried[FORMAT] = message.message_format
@@ -297,7 +297,7 @@ def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
             sparse[key] = kernel.encode_value(value)
     if whole:
         made.is_certain = False
-        made.carried[APPLICATION_PROPERTIES_CODE] = kernel.encode_value(application)
+        carry(made, APPLICATION_PROPERTIES_CODE, application)
     elif sparse:
         made.carried[SPARSE_APPLICATION] = sparse
 
@@ -386,8 +386,7 @@ def _annotations(
     if exact and produced and delivered == "later":
         made.carried[FORM] = 1
     elif not exact or not produced or delivered == "other":
-        annotated = made.message.message_annotations
-        made.carried[MESSAGE_ANNOTATIONS_CODE] = kernel.encode_value(annotated)
+        carry(made, MESSAGE_ANNOTATIONS_CODE, made.message.message_annotations)
 
 
 def annotation_header(
@@ -452,6 +451,11 @@ def _annotated(made: BasicDraft, row: Row, value: Any) -> Any:
 
 
 # Encodings that are not those that this library chooses.
+
+
+def carry(made: BasicDraft, code: int, section: Any) -> None:
+    """Carry a section, whose values may nest as deeply as those of a message."""
+    made.carried[code] = _section_octets(code, section)
 
 
 def carry_encodings(made: BasicDraft) -> bool:

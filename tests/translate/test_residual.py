@@ -380,3 +380,15 @@ def test_an_annotation_that_was_taken_away_does_not_come_back() -> None:
 
     assert (None, "t\0") == (made.message.properties.app_id, made.message.properties.type)
     assert "properties.app-id" in {loss.path for loss in made.losses}
+
+
+@pytest.mark.parametrize("name", ["delivery_annotations", "message_annotations", "footer"])
+def test_values_nested_as_deeply_as_decoding_allows(name: str) -> None:
+    value: Any = 1
+    for _ in range(255):
+        value = [value]
+    sections: dict[str, Any] = {name: {Symbol("x-opt-a"): value}}
+    wire = Message(b"x", **sections).encode()
+    message = Message.decode(wire)
+
+    assert wire == to_amqp10(sent(to_basic(message).message)).message.encode()
