@@ -431,6 +431,9 @@ def test_the_command_runs_reports_and_compares(driver: Path, tmp_path: Path) -> 
 def test_the_command_refuses_what_there_is_not(tmp_path: Path) -> None:
     nothing = command("run", "--only", "Part 9, 1.1", "-o", str(tmp_path))
     assert (2, True) == (nothing.exit_code, "no case is of 'Part 9, 1.1'" in nothing.stderr)
+    (tmp_path / "none.jsonl").touch()
+    empty = command("run", "--cases", str(tmp_path / "none.jsonl"), "-o", str(tmp_path))
+    assert (1, True) == (empty.exit_code, "none.jsonl: there is no case in it" in empty.stderr)
     missing = command("run", "--peer", "./no-such-program x", "-o", str(tmp_path))
     assert 1 == missing.exit_code
     assert "no-such-program does not start" in missing.stderr

@@ -235,6 +235,8 @@ def _chosen(cases: Path | None, only: str | None) -> list[Case]:
     from amqp10msg.interop import corpus
 
     chosen = corpus.load(cases)
+    if not chosen:  # nothing that was tried would look as if all had passed
+        raise click.ClickException(f"{cases}: there is no case in it")
     if only is not None:
         chosen = [case for case in chosen if _is_of(case.clause, only) or case.id == only]
         if not chosen:
