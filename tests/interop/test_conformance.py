@@ -420,6 +420,13 @@ def test_the_command_runs_reports_and_compares(driver: Path, tmp_path: Path) -> 
 
     same = command("run", *common, "--diff", str(tmp_path / "old.json"))
     assert (0, True) == (same.exit_code, "0 cases changed, 0 for the worse" in same.output)
+    other = json.loads((tmp_path / "old.json").read_text())
+    other["peers"][0]["peer"] = "another"
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    unknown = command("run", *common, "--diff", str(tmp_path / "other.json"))
+    assert 1 == unknown.exit_code  # as without --diff: nothing was compared
+    assert "odd-driver: " in unknown.stderr
+    assert "other.json has no results of it, so it is judged by itself" in unknown.stderr
 
     corpus.dump([case("good", data=b"refuse"), case("other", data=b"good")], cases)
     worse = command("run", *common, "--diff", str(tmp_path / "old.json"))

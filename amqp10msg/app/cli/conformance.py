@@ -145,7 +145,8 @@ Examples:
     "before",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="OLD.json",
-    help="Show what has changed since these results; the exit status is 1 if a case is worse.",
+    help="Show what has changed since these results; the exit status is 1 if a case is worse. A "
+    "peer that they lack is judged as without them.",
 )
 @color_option
 def run(
@@ -226,9 +227,13 @@ def run(
     if changes is not None:
         _show_changes(changes, colored)
     click.echo(f"{output}/index.html, results.json, junit.xml, report.md")
-    if changes is not None:
-        return int(bool(missing) or any(change.is_worse for change in changes))
-    return int(bool(missing) or not all(peer.ok for peer in found))
+    known = {one.peer for one in old} if old is not None else set()
+    new = [one for one in found if one.peer not in known]
+    if old is not None:
+        for one in new:
+            complain(f"{one.peer}: {before} has no results of it, so it is judged by itself")
+    is_worse = any(change.is_worse for change in changes or ())
+    return int(bool(missing) or is_worse or not all(one.ok for one in new))
 
 
 def _chosen(cases: Path | None, only: str | None) -> list[Case]:
