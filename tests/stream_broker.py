@@ -80,12 +80,19 @@ class StreamBroker(Broker):
 
     Attributes:
         agrees: whether it says that it reads by the filters that it is asked for.
+        version: of RabbitMQ. 3 decodes ``%2F`` alone in an address, and 4 all that is encoded.
     """
 
     def __init__(self, **streams: Stream) -> None:
         super().__init__(StreamPeer)
         self.streams = streams
         self.agrees = True
+        self.version = "4.0.0"
+
+    def name_in(self, address: str) -> str:
+        if self.version.startswith("3."):
+            return address.removeprefix("/amq/queue/").replace("%2F", "/")
+        return unquote(address.removeprefix("/queues/"))
 
 
 class StreamReader:
@@ -117,7 +124,7 @@ class StreamPeer(Peer):
         opens = transport.Open(
             container_id="streams",
             max_frame_size=1 << 16,
-            properties={"product": "RabbitMQ", "version": "4.0.0"},
+            properties={"product": "RabbitMQ", "version": broker.version},
         )
         super().__init__(broker, opens, {"me": "secret", "reader": "secret"})
         self.readers: dict[transport.Link, StreamReader] = {}
@@ -134,7 +141,7 @@ class StreamPeer(Peer):
         assert link.remote is not None
         source: Any = link.remote.source
         asked: Any = from_described(source)
-        name = unquote(str(asked.address)).removeprefix("/queues/")
+        name = self.broker.name_in(str(asked.address))
         stream = self.broker.streams.get(name)
         if stream is None:
             link.session.end(Error("amqp:not-found", f"no queue '{name}' in vhost '/'"))

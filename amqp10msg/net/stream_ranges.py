@@ -12,7 +12,6 @@ import functools
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
 import attrs
 
@@ -206,9 +205,12 @@ class Streams:
         return all(one.attached for one in self._cursors.values())
 
     def address_of(self, stream: str) -> str:
-        """Return the address that a stream is read from."""
-        before_4 = self.product.startswith("RabbitMQ 3.")
-        return f"/amq/queue/{quote(stream, safe='')}" if before_4 else queue_address(stream)
+        """Return the address that a stream is read from.
+
+        Raises:
+            ValueError: RabbitMQ 3 has none for a name that is not ASCII, or has %2F in it.
+        """
+        return queue_address(stream, "1" if self.product.startswith("RabbitMQ 3.") else "2")
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:

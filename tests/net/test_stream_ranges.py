@@ -78,6 +78,24 @@ def read(
     return found, lost
 
 
+@pytest.mark.parametrize("version", ["3.13.7", "4.0.0"])
+@pytest.mark.parametrize("name", ["a b", "a/b", "a%20b", "a+b"])
+def test_a_stream_of_any_name_is_found(version: str, name: str) -> None:
+    broker = StreamBroker(**{name: Stream()})
+    broker.version = version
+    broker.streams[name].publish(*(message(n) for n in range(3)))
+    with running(broker):
+        assert ([0, 1, 2], []) == read(broker.url, 0, 3, name)
+
+
+@pytest.mark.parametrize("name", ["größe", "a%2Fb"])
+def test_a_stream_that_rabbitmq_3_has_no_address_for_is_refused(name: str) -> None:
+    broker = StreamBroker(**{name: Stream()})
+    broker.version = "3.13.7"
+    with running(broker), pytest.raises(ValueError, match="has no address"):
+        read(broker.url, 0, 3, name)
+
+
 @given(st.data())
 def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> None:
     """Holes, connections that are cut, and messages beyond the credit change nothing."""

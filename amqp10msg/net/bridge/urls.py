@@ -368,7 +368,7 @@ def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> 
         raise ValueError("give the address once: as the path, address=, queue= or exchange=")
     quoted = _quoted if version == "2" else _quoted_before_4
     if queue is not None:
-        return queue_address(queue) if version == "2" else f"/amq/queue/{quoted(queue)}"
+        return queue_address(queue, version)
     if exchange is not None:
         made = f"{'/exchanges' if version == '2' else '/exchange'}/{quoted(exchange)}"
         return made if key is None else f"{made}/{quoted(key)}"
@@ -377,9 +377,15 @@ def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> 
     return stated if stated is not None else path or None
 
 
-def queue_address(queue: str) -> str:
-    """Return the address that a queue has in RabbitMQ 4."""
-    return f"/queues/{_quoted(queue)}"
+def queue_address(queue: str, version: str = "2") -> str:
+    """Return the address that a queue has in RabbitMQ: version 2 is that of 4.0, 1 the older one.
+
+    Raises:
+        ValueError: the older one has none for its name.
+    """
+    if version == "2":
+        return f"/queues/{_quoted(queue)}"
+    return f"/amq/queue/{_quoted_before_4(queue)}"
 
 
 def _quoted(text: str) -> str:
