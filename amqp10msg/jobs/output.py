@@ -138,7 +138,7 @@ class Output:
             # Beside the link may be another file system, without room.
             self.path = self.path.resolve()
         if self.path.name in {"", ".."}:
-            raise ValueError(f"{path} is no folder of its own: name one that can be replaced")
+            raise ValueError(f"{path} does not name a folder that can be replaced: use another one")
         self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
         self._compression = compression
         self._parts = self.unfinished / "parts"
