@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from amqp10msg.message import Message
 from amqp10msg.sections import Data
+from amqp10msg.sections.parts import Malformed
 from amqp10msg.wire.errors import DecodeError, expect
 from amqp10msg.wire.limits import Limits
 
@@ -61,7 +62,9 @@ def unwrap(
 
     Raises:
         ValueError: the body is not made of Data sections.
-        DecodeError: one of them holds no message; the error's path names the section.
+        DecodeError: one of them holds no message; the error's path names the section. Or strict is
+            True, and the envelope was read leniently and has a part that is damaged: this comes
+            after the messages that are whole.
     """
     body = envelope.body if isinstance(envelope.body, list) else [envelope.body]
     for number, part in enumerate(body):
@@ -74,3 +77,7 @@ def unwrap(
         except DecodeError as error:
             error.path = f"data[{number}]" + (f".{error.path}" if error.path else "")
             raise
+    if strict:
+        for _, section in envelope.sections():
+            if isinstance(section, Malformed):
+                raise section.error  # messages may be missing

@@ -43,3 +43,14 @@ def test_what_cannot_be_unwrapped() -> None:
     with pytest.raises(DecodeError) as caught:
         next(messages)
     assert caught.value.path == "data[1].data"
+
+
+def test_an_envelope_that_is_cut_off_is_an_error_after_the_messages_that_are_whole() -> None:
+    octets = wrap([Message("one"), Message("two"), Message("three")]).encode()
+    envelope = Message.decode(octets[:-3], strict=False)
+
+    messages = unwrap(envelope)
+    assert ["one", "two"] == [next(messages).text(), next(messages).text()]
+    with pytest.raises(DecodeError, match="more bytes, but the input has"):
+        next(messages)
+    assert 2 == len([*unwrap(envelope, strict=False)])
