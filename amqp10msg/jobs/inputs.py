@@ -97,11 +97,11 @@ def is_parquet(source: str) -> bool:
     if path.is_file():
         with path.open("rb") as file:
             return file.read(len(recognition.PARQUET)) == recognition.PARQUET
-    start = len(given) if path.is_dir() else 0
+    is_folder = path.is_dir()
     return any(
         part.endswith(".parquet")
-        for found in stores.found_files(given)
-        for part in Path(found[start:]).parts
+        for one in map(Path, stores.found_files(given))
+        for part in (one.relative_to(path) if is_folder else one).parts
     )
 
 

@@ -276,3 +276,15 @@ def test_files_of_several_schemas_are_one_table(tmp_path: Path) -> None:
     assert {(1, None), (None, "x")} == {(row["a"], row["b"]) for row in good}
     assert 2 * len(WIRES) == len(good)
     assert ["in", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.parametrize("source", ["in", "in/", "./././in", ".//in", "i*", "in/*", "."])
+def test_a_folder_of_parquet_is_one_however_it_is_written(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in" / "a.parquet")
+    monkeypatch.chdir(tmp_path)
+
+    stats = jobs.run(source, tmp_path.parent / f"{tmp_path.name}-out", Job("validate"))
+
+    assert (300, 0) == (stats.rows, stats.errors)
