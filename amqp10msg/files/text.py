@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 from functools import cache
 from typing import Any
@@ -53,14 +54,23 @@ def _json() -> Any:
     """What `json.loads` calls, without its options."""
     import json  # noqa: PLC0415  (messages are seldom written in it)
 
-    return json.JSONDecoder().decode
+    return json.JSONDecoder(parse_float=_double).decode
+
+
+def _double(text: str) -> float:
+    value = float(text)
+    if value in (math.inf, -math.inf):  # Python reads 1e400 so
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise OverflowError(f"the number {shown} is larger than a double can be")
+    return value
 
 
 def parse_json(octets: bytes) -> Any:
     """Read a JSON document in UTF-8, with or without a byte order mark.
 
     Raises:
-        ValueError: it is not JSON; the text says where and why.
+        ValueError: it is not JSON, or has a number that is too large for a double; the text says
+            where and why.
     """
     decode = _json()
     try:
@@ -70,6 +80,8 @@ def parse_json(octets: bytes) -> Any:
         raise ValueError("not JSON: this is not UTF-8") from None
     except RecursionError:
         raise ValueError("not JSON: nested too deeply") from None
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
     except ValueError as error:
         line = getattr(error, "lineno", 0)  # 0 of an integer of thousands of digits
         if line:

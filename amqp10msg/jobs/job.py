@@ -71,6 +71,12 @@ _VIOLATIONS = pa.list_(
         ]
     )
 )
+# Types of the columns that are read.
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+_TEXTS = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null),
+    lambda kind: pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type),
+)
 #: What `validate` says of a message.
 VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
@@ -177,17 +183,25 @@ class Job:
         self._refuse(names, QUARANTINE.names, "one of the quarantine")
 
     def check_types(self, schema: pa.Schema) -> None:
-        """Check that the columns of the messages have bytes in them, as Parquet is read.
+        """Check that the columns of the messages have bytes in them, and that of faults has text.
+
+        Args:
+            schema: of Parquet, as it is read.
 
         Raises:
             ValueError: one has none.
         """
-        for name in ("content_header", "payload") if self._takes_basic else (self.column,):
+        wanted = dict.fromkeys(
+            ("content_header", "payload") if self._takes_basic else (self.column,),
+            "the bytes of messages",
+        )
+        if "fault" in schema.names:
+            wanted["fault"] = "text that says why a row holds no message; or rename it"
+        for name, what in wanted.items():
             kind = schema.field(name).type
-            is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-            if not is_bytes and not pa.types.is_fixed_size_binary(kind):
-                said = f"the column {name!r} has {kind} in it, and must have the bytes of messages"
-                raise ValueError(said)
+            taken = _TEXTS if name == "fault" else _BYTES
+            if not any(is_taken(kind) for is_taken in taken):
+                raise ValueError(f"the column {name!r} has {kind} in it, and must have {what}")
 
     def _refuse(self, names: list[str], made: list[str], other: str) -> None:
         """Refuse columns of the input that are to be carried, and have the name of another."""
@@ -375,7 +389,7 @@ def _faults(batch: pa.RecordBatch) -> pa.Array:
     if FAULT in names:
         return batch.column(FAULT)
     if "fault" in names:
-        return pc.fill_null(batch.column("fault"), "")
+        return pc.fill_null(_cast(batch.column("fault"), pa.string()), "")
     if _is_quarantine(names):
         codes = pa.array([UNREADABLE, DAMAGED])
         is_fault = pc.is_in(batch.column("error_code").cast(pa.string()), codes)

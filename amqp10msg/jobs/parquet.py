@@ -118,6 +118,7 @@ def table_of(paths: Sequence[str], folder: str, most: int) -> tuple[Rows, list[t
     Raises:
         OSError: none of them is Parquet, or one cannot be read.
         SchemasError: they are not one table.
+        ValueError: two columns of a file have one name.
     """
     ranges: list[tuple[Range, int]] = []
     schemas: dict[pa.Schema, None] = {}
@@ -135,6 +136,7 @@ def table_of(paths: Sequence[str], folder: str, most: int) -> tuple[Rows, list[t
             unread.append((path, found))
             ranges.append((Range(path, PARQUET, 0, 0), 0))
         else:
+            _refuse_twins(path, found[0].names)
             schemas.setdefault(found[0])
             ranges += found[1]
     if not schemas:
@@ -147,6 +149,12 @@ def table_of(paths: Sequence[str], folder: str, most: int) -> tuple[Rows, list[t
         said = f"{folder}: columns of its files differ in type: {_line(error)}"
         raise SchemasError(said) from None
     return Rows(_with_folders(schema, paths, folder), folder), ranges
+
+
+def _refuse_twins(path: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twin = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"{path}: two of its columns have the name {twin!r}: rename one")
 
 
 def _plain(found: pa.Schema) -> pa.Schema:

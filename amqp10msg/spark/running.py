@@ -109,6 +109,8 @@ def run(
             write(df, path, job, overwrite=overwrite, options=how)
         return _stats_of(session, path)
     job.check(found.names)
+    if found.rows is not None:
+        job.check_types(found.rows.schema)
     # As the output's path.
     parts = [tuple(attrs.evolve(one, path=seen(one.path)) for one in part) for part in found.parts]
     rows = found.rows

@@ -316,6 +316,39 @@ def test_a_column_without_bytes_is_named(tmp_path: Path, job: Job, column: Any, 
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    "column, kind", [([3], "int64"), ([b"x"], "binary"), (pa.array([True]), "bool")]
+)
+def test_a_column_of_faults_without_text_is_named(tmp_path: Path, column: Any, kind: str) -> None:
+    pq.write_table(pa.table({"wire": SOUND[:1], "fault": column}), tmp_path / "in.parquet")
+
+    with pytest.raises(
+        ValueError, match=f"the column 'fault' has {kind} in it, and must have text"
+    ):
+        jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("validate"))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kind", [pa.null(), pa.large_string(), pa.string_view()])
+def test_a_column_of_faults_says_nothing_where_it_is_null(tmp_path: Path, kind: Any) -> None:
+    table = pa.table({"wire": SOUND[:1], "fault": pa.nulls(1, kind)})
+    pq.write_table(table, tmp_path / "in.parquet")
+
+    stats = jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("validate"))
+
+    assert (1, 0) == (stats.rows, stats.errors)
+
+
+@pytest.mark.once
+def test_two_columns_of_one_name_are_named(tmp_path: Path) -> None:
+    columns = [pa.array(SOUND[:1]), pa.array([1]), pa.array([2])]
+    pq.write_table(pa.table(columns, names=["wire", "a", "a"]), tmp_path / "in.parquet")
+
+    with pytest.raises(ValueError, match=r"in.parquet: two of its columns have the name 'a'"):
+        jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("validate"))
+
+
+@pytest.mark.once
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no such file, or the folder is empty"):
         jobs.run(tmp_path / "none*", tmp_path / "out", Job("decode"))

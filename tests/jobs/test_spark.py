@@ -210,6 +210,13 @@ def test_a_job_of_spark_returns_its_counts_and_says_how_far_it_is(
     assert seen[-1][0] == seen[-1][1] > 0
 
 
+def test_a_column_without_bytes_is_named(spark_session: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"wire": ["005377a1026869"]}), tmp_path / "in.parquet")
+
+    with pytest.raises(ValueError, match="the column 'wire' has string in it, and must have the"):
+        spark.run(spark_session, str(tmp_path / "in.parquet"), tmp_path / "out", Job("decode"))
+
+
 def test_options_are_as_those_of_the_data_source(spark_session: Any, tmp_path: Path) -> None:
     sound = Message(b"hello").encode()
     (tmp_path / "unnamed").write_bytes(len(sound).to_bytes(4, "big") + sound)
