@@ -329,6 +329,8 @@ def _faults_of(part: Part) -> Iterator[None]:
         said = str(error)
         if isinstance(error, StoreError):
             raise InterruptedJobError(f"{said}: the same job goes on from what is done") from error
+        if isinstance(error, OSError) and error.filename not in {None, *(one.path for one in part)}:
+            raise JobError(f"{error.filename}: {error.strerror}") from error
         if not said.startswith(tuple(one.path for one in part)):
             said = f"{place}: {type(error).__name__}: {said}"
         raise JobError(said) from error

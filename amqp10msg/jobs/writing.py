@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -60,15 +60,14 @@ def write_part(
     """
     stats = Stats()
     outputs = {folder: ParquetFile(maker, compression) for folder, maker in makers.items()}
-    try:
+    with contextlib.ExitStack() as stack:
+        for output in outputs.values():
+            stack.callback(output.close)
         for batch in batches:
             for _, (good, bad) in in_pieces(batch, lambda piece: job.run(piece, stats)):
                 if job.kind != "profile":
                     outputs[GOOD].write(good)
                 outputs[BAD].write(bad)
-    finally:
-        for output in outputs.values():
-            output.close()
     return Done([f"{folder}/{name}" for folder, o in outputs.items() if o.rows], stats)
 
 
@@ -122,7 +121,8 @@ class ParquetFile:
         self.rows += batch.num_rows
         # Each call of the writer costs something for each column: a row group at once.
         if self._rows >= _ROWS or self._octets >= _OCTETS:
-            self._flush()
+            with self._failing():
+                self._flush()
 
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._kept)
@@ -145,13 +145,28 @@ class ParquetFile:
 
     def close(self) -> None:
         """End the file, where there is one."""
-        with self._open:
+        with self._open, self._failing():
             if self._kept:
                 self._flush()
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
                 self.size = self._file.tell()
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Name the file where the disk refuses to take more, and give the writer up."""
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+                error.filename = getattr(self._file, "name", None)
+            if self._writer is not None:
+                # It would try again when it is deleted, and print a traceback.
+                self._writer.is_open = False
+                self._writer = None
+            self._kept.clear()
+            raise
 
 
 def _repeating(schema: pa.Schema) -> list[str]:

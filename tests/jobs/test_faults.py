@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,7 +19,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from amqp10msg import jobs  # noqa: E402
+from amqp10msg import Message, jobs  # noqa: E402
 from amqp10msg.jobs import Job, JobError, output_of  # noqa: E402
 from amqp10msg.jobs.inputs import Reading  # noqa: E402
 from amqp10msg.jobs.output import Output  # noqa: E402
@@ -343,3 +347,33 @@ def test_parquet_that_is_written_anew_in_place_ends_the_job(
     how: Any = {"workers": 1, "options": PARTS, "progress": write, "overwrite": there}
     with pytest.raises(JobError, match=r"in\.parquet: it was written to since the job began: run"):
         jobs.run(parquet, tmp_path / "out", Job("decode"), **how)
+
+
+_FULL = """
+import resource, sys
+from amqp10msg.__main__ import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+sys.argv[1:] = ["pipeline", "decode", "--workers", "1", "in.parquet", "out"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("rows", [2_000, 140_000], ids=["at its end", "before its end"])
+def test_a_disk_that_takes_no_more_is_told_in_a_line_with_the_file(
+    rows: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("resource")
+    random = Random(1)
+    few = [Message(random.randbytes(200)).encode() for _ in range(2_000)]
+    pq.write_table(pa.table({"wire": few * (rows // 2_000)}), tmp_path / "in.parquet")
+
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    said = r"amqp10msg: \.out\.unfinished/parts/messages/part-\S+\.parquet: File too large\n"
+    assert re.fullmatch(said, done.stderr), done.stderr
+    assert 1 == done.returncode
+    assert ["in.parquet"] == names_in(tmp_path)
