@@ -31,6 +31,7 @@ WITHOUT_A_COMMAND = {
     "there is no make",
     "{command[0]} is not here",
     "Linux shows its memory",
+    "this is done by a shell",
     "Windows has no SIGTERM that can be held back",
 }
 
