@@ -60,6 +60,7 @@ class Range:
         stop: where the last record begins before.
         identity: tells the file from others that had its name, or get it; empty where nobody asked.
         size: of the file, in bytes, when it was divided; 0 where nobody asked.
+        changed: when it had been written, in ns since the Unix epoch; 0 where it may grow.
     """
 
     path: str
@@ -68,3 +69,4 @@ class Range:
     stop: int
     identity: str = ""
     size: int = 0
+    changed: int = 0

@@ -70,11 +70,6 @@ class State:
     changed: int
     identity: str = ""
 
-    @property
-    def content(self) -> str:
-        """The same, and tells the content from what was there before, or is written later."""
-        return f"{self.identity}, {self.size} bytes, {self.changed}"
-
 
 def is_url(path: str | os.PathLike[str]) -> bool:
     """Return whether this names a file in a store, and not one of this machine."""
@@ -334,11 +329,6 @@ def name_of(path: str | os.PathLike[str]) -> PurePosixPath | Path:
     return PurePosixPath(Place.of(os.fspath(path)).key) if is_url(path) else Path(path)
 
 
-def text_of(path: str) -> str:
-    r"""Return a path as text that any encoding holds: bytes that are none become ``\xff``."""
-    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
 def state_of(path: str | os.PathLike[str]) -> State:
     """Return the size of a file, and when it was written.
 
@@ -360,30 +350,29 @@ def states_of(paths: Sequence[str]) -> dict[str, State]:
     return dict(zip(paths, of_each(state_of, paths), strict=True))
 
 
-def check_same(path: str, identity: str, size: int = 0) -> None:
+def check_same(path: str, identity: str, size: int = 0, changed: int = 0) -> None:
     """Check that a file which was read is the one that it was before; one that is gone passes.
 
     Args:
         path: its name.
-        identity: what its state said: its `identity`, or of one that is not to grow its `content`.
+        identity: what its state said.
         size: bytes that it had.
+        changed: when it had been written, in ns since the Unix epoch; 0 where it may grow.
 
     Raises:
-        ReplacedError: it is another one, or has lost bytes.
+        ReplacedError: it is another one, has lost bytes, or was written to.
         OSError: that cannot be asked.
     """
     try:
         found = state_of(path)
     except FileNotFoundError:
         return  # what was open, and read to its end, was still the same one
-    if identity == found.identity:
-        _check_size(path, size, found)
-    elif identity.startswith(f"{found.identity}, "):
-        if identity != found.content:
-            raise ReplacedError(f"{path}: it was written to since the job began: run it again")
-    else:
+    if identity != found.identity:
         said = "another file has replaced it since the job began: run it again"
         raise ReplacedError(f"{path}: {said}")
+    if changed and (size, changed) != (found.size, found.changed):
+        raise ReplacedError(f"{path}: it was written to since the job began: run it again")
+    _check_size(path, size, found)
 
 
 def check_whole(path: str, state: State) -> None:

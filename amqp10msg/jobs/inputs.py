@@ -26,6 +26,7 @@ from amqp10msg.jobs.manifest import listed_below
 from amqp10msg.jobs.parquet import PARQUET, Rows, SchemasError
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.reprs import readable
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
 MESSAGES = pa.schema(
@@ -207,8 +208,8 @@ def input_of(
 
 def _of_parquet(found: files.Range, state: State) -> files.Range:
     """Return a range with what tells its file, which does not grow, from others."""
-    identity = state.identity if stores.is_url(found.path) else state.content
-    return attrs.evolve(found, identity=identity)
+    changed = 0 if stores.is_url(found.path) else state.changed
+    return attrs.evolve(found, identity=state.identity, size=state.size, changed=changed)
 
 
 #: Files whose columns are looked at before a job begins, at most.
@@ -364,14 +365,14 @@ class Reading:
                     yield from parquet.batches(one, self.rows, self.limits)
                 if one.identity:
                     # Of a file that was replaced, parts of both would be in the output.
-                    stores.check_same(one.path, one.identity, one.size)
+                    stores.check_same(one.path, one.identity, one.size, one.changed)
                 elif before is not None:
                     stores.check_whole(one.path, before)
 
     def _range(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []
         octets = 0
-        source = stores.text_of(part.path)
+        source = readable(part.path)
         records = files.read(
             part.path,
             part.form,

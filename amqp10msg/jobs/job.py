@@ -419,7 +419,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 @lru_cache(32)
 def _shown(wanted: tuple[str, ...]) -> pa.Schema:
     """Return the schema of the good rows that are decoded to these columns."""
-    fields = [field for field in arrow.schema_of(list(wanted)) if field.name not in ERRORS]
+    fields = [field for field in arrow.schema_of(wanted) if field.name not in ERRORS]
     return pa.schema([(field.name, type_for_spark(field.type)) for field in fields])
 
 

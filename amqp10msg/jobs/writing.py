@@ -166,6 +166,8 @@ class ParquetFile:
                 self._writer.is_open = False
                 self._writer = None
             self._kept.clear()
+            with contextlib.suppress(OSError):  # of a disk that fails, the first one is told
+                self._open.__exit__(type(error), error, error.__traceback__)
             raise
 
 

@@ -21,6 +21,7 @@ from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.landing import Landing, Spooled
+from amqp10msg.wire.reprs import readable
 
 #: A message of any size is kept in memory, as its file is.
 _UNLIMITED = 1 << 62
@@ -230,8 +231,8 @@ class _Spooler:
             None,
             header,
             delivery.octets,
-            _readable(delivery.exchange),
-            _readable(delivery.routing_key),
+            readable(delivery.exchange),
+            readable(delivery.routing_key),
         )
 
     @property
@@ -256,11 +257,6 @@ class _Spooler:
 
 def _no_overflow() -> NoReturn:
     raise OSError("a message is larger than memory can be")
-
-
-def _readable(name: str) -> str:
-    """Return a short string, whose bytes that are not UTF-8 are surrogates, as text."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _redelivery_warning(product: str) -> str:

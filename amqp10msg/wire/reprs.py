@@ -30,7 +30,7 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-__all__ = ["Text", "cut", "html_table", "printable", "short_repr", "shown"]
+__all__ = ["Text", "cut", "html_table", "printable", "readable", "short_repr", "shown"]
 
 T = TypeVar("T")
 
@@ -201,6 +201,11 @@ def _write_between(out: _Out, begin: str, items: Iterable[Any], end: str, level:
         _write(out, item, level + 1, before)
         before = ", "
     out.add(end if before == ", " else f"{begin}{end}")
+
+
+def readable(name: str) -> str:
+    r"""Return a name with ``\xff`` for each byte that is not UTF-8, a surrogate in `name`."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def printable(text: str) -> str:

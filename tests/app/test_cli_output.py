@@ -204,3 +204,11 @@ def test_a_closed_standard_output_is_named(tmp_path: Path, command: str) -> None
     assert (1, said) == (done.returncode, done.stderr.decode())
     assert 0 == closed("-o", str(tmp_path / "out")).returncode
     assert (tmp_path / "out").stat().st_size
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
+def test_a_version_for_a_closed_standard_output_is_no_traceback() -> None:
+    program = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "amqp10msg", "--version"]
+    done = subprocess.run(program, capture_output=True, cwd=ROOT, check=False)
+
+    assert b"" == done.stderr

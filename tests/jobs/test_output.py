@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import itertools
 import os
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,6 +28,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from amqp10msg import jobs  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.jobs.inputs import packed  # noqa: E402
+from amqp10msg.jobs.writing import ParquetFile  # noqa: E402
 from tests.jobs.job_inputs import SOUND, names_in, read, wait_for, write  # noqa: E402
 
 
@@ -153,3 +159,30 @@ def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
         thread.join(10)
 
     assert 50 <= len(put)
+
+
+@pytest.mark.parametrize("rows", [10, 70_000], ids=["at its end", "before its end"])
+def test_what_a_disk_did_not_take_whole_is_never_published(rows: int) -> None:
+    """Who makes the file is told of the failure, and not that all has been written."""
+    ends: list[str] = []
+
+    class Full(io.BytesIO):
+        def write(self, data: Any, /) -> int:
+            if self.tell() + len(data) > 100:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+    @contextlib.contextmanager
+    def make() -> Iterator[Any]:
+        try:
+            yield Full()
+            ends.append("published")
+        except OSError:
+            ends.append("failed")
+            raise
+
+    file = ParquetFile(make, "none")
+    with pytest.raises(OSError, match="No space left on device"), contextlib.closing(file):
+        file.write(pa.record_batch({"n": pa.array(range(rows))}))
+
+    assert ["failed"] == ends
