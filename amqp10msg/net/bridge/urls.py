@@ -131,7 +131,7 @@ class Endpoint:
 
     @property
     def start(self) -> str | int | None:
-        """The offset, where it is one as a number."""
+        """`offset` as a filter or an argument has it: an int where it is a number."""
         text = self.offset
         return int(text) if text and text.isascii() and text.isdecimal() else text
 
