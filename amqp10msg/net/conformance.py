@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, Self
 
 import attrs
@@ -296,7 +296,7 @@ class _Way:
         assert target is not None  # noqa: S101 - connected
         if not await self._until(lambda: target.room > 0, self._timeout):
             raise LinkError("the broker grants no credit")
-        target.send(Outgoing(sent.octets), sent)
+        target.send([(Outgoing(sent.octets), sent)])
 
     async def _outcome(self, sent: SourceDelivery) -> Outcome:
         if not await self._until(lambda: id(sent) in self._outcomes, self._timeout):
@@ -308,7 +308,7 @@ class _Way:
         """Accept the first message that came, and return it."""
         delivery = self._arrived.pop(0)
         if self._source is not None:
-            self._source.settle(delivery, Settle.ACCEPT)
+            self._source.settle([delivery], Settle.ACCEPT)
         return delivery.octets
 
     async def _until(self, holds: Callable[[], bool], wait: float) -> bool:
@@ -348,7 +348,7 @@ class _Way:
             self._target = await open_target(
                 TargetRequest(
                     endpoint=self._endpoint,
-                    on_outcome=self._on_outcome,
+                    on_outcomes=self._on_outcomes,
                     on_room=self._news.set,
                     on_lost=self._on_lost,
                     window=_WINDOW,
@@ -359,7 +359,7 @@ class _Way:
             self._source = await open_source(
                 SourceRequest(
                     endpoint=self._endpoint,
-                    receive=self._on_delivery,
+                    receive=self._on_deliveries,
                     on_lost=self._on_lost,
                     window=_WINDOW,
                     max_message=_MAX_MESSAGE,
@@ -376,12 +376,13 @@ class _Way:
         self._arrived.clear()
         self._outcomes.clear()
 
-    def _on_delivery(self, delivery: SourceDelivery) -> None:
-        self._arrived.append(delivery)
+    def _on_deliveries(self, deliveries: Sequence[SourceDelivery]) -> None:
+        self._arrived += deliveries
         self._news.set()
 
-    def _on_outcome(self, sent: SourceDelivery, outcome: Outcome) -> None:
-        self._outcomes[id(sent)] = outcome
+    def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
+        for sent, outcome in outcomes:
+            self._outcomes[id(sent)] = outcome
         self._news.set()
 
     def _on_lost(self, lost: LinkError) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import attrs
@@ -197,7 +197,7 @@ class Deliverer:
         self._link = await open_target(
             TargetRequest(
                 endpoint=self._endpoint,
-                on_outcome=self._on_outcome,
+                on_outcomes=self._on_outcomes,
                 on_room=self._pump,
                 on_lost=self._on_lost,
                 window=self._how.window,
@@ -228,7 +228,11 @@ class Deliverer:
                 return  # one at a time
             delivery, outgoing = self._waiting.popleft()
             self._in_flight[delivery] = outgoing
-            link.send(outgoing, delivery)
+            link.send([(outgoing, delivery)])
+
+    def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
+        for delivery, outcome in outcomes:
+            self._on_outcome(delivery, outcome)
 
     def _on_outcome(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         outgoing = self._in_flight.pop(delivery, None)

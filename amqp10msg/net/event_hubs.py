@@ -230,20 +230,21 @@ class Partitions(Streams):
         if link in {self._asks, self._hears}:
             self._end("link", error)
 
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Hand over an event, or an answer."""
-        if delivery.link is not self._hears:
-            super().on_transfer(delivery)
+    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
+        """Hand over events, or answers."""
+        if link is not self._hears:
+            super().on_transfers(link, deliveries)
             return
-        if not delivery.settled:
-            delivery.update(Accepted())
-        delivery.link.grant(1)
-        with contextlib.suppress(AmqpError):
-            answer = Message.decode(delivery.payload or b"", strict=False)
-            said = answer.properties and answer.properties.correlation_id
-            waits = self._answers.get(str(said))
-            if waits is not None and not waits.done():
-                waits.set_result(answer)
+        for delivery in deliveries:
+            if not delivery.settled:
+                delivery.update(Accepted())
+            with contextlib.suppress(AmqpError):
+                answer = Message.decode(delivery.payload or b"", strict=False)
+                said = answer.properties and answer.properties.correlation_id
+                waits = self._answers.get(str(said))
+                if waits is not None and not waits.done():
+                    waits.set_result(answer)
+        link.grant(len(deliveries))
 
 
 def _selected(text: str) -> dict[Any, Described]:

@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -201,7 +201,11 @@ class _Spooler:
                 await asyncio.sleep(place.delay)
         return await open_source(request)
 
-    def _receive(self, delivery: SourceDelivery) -> None:
+    def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
+        for delivery in deliveries:
+            self._receive_one(delivery)
+
+    def _receive_one(self, delivery: SourceDelivery) -> None:
         if self._fault.done():
             return
         self._last = self._monotonic()
@@ -245,8 +249,8 @@ class _Spooler:
         """Write everything to disk, and accept it."""
         self._landing.flush()
         taken, self._deliveries = self._deliveries, []
-        for delivery in taken:
-            delivery.link.settle(delivery, Settle.ACCEPT)
+        if taken:
+            taken[0].link.settle(taken, Settle.ACCEPT)
         self.total += len(taken)
 
     def _fail(self, error: Exception) -> None:

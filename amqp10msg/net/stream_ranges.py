@@ -288,11 +288,12 @@ class Streams:
     def on_room(self) -> None:
         """Take note that the broker reads again."""
 
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Hand over a message."""
-        cursor = self._cursors.get(delivery.link)
-        if cursor is not None and delivery.payload is not None:
-            cursor.receive(delivery.payload)
+    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
+        """Hand over messages."""
+        for delivery in deliveries:
+            cursor = self._cursors.get(link)
+            if cursor is not None and delivery.payload is not None:
+                cursor.receive(delivery.payload)
 
     def on_flow(self, link: transport.Link) -> None:
         """Tell a cursor that what there is has come: no credit is left (Part 2, 2.6.7)."""

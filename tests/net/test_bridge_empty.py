@@ -232,7 +232,7 @@ async def hold(broker: BasicBroker, count: int) -> Any:
     link = await open_source(
         SourceRequest(
             endpoint=parse_url(broker.url("queue=from")),
-            receive=held.append,
+            receive=held.extend,
             on_lost=lambda _: None,
             window=count,
             max_message=1_000,
@@ -441,7 +441,7 @@ def test_a_server_of_ours_says_what_others_hold(server: Server) -> None:
         other = await open_source(
             SourceRequest(
                 endpoint=parse_url(f"{server.url}/a"),
-                receive=held.append,
+                receive=held.extend,
                 on_lost=lambda _: None,
                 window=2,
                 max_message=1_000,

@@ -332,7 +332,7 @@ def test_whatever_a_peer_says_is_an_error_and_no_more(
         with pytest.raises(LinkError):
             await open_target(
                 TargetRequest(
-                    endpoint=end, on_outcome=print, on_room=print, on_lost=print, window=1
+                    endpoint=end, on_outcomes=print, on_room=print, on_lost=print, window=1
                 )
             )
         peer.close()

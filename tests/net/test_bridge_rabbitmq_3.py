@@ -48,7 +48,7 @@ def rabbitmq_3(end: Endpoint) -> Amqp10Connection:
 
 def request_of(end: Endpoint, lost: list[LinkError]) -> TargetRequest:
     return TargetRequest(
-        endpoint=end, on_outcome=print, on_room=print, on_lost=lost.append, window=1
+        endpoint=end, on_outcomes=print, on_room=print, on_lost=lost.append, window=1
     )
 
 

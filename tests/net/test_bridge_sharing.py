@@ -496,7 +496,7 @@ def test_a_link_sends_no_more_than_its_turn() -> None:
                 return await open_target(
                     TargetRequest(
                         endpoint=parse_url(broker.url(f"queue={queue}")),
-                        on_outcome=lambda *_: None,
+                        on_outcomes=lambda *_: None,
                         on_room=lambda: rooms.append(queue),
                         on_lost=lambda _: None,
                         window=1_000,
@@ -508,7 +508,7 @@ def test_a_link_sends_no_more_than_its_turn() -> None:
             message = numbered(1)[0]
             sent = 0
             while one.room:
-                one.send(Outgoing(b"x" * 1_000, message.header, "", "a"), SourceDelivery(b""))
+                one.send([(Outgoing(b"x" * 1_000, message.header, "", "a"), SourceDelivery(b""))])
                 sent += 1_000 + len(message.header)
             assert _TURN <= sent < _TURN + 2_000
             assert 1_000 == other.room
@@ -516,7 +516,7 @@ def test_a_link_sends_no_more_than_its_turn() -> None:
             await one.close(1)
             alone = other.room
             while other.room:  # without others, there is no turn to wait for
-                other.send(Outgoing(b"x" * 1_000, message.header, "", "b"), SourceDelivery(b""))
+                other.send([(Outgoing(b"x" * 1_000, message.header, "", "b"), SourceDelivery(b""))])
             assert 1_000 == alone
             await other.close(1)
 

@@ -269,7 +269,7 @@ def test_what_a_cut_may_mean_is_said(scheme: str, first: bytes, said: str) -> No
             ignore: Any = lambda *_: None  # noqa: E731
             await open_target(
                 TargetRequest(
-                    endpoint=at, on_outcome=ignore, on_room=ignore, on_lost=ignore, window=1
+                    endpoint=at, on_outcomes=ignore, on_room=ignore, on_lost=ignore, window=1
                 )
             )
 

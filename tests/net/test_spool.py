@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -117,10 +117,11 @@ class Tagged:
 
     def __init__(self, request: SourceRequest, tag: bytes) -> None:
         transfer = SimpleNamespace(tag=tag)
-        request.receive(SourceDelivery(numbered(1)[0], tag=transfer, link=self))
+        request.receive([SourceDelivery(numbered(1)[0], tag=transfer, link=self)])
 
-    def settle(self, delivery: SourceDelivery, _: object) -> None:
-        delivery.link = None
+    def settle(self, deliveries: Sequence[SourceDelivery], _: object) -> None:
+        for delivery in deliveries:
+            delivery.link = None
 
     async def close(self, wait: float) -> None:
         pass

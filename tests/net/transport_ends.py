@@ -19,9 +19,16 @@ class End(transport.Handler):
     """An end that answers what the peer begins, grants credit and keeps what it hears."""
 
     def __init__(
-        self, name: str, *, credit: int = 1_000, frame: int = 512, sasl: SaslEnd | None = None
+        self,
+        name: str,
+        *,
+        credit: int = 1_000,
+        frame: int = 512,
+        sasl: SaslEnd | None = None,
+        run: int = 1,
     ) -> None:
-        self.engine = Connection(self, Open(container_id=name, max_frame_size=frame), sasl)
+        opens = Open(container_id=name, max_frame_size=frame)
+        self.engine = Connection(self, opens, sasl, run=run)
         self.credit = credit
         self.links: list[Link] = []
         self.got: list[LinkDelivery] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from amqp10msg import __version__
@@ -24,8 +24,8 @@ from amqp10msg.net.bridge.terms import (
     LinkError,
     OnLost,
     Outcome,
-    Outgoing,
     Oversized,
+    Sent,
     Settle,
     SourceDelivery,
     SourceRequest,
@@ -53,8 +53,8 @@ _CHOKED = 1 << 20
 _CHANNEL_MAX = 255
 #: Seconds between looks for the answer to the end of a session.
 _LOOK = 0.005
-#: Frames that are processed in a turn of the loop.
-_FRAMES = 200
+#: Frames that are processed in a turn of the loop, and messages that are taken at once.
+_FRAMES, _RUN = 200, 100
 #: Conditions that no other attempt makes good.
 _PERMANENT = {NOT_FOUND, UNAUTHORIZED_ACCESS, NOT_ALLOWED, INVALID_FIELD}
 #: Conditions of a peer that goes or fails, whatever was sent to it.
@@ -92,7 +92,7 @@ class Amqp10Connection(Wire, transport.Handler):
             idle_time_out=max(endpoint.heartbeat * 500, 1_000),
             properties={"product": "amqp10msg bridge", "version": __version__},
         )
-        self._engine = transport.Connection(self, opens, sasl)
+        self._engine = transport.Connection(self, opens, sasl, run=_RUN)
         self._engine.open()
 
     async def handshake(self) -> None:
@@ -168,7 +168,7 @@ class Amqp10Connection(Wire, transport.Handler):
     def turn_is_over(self) -> bool:
         """Whether others have their turn before the next frame."""
         self._left -= 1
-        return self._failed or not self._left
+        return self._failed or self._left <= 0
 
     def wants_input(self) -> bool:
         """Whether to read: not where it is to wait, or asks for answers that it does not read."""
@@ -251,7 +251,12 @@ class Amqp10Connection(Wire, transport.Handler):
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
         """Pass it on to whoever has the session."""
-        delivery.link.session.context.on_transfer(delivery)
+        self.on_transfers(delivery.link, [delivery])
+
+    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
+        """Pass them on to whoever has the session."""
+        self._left -= len(deliveries) - 1
+        link.session.context.on_transfers(link, deliveries)
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Pass it on to whoever has the session."""
@@ -299,8 +304,8 @@ class SessionUser(User, Protocol):
     def on_flow(self, link: transport.Link) -> None:
         """Called when the peer told the state of its end."""
 
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Called with a delivery that is complete, or was aborted."""
+    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
+        """Called with deliveries that are complete, or were aborted."""
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Called when the peer told the state of a delivery."""
@@ -318,8 +323,8 @@ class LinkUser(Protocol):
     def on_flow(self) -> None:
         """Called when the peer told the state of its end."""
 
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Called with a delivery that is complete, or was aborted."""
+    def on_transfers(self, deliveries: list[transport.LinkDelivery]) -> None:
+        """Called with deliveries that are complete, or were aborted."""
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Called when the peer told the state of a delivery."""
@@ -388,10 +393,10 @@ class Attachment:
         if link is self.link:
             self.user.on_flow()
 
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Pass it on, where it is of the link."""
-        if delivery.link is self.link:
-            self.user.on_transfer(delivery)
+    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
+        """Pass them on, where they are of the link."""
+        if link is self.link:
+            self.user.on_transfers(deliveries)
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Pass it on."""
@@ -559,20 +564,24 @@ class Amqp10Source:
         """Whether a message has begun to come, and the rest of it has not."""
         return self.link.is_partial
 
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Hand over a delivery."""
+    def on_transfers(self, deliveries: list[transport.LinkDelivery]) -> None:
+        """Hand deliveries over."""
         if not self.alive:
             return
-        octets = delivery.payload
-        if octets is None:  # aborted
-            self._discard()
-            self._owe()
-            return
-        large, self._incomplete = self._incomplete, None
-        again = _again(octets)
-        self._receive(
-            SourceDelivery(octets, redelivered=again, tag=delivery, link=self, large=large)
-        )
+        made = []
+        for delivery in deliveries:
+            octets = delivery.payload
+            if octets is None:  # aborted
+                self._discard()
+                self._owe()
+                continue
+            large, self._incomplete = self._incomplete, None
+            again = _again(octets)
+            made.append(
+                SourceDelivery(octets, redelivered=again, tag=delivery, link=self, large=large)
+            )
+        if made:
+            self._receive(made)
 
     def _discard(self) -> None:
         if self._incomplete is not None:
@@ -606,21 +615,23 @@ class Amqp10Source:
         self.attachment.tie.abort()
         self._discard()
 
-    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
-        """Settle a delivery of this link; of another one, do nothing."""
-        if delivery.link is not self:
-            return
-        delivery.link = None
-        if not self.alive:
-            return
-        tag, delivery.tag = delivery.tag, None
-        tag.update(_STATES[how])
-        self._owe()
-        self.attachment.touch()
+    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
+        """Settle deliveries of this link; those of another one stay as they are."""
+        alive, state, settled = self.alive, _STATES[how], 0
+        for delivery in deliveries:
+            if delivery.link is self:
+                delivery.link = None
+                if alive:
+                    tag, delivery.tag = delivery.tag, None
+                    tag.update(state)
+                    settled += 1
+        if settled:
+            self._owe(settled)
+            self.attachment.touch()
 
-    def _owe(self) -> None:
+    def _owe(self, count: int = 1) -> None:
         """Grant credit again, for many deliveries at a time."""
-        self._owed += 1
+        self._owed += count
         if self._owed * 4 >= self._window and not self._stopped:
             self.link.grant(self._owed)
             self._owed = 0
@@ -688,7 +699,7 @@ class Amqp10Source:
 
 
 class Amqp10Target:
-    """A sender to an address; outcomes come by `on_outcome`.
+    """A sender to an address; outcomes come by `on_outcomes`.
 
     RabbitMQ 3 says accepted over 1.0 for what no queue takes. So it is asked for the queue first,
     as a receiver would.
@@ -705,7 +716,7 @@ class Amqp10Target:
     ) -> None:
         self.endpoint = request.endpoint
         self.product = connection.product
-        self._outcome = request.on_outcome
+        self._outcomes = request.on_outcomes
         self._asks = asks
         self.asked: transport.Link | None = None
         self._on_room = request.on_room
@@ -778,7 +789,7 @@ class Amqp10Target:
             self._on_room()
             self.link.drained()
 
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+    def on_transfers(self, deliveries: list[transport.LinkDelivery]) -> None:
         """Take note of what a receiver sends, which is nothing."""
 
     def failing(self, lost: LinkError) -> None:
@@ -792,18 +803,21 @@ class Amqp10Target:
         """Leave the connection at once; nothing is called any more."""
         self.attachment.tie.abort()
 
-    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
-        """Send a message; what is too long for the peer has its outcome at once."""
-        octets = outgoing.octets
-        if self._longest and len(octets) > self._longest:
-            text = f"{len(octets)} bytes, and the target takes {self._longest} at most"
-            self._outcome(delivery, Outcome("too-large", "", text, final=True))
-            return
-        self._sent += 1
-        sent = self.link.send(self._sent.to_bytes(8, "big"), octets)
-        sent.context = delivery
-        self._unsettled += 1
-        self.attachment.tie.charge(len(octets))
+    def send(self, messages: Sequence[Sent]) -> None:
+        """Send messages; what is too long for the peer has its outcome at once."""
+        charged = 0
+        for outgoing, delivery in messages:
+            octets = outgoing.octets
+            if self._longest and len(octets) > self._longest:
+                text = f"{len(octets)} bytes, and the target takes {self._longest} at most"
+                self._outcomes([(delivery, Outcome("too-large", "", text, final=True))])
+                continue
+            self._sent += 1
+            sent = self.link.send(self._sent.to_bytes(8, "big"), octets)
+            sent.context = delivery
+            self._unsettled += 1
+            charged += len(octets)
+        self.attachment.tie.charge(charged)
         self.attachment.touch()
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
@@ -815,7 +829,7 @@ class Amqp10Target:
         delivery.update(state)
         self._unsettled -= 1
         sent, delivery.context = delivery.context, None
-        self._outcome(sent, outcome)
+        self._outcomes([(sent, outcome)])
 
     def _outcome_of(self, state: Any) -> Outcome:
         if isinstance(state, Rejected):

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,9 +44,9 @@ from amqp10msg.net.bridge.terms import (
     LinkError,
     OnLost,
     Outcome,
-    Outgoing,
     Overflow,
     Oversized,
+    Sent,
     Settle,
     SourceDelivery,
     SourceRequest,
@@ -553,22 +553,23 @@ class BasicSource(ChannelUser):
                     f"prefetch-count is {self._window}"
                 )
             body, header, large = content.body, content.header, content.large
-            self._receive(SourceDelivery(body, header, exchange, key, again, tag, self, large))
+            self._receive([SourceDelivery(body, header, exchange, key, again, tag, self, large)])
 
-    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
-        """Settle a delivery of this link; of another one, do nothing."""
-        if delivery.link is not self:
-            return
-        delivery.link = None
-        self._unsettled -= 1
-        if not self.alive:
+    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
+        """Settle deliveries of this link; those of another one stay as they are."""
+        mine = [delivery for delivery in deliveries if delivery.link is self]
+        self._unsettled -= len(mine)
+        for delivery in mine:
+            delivery.link = None
+        if not mine or not self.alive:
             return
         if how is Settle.ACCEPT:
-            self._acked.add(delivery.tag)
+            self._acked.update([delivery.tag for delivery in mine])
         else:
-            requeue = how is Settle.RELEASE
-            self._connection.write(nack(self.channel.number, delivery.tag, requeue=requeue))
-            self._settled[delivery.tag] = how
+            number, requeue = self.channel.number, how is Settle.RELEASE
+            for delivery in mine:
+                self._connection.write(nack(number, delivery.tag, requeue=requeue))
+                self._settled[delivery.tag] = how
         self._connection.settle_soon(self.channel)
 
     def settlements(self) -> list[bytes]:
@@ -654,7 +655,7 @@ class BasicSource(ChannelUser):
 
 
 class BasicTarget(ChannelUser):
-    """A publisher with confirms; outcomes come by `on_outcome`.
+    """A publisher with confirms; outcomes come by `on_outcomes`.
 
     Attributes:
         endpoint: where it is.
@@ -667,7 +668,7 @@ class BasicTarget(ChannelUser):
         self.product = connection.product
         self.channel = Channel(connection, self, request.on_lost, 1 << 30)
         self._connection = connection
-        self._outcome = request.on_outcome
+        self._outcomes = request.on_outcomes
         self._on_room = request.on_room
         self._window = request.window
         self._unconfirmed = Unconfirmed()
@@ -709,23 +710,22 @@ class BasicTarget(ChannelUser):
         """Go on sending."""
         self._on_room()
 
-    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
-        """Publish a message; what cannot be said in frames has its outcome at once."""
-        header, body = outgoing.content_header or b"", outgoing.octets
-        try:
-            frames = publish(
-                self.channel.number,
-                outgoing.exchange,
-                outgoing.routing_key,
-                header,
-                body,
-                self._connection.max_frame,
-            )
-        except FrameError as error:
-            self._outcome(delivery, Outcome("too-large", "", str(error), final=True))
-            return
-        self._unconfirmed.add(delivery, outgoing)
-        self.channel.tie.charge(len(header) + len(body))
+    def send(self, messages: Sequence[Sent]) -> None:
+        """Publish messages; what cannot be said in frames has its outcome at once."""
+        number, most = self.channel.number, self._connection.max_frame
+        frames: list[Any] = []
+        charged = 0
+        for outgoing, delivery in messages:
+            header, body = outgoing.content_header or b"", outgoing.octets
+            names = outgoing.exchange, outgoing.routing_key
+            try:
+                frames += publish(number, *names, header, body, most)
+            except FrameError as error:
+                self._outcomes([(delivery, Outcome("too-large", "", str(error), final=True))])
+                continue
+            self._unconfirmed.add(delivery, outgoing)
+            charged += len(header) + len(body)
+        self.channel.tie.charge(charged)
         self._connection.extend(frames)
 
     def on_content(self, content: Content) -> None:
@@ -738,8 +738,7 @@ class BasicTarget(ChannelUser):
 
     def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
         """Report the outcomes of those that are confirmed."""
-        for found in self._unconfirmed.confirm(tag, multiple=multiple, accepted=accepted):
-            self._outcome(*found)
+        self._outcomes(self._unconfirmed.confirm(tag, multiple=multiple, accepted=accepted))
         self._on_room()
 
     async def close(self, wait: float) -> None:
@@ -848,12 +847,13 @@ async def _read(endpoint: Endpoint, offset: str, lines: Lines | None) -> dict[in
     """Return digests of some messages of a stream from an offset on, by their positions."""
     found: dict[int, bytes] = {}
 
-    def receive(delivery: SourceDelivery) -> None:
-        position = position_of(delivery)
-        if delivery.large is not None:
-            delivery.large.discard()
-        if position is not None:
-            found[position] = hashlib.sha256(delivery.raw).digest()
+    def receive(deliveries: Sequence[SourceDelivery]) -> None:
+        for delivery in deliveries:
+            position = position_of(delivery)
+            if delivery.large is not None:
+                delivery.large.discard()
+            if position is not None:
+                found[position] = hashlib.sha256(delivery.raw).digest()
 
     async def attach(made: BasicSource) -> None:
         await made.attach()

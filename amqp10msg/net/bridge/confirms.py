@@ -7,7 +7,7 @@ message.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 
 import attrs
 
@@ -68,8 +68,8 @@ class Unconfirmed:
 
     def confirm(
         self, tag: int, *, multiple: bool, accepted: bool
-    ) -> Iterator[tuple[SourceDelivery, Outcome]]:
-        """Yield those that a basic.ack or basic.nack is about, with their outcomes.
+    ) -> list[tuple[SourceDelivery, Outcome]]:
+        """Take those that a basic.ack or basic.nack is about, with their outcomes.
 
         Args:
             tag: its delivery-tag; 0 with `multiple` for all.
@@ -78,12 +78,12 @@ class Unconfirmed:
         """
         sent = self._sent
         if not multiple:
-            if tag in sent:
-                yield self._confirm(tag, accepted)
-            return
+            return [self._confirm(tag, accepted)] if tag in sent else []
         last = tag or self.published
+        found = []
         while sent and (first := next(iter(sent))) <= last:
-            yield self._confirm(first, accepted)
+            found.append(self._confirm(first, accepted))
+        return found
 
     def _confirm(self, tag: int, accepted: bool) -> tuple[SourceDelivery, Outcome]:
         delivery, outgoing = self._sent.pop(tag)

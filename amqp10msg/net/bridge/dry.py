@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -215,14 +215,15 @@ async def give_back(
     changed = asyncio.Event()
     faults: list[LinkError] = []
 
-    def receive(delivery: SourceDelivery) -> None:
-        if len(here) < count:
-            look(delivery)
-        if delivery.large is not None:
-            delivery.large.discard()
-        # Settled at the end: its bytes are not needed for that.
-        delivery.octets, delivery.content_header = b"", None
-        here.append(delivery)
+    def receive(deliveries: Sequence[SourceDelivery]) -> None:
+        for delivery in deliveries:
+            if len(here) < count:
+                look(delivery)
+            if delivery.large is not None:
+                delivery.large.discard()
+            # Settled at the end: its bytes are not needed for that.
+            delivery.octets, delivery.content_header = b"", None
+            here.append(delivery)
         changed.set()
 
     def lost(error: LinkError) -> None:
@@ -249,8 +250,7 @@ async def give_back(
             pass
         finally:
             link.stop()
-            for delivery in here:
-                link.settle(delivery, Settle.RELEASE)
+            link.settle(here, Settle.RELEASE)
             await link.close(_GOODBYE)
     if faults:
         raise LinkError(f"{spec.source}: {faults[0]}")

@@ -25,6 +25,7 @@ from amqp10msg.net.bridge.terms import (
     LinkError,
     Outcome,
     Outgoing,
+    Sent,
     Settle,
     SourceDelivery,
     SourceRequest,
@@ -330,7 +331,7 @@ class FileSource:
             number, entry = found
             self._unsettled += 1
             self._left -= 1
-            self._receive(self._delivery(number, entry))
+            self._receive([self._delivery(number, entry)])
         self._schedule()
 
     def _delivery(self, number: int, entry: Entry) -> SourceDelivery:
@@ -341,15 +342,15 @@ class FileSource:
         tag = (number, entry)
         return SourceDelivery(octets, entry.content_header, *names, tag, self, position=number)
 
-    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
-        """Settle a delivery; what is released comes again."""
-        if delivery.link is not self:
-            return
-        delivery.link = None
-        self._unsettled -= 1
-        if how is Settle.RELEASE:
-            self._back.append(delivery.tag)
-            self._left += 1
+    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
+        """Settle deliveries; what is released comes again."""
+        for delivery in deliveries:
+            if delivery.link is self:
+                delivery.link = None
+                self._unsettled -= 1
+                if how is Settle.RELEASE:
+                    self._back.append(delivery.tag)
+                    self._left += 1
         self._schedule()
 
     async def depth(self) -> int | None:
@@ -403,7 +404,7 @@ def _entry_in(outgoing: Outgoing) -> str:
 
 
 class FileTarget:
-    """Writes messages to a file; their outcomes come by `on_outcome` when they are on disk.
+    """Writes messages to a file; their outcomes come by `on_outcomes` when they are on disk.
 
     Attributes:
         product: what it is.
@@ -417,7 +418,7 @@ class FileTarget:
     def __init__(self, request: TargetRequest) -> None:
         self.endpoint = request.endpoint
         self._path = Path(request.endpoint.file or "")
-        self._outcome, self._on_room = request.on_outcome, request.on_room
+        self._outcomes, self._on_room = request.on_outcomes, request.on_room
         self._on_lost = request.on_lost
         self._window = request.window
         self._entries = request.endpoint.entries
@@ -431,16 +432,17 @@ class FileTarget:
         """How many messages may be sent now."""
         return self._window - len(self._pending)
 
-    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
-        """Write a message at the end of this turn of the loop."""
+    def send(self, messages: Sequence[Sent]) -> None:
+        """Write messages at the end of this turn of the loop."""
         if not self._pending:
             self._loop.call_soon(self._flush)
-        try:
-            line = (_entry_in if self._entries else _line_of)(outgoing)
-        except ValueError as error:
-            self._outcome(delivery, Outcome("rejected", "", str(error), final=True))
-            return
-        self._pending.append((delivery, line + "\n"))
+        for outgoing, delivery in messages:
+            try:
+                line = (_entry_in if self._entries else _line_of)(outgoing)
+            except ValueError as error:
+                self._outcomes([(delivery, Outcome("rejected", "", str(error), final=True))])
+            else:
+                self._pending.append((delivery, line + "\n"))
 
     def _flush(self) -> None:
         pending, self._pending = self._pending, []
@@ -452,8 +454,7 @@ class FileTarget:
             self.alive = False
             self._on_lost(LinkError(str(error)))
             return
-        for delivery, _ in pending:
-            self._outcome(delivery, ACCEPTED)
+        self._outcomes([(delivery, ACCEPTED) for delivery, _ in pending])
         self._on_room()
 
     async def close(self, wait: float) -> None:  # noqa: ARG002  (of the protocol)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -382,9 +382,9 @@ class Caution:
         self._received = 0
         return 1 if self.careful else usual
 
-    def receive(self) -> None:
-        """Note that a message came."""
-        self._received += 1
+    def receive(self, count: int) -> None:
+        """Note that messages came."""
+        self._received += count
 
     def is_over(self, usual: int) -> bool:
         """Whether enough came one at a time that the source may deliver many at once again."""
@@ -530,7 +530,7 @@ class QuarantineQueue:
             return open_target(
                 TargetRequest(
                     endpoint=endpoint,
-                    on_outcome=self._on_outcome,
+                    on_outcomes=self._on_outcomes,
                     on_room=self._pump,
                     on_lost=self.kept.lose,
                     window=_WINDOW,
@@ -586,7 +586,11 @@ class QuarantineQueue:
     def _pump(self) -> None:
         while self._waiting and (link := self.kept.link) is not None and link.room > 0:
             delivery = self._waiting.popleft()
-            link.send(self._outgoing(delivery, self._reasons[delivery]), delivery)
+            link.send([(self._outgoing(delivery, self._reasons[delivery]), delivery)])
+
+    def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
+        for delivery, outcome in outcomes:
+            self._on_outcome(delivery, outcome)
 
     def _on_outcome(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         reason = self._reasons.pop(delivery, None)

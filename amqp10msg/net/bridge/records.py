@@ -471,9 +471,9 @@ class Pending:
         """Send one at a time, and more with each that is accepted: one was found to be poison."""
         self._limit = 1.0
 
-    def succeed(self) -> None:
-        """Note that one was taken."""
-        self._limit += _TRUST
+    def succeed(self, count: int) -> None:
+        """Note that so many were taken."""
+        self._limit += count * _TRUST
 
     def lose_source(self) -> list[SourceDelivery]:
         """Forget all that are not in flight; return those that are, which nobody can settle now."""
@@ -626,8 +626,9 @@ class Records:
 
     def _remember(self, finished: Sequence[Finished]) -> None:
         """Remember what the target took, and how far a stream was read."""
-        for delivery, _, _ in finished:
-            self._positions.finish(delivery)
+        if self._positions.active:
+            for delivery, _, _ in finished:
+                self._positions.finish(delivery)
         if self._ledger is not None:
             taken = [
                 delivery.identity

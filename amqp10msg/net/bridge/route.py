@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
+import operator
 import time
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from amqp10msg.net.bridge.ending import Ending
@@ -36,6 +38,7 @@ from amqp10msg.net.bridge.terms import (
     Outcome,
     Outgoing,
     Oversized,
+    Sent,
     Settle,
     SourceDelivery,
     SourceLink,
@@ -451,8 +454,7 @@ class Route:
             rest += self._queue.deliveries
             closing.append(self._queue.close(wait))
         closing += self._closing
-        for delivery in rest:
-            self._settle(delivery, Settle.RELEASE)
+        self._settle(rest, Settle.RELEASE)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), wait)
 
@@ -462,7 +464,7 @@ class Route:
         return open_target(
             TargetRequest(
                 endpoint=self.target,
-                on_outcome=self._on_outcome,
+                on_outcomes=self._on_outcomes,
                 on_room=self._pump,
                 on_lost=self._to.lose,
                 window=self.options.window,
@@ -638,19 +640,25 @@ class Route:
 
     # Deliveries.
 
-    def _receive(self, delivery: SourceDelivery) -> None:
+    def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
+        now, before, count = self._loop.time(), self._ending.restart(), self.statistics.received
+        self._slow = 0.0
+        passed = [self._receive_one(delivery, now) for delivery in deliveries]
+        if all(passed):
+            self._ending.resume(before)  # nothing new came
+        self._caution.receive(self.statistics.received - count)
+
+    def _receive_one(self, delivery: SourceDelivery, now: float) -> bool:
+        """Take a delivery; return whether it is one that goes back, and comes again and again."""
         counts, options = self.statistics, self.options
         if self._spilling:
             if delivery.large is not None:
                 delivery.large.discard()
-            self._settle(delivery, Settle.RELEASE)
-            return
+            self._settle([delivery], Settle.RELEASE)
+            return True
         counts.received += 1
-        delivery.came = self._loop.time()
+        delivery.came = now
         counts.redelivered += delivery.redelivered
-        self._caution.receive()
-        self._slow = 0.0
-        silence = self._ending.restart()
         most, source = self._ending.most, self._from.link
         if self._stopping or (most is not None and self._taken >= most):
             if not self._surplus and source is not None:
@@ -658,22 +666,21 @@ class Route:
             if delivery.large is not None:
                 delivery.large.discard()
             self._surplus.append(delivery)
-            return
+            return False
         self._records.receive(delivery)
         if delivery.large is not None:
             self._receive_large(delivery, delivery.large)
-            return
+            return False
         self._bytes += delivery.size
         if self._bytes > options.max_bytes and not self._holding and source is not None:
             self._hold(source)
         if options.deduplicate is not None and not self._is_new(delivery):
-            return
+            return False
         if options.match is not None and not self._matches(delivery):
-            if delivery in self._passed:
-                self._ending.resume(silence)  # it comes again and again
-            return
+            return delivery in self._passed
         self._pending.add(delivery)
         self._pump_soon()
+        return False
 
     def _receive_large(self, delivery: SourceDelivery, large: Oversized) -> None:
         options = self.options
@@ -740,53 +747,52 @@ class Route:
                 batch = self._pending.take(now, room)
                 if not batch:
                     break
-                rest = []
+                ready: list[Sent] = []
                 for delivery, made in zip(batch, self._prepare(batch), strict=True):
-                    if self._to.link is target:
-                        self._send(target, delivery, made, now)
+                    if isinstance(made, Outgoing):
+                        delivery.sent = now
+                        ready.append((made, delivery))
                     else:
-                        rest.append(delivery)
-                self._pending.put_back(rest)
+                        self._keep_back(delivery, made)
+                if self._to.link is not target:
+                    self._pending.put_back([delivery for _, delivery in ready])
+                elif ready:
+                    self._pending.in_flight.update((delivery, None) for _, delivery in ready)
+                    target.send(ready)
         finally:
             self._pumping = False
 
-    def _send(
-        self,
-        target: TargetLink,
-        delivery: SourceDelivery,
-        made: Outgoing | Exception | None,
-        now: float,
-    ) -> None:
-        if isinstance(made, Exception):
-            why = str(made)
-            if not isinstance(made, AmqpError):
-                why = f"hook: {made!r}"
-                self.log("hook-failed", logging.ERROR, why=repr(made))
-            self._refused(delivery, Outcome("untranslatable", "", why, final=True))
-            return
-        if made is None:
+    def _keep_back(self, delivery: SourceDelivery, error: Exception | None) -> None:
+        """Take what is not to be sent: the hook dropped it, or it cannot be translated."""
+        if error is None:
             self.statistics.dropped += 1
             self._end(delivery, Settle.ACCEPT)
             return
-        delivery.sent = now
-        self._pending.in_flight[delivery] = None
-        target.send(made, delivery)
+        why = str(error)
+        if not isinstance(error, AmqpError):
+            why = f"hook: {error!r}"
+            self.log("hook-failed", logging.ERROR, why=repr(error))
+        self._refused(delivery, Outcome("untranslatable", "", why, final=True))
 
-    def _on_outcome(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        if self._pending.in_flight.pop(delivery, self) is self:
-            return
-        self._to.progress = True
-        if outcome.kind != "accepted":
-            if outcome.kind == "returned" and self.target.queue is not None:
-                self._absence.begin(outcome.description)
-            self._refused(delivery, outcome)
-            return
-        self._absence.end()
-        self._pending.succeed()
-        self.statistics.accepted += 1
-        self.statistics.last_success = time.time()
-        self.statistics.octets += delivery.size
-        self._end(delivery, Settle.ACCEPT, outcome)
+    def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
+        in_flight, accepted = self._pending.in_flight, 0
+        for delivery, outcome in outcomes:
+            if in_flight.pop(delivery, self) is self:
+                continue
+            self._to.progress = True
+            if outcome.kind != "accepted":
+                if outcome.kind == "returned" and self.target.queue is not None:
+                    self._absence.begin(outcome.description)
+                self._refused(delivery, outcome)
+                continue
+            self._absence.end()
+            accepted += 1
+            self.statistics.octets += delivery.size
+            self._end(delivery, Settle.ACCEPT, outcome)
+        if accepted:
+            self._pending.succeed(accepted)
+            self.statistics.accepted += accepted
+            self.statistics.last_success = time.time()
 
     def _refused(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Try a message again later, or do with it what the options say."""
@@ -861,15 +867,19 @@ class Route:
             done = {delivery for delivery, _, _ in finished}
             # Not settled: they go back to the source.
             self._surplus += [delivery for delivery, _, _ in written if delivery not in done]
-        now = self._loop.time()
-        for delivery, how, outcome in finished:
-            if delivery.link is not None:
-                self.statistics.latency.add(now - delivery.came)
-            if outcome is not None and outcome.kind != "accepted":
-                self.statistics.quarantined[outcome.kind] += 1
-                self._log_refused("quarantine", delivery, outcome)
-            self._settle(delivery, how)
-            self._forget(delivery)
+        now, settled = self._loop.time(), self.statistics.latency
+        for how, group in itertools.groupby(finished, key=operator.itemgetter(1)):
+            deliveries = []
+            for delivery, _, outcome in group:
+                deliveries.append(delivery)
+                if delivery.link is not None:
+                    settled.add(now - delivery.came)
+                if outcome is not None and outcome.kind != "accepted":
+                    self.statistics.quarantined[outcome.kind] += 1
+                    self._log_refused("quarantine", delivery, outcome)
+            self._settle(deliveries, how)
+            for delivery in deliveries:
+                self._forget(delivery)
         if finished:
             self.statistics.busy = now - self._opened
         if not self._unsettled:
@@ -877,9 +887,10 @@ class Route:
             if not self._stop.is_set() and self._caution.is_over(self._window):
                 self._reopen_soon("no message ended its connection")
 
-    def _settle(self, delivery: SourceDelivery, how: Settle) -> None:
-        if delivery.link is not None:
-            delivery.link.settle(delivery, how)
+    def _settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
+        for link, group in itertools.groupby(deliveries, key=operator.attrgetter("link")):
+            if link is not None:
+                link.settle(list(group), how)
 
     def _forget(self, delivery: SourceDelivery) -> None:
         if delivery.large is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -148,6 +149,8 @@ def _ends(octets: bytes) -> array[int]:
 
 def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
     _, ends, data = buffers
+    if not data:
+        return [b""] * (len(ends) // 4 - 1)
     return [data[start:end] for start, end in pairwise(_ends(ends))]
 
 
@@ -162,14 +165,13 @@ def _count(
     of_rows = _ends(ends)
     if not of_rows[-1]:
         return
-    named = [
-        (path.decode("utf-8", "surrogateescape"), action.decode())
-        for path, action in zip(_cells(paths), _cells(actions), strict=True)
-    ]
+    found = list(zip(_cells(paths), _cells(actions), strict=True))
+    counted: Counter[tuple[bytes, bytes]] = Counter()
     for delivery, one, (start, end) in zip(deliveries, made, pairwise(of_rows), strict=True):
-        if one is not None and delivery.is_new:
-            for path, action in named[start:end]:
-                statistics.lose(path, action)
+        if start < end and one is not None and delivery.is_new:
+            counted.update(found[start:end])
+    for (path, action), count in counted.items():
+        statistics.lose(path.decode("utf-8", "surrogateescape"), action.decode(), count)
 
 
 #: Returns what to send, or None where the hook dropped the message.

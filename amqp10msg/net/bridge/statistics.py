@@ -151,12 +151,12 @@ class Statistics:
     seconds: float = 0.0
     busy: float = 0.0
 
-    def lose(self, path: str, action: str) -> None:
-        """Count a loss of a translation."""
+    def lose(self, path: str, action: str, count: int = 1) -> None:
+        """Count losses of a translation."""
         key = (path, action)
         if key not in self.losses and len(self.losses) >= _MOST:
             key = _REST
-        self.losses[key] += 1
+        self.losses[key] += count
 
     def after(self, earlier: Statistics) -> Statistics:
         """Return it with what an earlier route of this name counted."""

@@ -11,7 +11,7 @@ import enum
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -237,6 +237,8 @@ class Outcome:
 
 
 ACCEPTED = Outcome("accepted")
+#: What is sent, and the delivery that it is sent for.
+Sent = tuple[Outgoing, SourceDelivery]
 
 
 #: Why a source cannot be counted that tells nothing of its messages.
@@ -344,8 +346,8 @@ class SourceLink(Link, Protocol):
     def incomplete(self) -> bool:
         """Whether a message has begun to come, and the rest of it has not."""
 
-    def settle(self, delivery: SourceDelivery, how: Settle) -> None:
-        """Settle a delivery of this link; of another one, do nothing."""
+    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
+        """Settle deliveries of this link; those of another one stay as they are."""
 
     async def depth(self) -> int | None:
         """Ask how many messages are still to come, and return the last answer; None without one."""
@@ -381,13 +383,13 @@ class TargetLink(Link, Protocol):
     def waits(self) -> bool:
         """Whether the target said that it takes nothing for now, so that outcomes may be late."""
 
-    def send(self, outgoing: Outgoing, delivery: SourceDelivery) -> None:
-        """Send a message; its outcome comes later, with the delivery."""
+    def send(self, messages: Sequence[Sent]) -> None:
+        """Send messages; their outcomes come later, with the deliveries."""
 
 
-Receive = Callable[[SourceDelivery], None]
+Receive = Callable[[Sequence[SourceDelivery]], None]
 Overflow = Callable[[], Oversized]
-OnOutcome = Callable[[SourceDelivery, Outcome], None]
+OnOutcomes = Callable[[Sequence[tuple[SourceDelivery, Outcome]]], None]
 OnLost = Callable[[LinkError], None]
 OnRoom = Callable[[], None]
 #: Takes a place that was passed over for a later one of the same end, and why.
@@ -431,7 +433,7 @@ class TargetRequest:
 
     Attributes:
         endpoint: where.
-        on_outcome: is told the outcome of each message.
+        on_outcomes: is told the outcomes of messages.
         on_room: is called when more may be sent.
         on_lost: is told of the end.
         window: messages without an outcome, at most.
@@ -441,7 +443,7 @@ class TargetRequest:
     """
 
     endpoint: Endpoint
-    on_outcome: OnOutcome
+    on_outcomes: OnOutcomes
     on_room: OnRoom
     on_lost: OnLost
     window: int

@@ -23,6 +23,7 @@ from amqp10msg.net.transport.frames import (
     Open,
     Transfer,
 )
+from amqp10msg.net.transport.runs import whole_transfers
 from amqp10msg.net.transport.sasl import SaslEnd, SaslError
 from amqp10msg.net.transport.sessions import FaultError, Handler, Session, SessionFaultError
 from amqp10msg.wire.errors import FRAMING_ERROR, INVALID_FIELD, NOT_ALLOWED, DecodeError
@@ -124,6 +125,7 @@ class Connection:
         opens: what this end opens with. Frames that exceed its max-frame-size close the connection,
             and so do channels above its channel-max.
         sasl: authenticates one end first; None for a connection without SASL.
+        run: how many messages `Handler.on_transfers` takes at once, where so many came.
 
     Attributes:
         remote: how the peer opened; None before it did.
@@ -133,7 +135,9 @@ class Connection:
         sessions: those that have begun, by the peer's channel.
     """
 
-    def __init__(self, handler: Handler, opens: Open, sasl: SaslEnd | None = None) -> None:
+    def __init__(
+        self, handler: Handler, opens: Open, sasl: SaslEnd | None = None, *, run: int = 1
+    ) -> None:
         self.handler = handler
         self.local = opens
         self.remote: Open | None = None
@@ -143,6 +147,7 @@ class Connection:
         self._own: dict[int, Session] = {}
         self._output = Output()
         self._sasl = sasl
+        self._run = run
         self._early = b"" if sasl is None else sasl.start()  # of SASL, to be sent
         self._buffer = b""
         self._position = 0
@@ -267,7 +272,7 @@ class Connection:
         return rest
 
     def step(self) -> bool:
-        """Process one frame; return whether there was a whole one."""
+        """Process one frame, or those of a run; return whether there was a whole one."""
         if self._have < self._need or self.over:
             return False
         if self._chunks:
@@ -295,6 +300,8 @@ class Connection:
             self._position += len(AMQP_HEADER)
             self._have -= len(AMQP_HEADER)
             return True
+        if self._run > 1 and self._transfers():
+            return True
         size, words, kind, channel = HEAD.unpack_from(buffer, start)
         if not HEAD_SIZE <= size <= self.local.max_frame_size:
             raise ConnectionFaultError(
@@ -312,6 +319,26 @@ class Connection:
             raise ConnectionFaultError(FRAMING_ERROR, "that is not a frame of AMQP")
         if body < start + size:
             self._frame(channel, buffer[body : start + size])
+        return True
+
+    def _transfers(self) -> bool:
+        """Process messages of one link that may be taken at once; return whether there were."""
+        start = self._position
+        end, channel, handle, found = whole_transfers(
+            self._buffer, start, self.local.max_frame_size, self._run
+        )
+        if not found or self.closed:
+            return False
+        session = self.sessions.get(channel)
+        if session is None or session.ended:
+            return False
+        link = session.taker_of(handle, found)
+        if link is None:
+            return False
+        self._position = end
+        self._have -= end - start
+        self._need = HEAD_SIZE
+        session.take(link, found)
         return True
 
     def _frame(self, channel: int, body: bytes) -> None:

@@ -126,6 +126,12 @@ class Handler:
     def on_transfer(self, delivery: LinkDelivery) -> None:
         """Called with a delivery that is complete, or was aborted."""
 
+    def on_transfers(self, link: Link, deliveries: list[LinkDelivery]) -> None:
+        """Called with deliveries that came together, where the connection has a run of more."""
+        for delivery in deliveries:
+            if link.is_open:
+                self.on_transfer(delivery)
+
     def on_part(self, link: Link, size: int) -> None:
         """Learn that so many bytes of a message came, and that more follow."""
 
@@ -477,6 +483,12 @@ class Link:
         delivery.payload = payload if delivery.large is None else b""
         return delivery
 
+    def take(self, found: list[tuple[int, bytes, bytes]]) -> list[LinkDelivery]:
+        """Take whole messages, for which there is credit: delivery-id, delivery-tag and bytes."""
+        self.credit -= len(found)
+        self._count = (self._count + len(found)) & _MASK
+        return [LinkDelivery(self, number, tag, payload=payload) for number, tag, payload in found]
+
     def _begin(self, transfer: Transfer) -> LinkDelivery:
         number, tag = transfer.delivery_id, transfer.delivery_tag
         if number is None or tag is None:
@@ -773,6 +785,37 @@ class Session:
             self.handler.on_transfer(delivery)
         else:
             self.handler.on_part(link, len(payload))
+
+    def taker_of(self, handle: int, found: list[tuple[int, bytes, bytes]]) -> Link | None:
+        """Return the link that can take whole messages at once, None where one may break a rule.
+
+        Args:
+            handle: the peer's.
+            found: delivery-id, delivery-tag and bytes of each.
+        """
+        link, count = self._handles.get(handle), len(found)
+        if link is None or link.sends or not link.is_open or link.is_partial:
+            return None
+        if link.credit < count or self._window < count:
+            return None
+        numbers = {number for number, _, _ in found}
+        if len(numbers) < count or not numbers.isdisjoint(self.incoming):
+            return None
+        most = link.max_message_size
+        if most and max(len(payload) for _, _, payload in found) > most:
+            return None
+        return link
+
+    def take(self, link: Link, found: list[tuple[int, bytes, bytes]]) -> None:
+        """Take the messages of which `taker_of` says that they can be."""
+        count = len(found)
+        self._next_incoming = (self._next_incoming + count) & _MASK
+        self._window -= count
+        if self._window * 2 < _WINDOW:
+            self.write_flow()
+        deliveries = link.take(found)
+        self.incoming.update({one.number: one for one in deliveries})
+        self.handler.on_transfers(link, deliveries)
 
     def _on_disposition(self, disposition: Disposition) -> None:
         held = self.outgoing if disposition.role else self.incoming
