@@ -74,6 +74,8 @@ settings.load_profile("pure" if PURE_PASS and PROFILE not in {"thorough", "short
 
 #: The rooms above the kernel: their tests run once.
 ROOMS_THAT_RUN_ONCE = {"files", "jobs", "net", "spark", "testing"}
+#: But for what tests a compiled module of theirs.
+FILES_THAT_RUN_TWICE = {"test_transport_runs.py"}
 #: The same of the other rooms, by the first word after ``test_`` in a file's name. Files elsewhere
 #: say so for themselves, with the marker ``once``.
 SUBJECTS_THAT_RUN_ONCE = {
@@ -83,7 +85,7 @@ SUBJECTS_THAT_RUN_ONCE = {
 
 
 def _runs_once(path: Path) -> bool:
-    return path.suffix == ".py" and (
+    return (path.suffix == ".py" and path.name not in FILES_THAT_RUN_TWICE) and (
         path.parent.name in ROOMS_THAT_RUN_ONCE
         or path.stem.partition("_")[2].split("_")[0] in SUBJECTS_THAT_RUN_ONCE
     )

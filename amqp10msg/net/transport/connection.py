@@ -276,7 +276,9 @@ class Connection:
         if self._have < self._need or self.over:
             return False
         if self._chunks:
-            self._buffer = b"".join((self._buffer[self._position :], *self._chunks))
+            if rest := self._buffer[self._position :]:
+                self._chunks.insert(0, rest)
+            self._buffer = b"".join(self._chunks)  # which copies nothing of a single one
             self._position = 0
             self._chunks.clear()
         try:
