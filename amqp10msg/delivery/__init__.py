@@ -104,4 +104,4 @@ __all__ = [
 
 if not TYPE_CHECKING:  # so that type checkers find names that are not there
     # States and termini do without it.
-    __getattr__ = later(__name__, {"DistributionNode": "node"})
+    __getattr__ = later(__name__, {"node": ["DistributionNode"]})

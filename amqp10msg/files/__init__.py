@@ -42,11 +42,7 @@ if not TYPE_CHECKING:  # so that type checkers find names that are not there
     __getattr__ = later(
         __name__,
         {
-            "Range": "_record",
-            "Record": "_record",
-            "form_of": "reading",
-            "ranges": "reading",
-            "read": "reading",
-            "read_stream": "reading",
+            "_record": ["Range", "Record"],
+            "reading": ["form_of", "ranges", "read", "read_stream"],
         },
     )

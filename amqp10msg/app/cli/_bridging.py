@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -92,16 +92,36 @@ def _example(one: Checked, key: object, told: set[int]) -> None:
         click.echo(safe(f"    {line}"))
 
 
-def write_dry(reports: Iterable[Path], checked: Sequence[Checked], **about: str) -> None:
-    """Write the reports; `about` is what `dry_report.as_html` takes."""
+def write_reports(
+    reports: Iterable[Path], as_json: Callable[[], str], as_html: Callable[[], str]
+) -> None:
+    """Write each report in the format that its name says."""
     from amqp10msg.files.atomic import write_whole
-    from amqp10msg.net.bridge import dry_report
 
     for path in reports:
-        if path.suffix == ".json":
-            write_whole(path, dry_report.as_json(checked))
-        else:
-            write_whole(path, dry_report.as_html(checked, **about))
+        write_whole(path, as_json() if path.suffix == ".json" else as_html())
+
+
+def write_dry(reports: Iterable[Path], checked: Sequence[Checked], **about: str) -> None:
+    """Write the reports; `about` is what `dry_report.as_html` takes."""
+    from amqp10msg.net.bridge import dry_report
+
+    write_reports(
+        reports,
+        lambda: dry_report.as_json(checked),
+        lambda: dry_report.as_html(checked, **about),
+    )
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """End the command with what is wrong: with its line, or with an end or a file."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def hide_credentials(

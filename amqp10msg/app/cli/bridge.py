@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,9 @@ from amqp10msg.app.cli._bridging import (
     lacking,
     reports_option,
     show_dry,
+    told,
     write_dry,
+    write_reports,
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import LANGUAGES, declared_options, given_of
@@ -25,7 +26,7 @@ from amqp10msg.app.cli._output import complain, is_terminal, safe
 from amqp10msg.net.options import RouteOptions
 
 if TYPE_CHECKING:
-    from amqp10msg.net.bridge import RouteSpec, Statistics
+    from amqp10msg.net.bridge import RouteSpec
 
 
 def _address(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
@@ -143,6 +144,7 @@ def bridge(
     if (config is None) == (not source or not target):
         raise click.UsageError("give --from and --to, or --config")
     try:
+        from amqp10msg.net.bridge import RouteSpec, report
         from amqp10msg.net.bridge.bridge import (
             Interrupted,
             ask,
@@ -163,29 +165,30 @@ def bridge(
             raise click.BadParameter(str(error), param_hint="--filter") from None
     held = signals_are_held()
     try:
-        if config is not None:
-            path = config
-            specs = ask(lambda: read_routes(path))
-        elif pattern is not None:
-            name, options = pattern, RouteOptions(**wanted)
-            specs = ask(lambda: routes_of_queues(source, target, options, name))
-        else:
-            specs = _specs(source, target, wanted)
+        with told():
+            if config is not None:
+                path = config
+                specs = ask(lambda: read_routes(path))
+            elif pattern is not None:
+                name, options = pattern, RouteOptions(**wanted)
+                specs = ask(lambda: routes_of_queues(source, target, options, name))
+            else:
+                specs = [RouteSpec(source, target, RouteOptions(**wanted))]
     except Interrupted:
         complain("it ended before it knew its routes")
         return 4 if config is not None or until_empty or wanted.get("until_length") else 0
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(str(error)) from None
     if config is not None and (wanted or pattern):
         raise click.UsageError("with --config, the options of routes stand in the file")
-    ends = [end for spec in specs for end in _ends(spec)]
+    ends = [
+        place
+        for spec in specs
+        for end in (spec.source, spec.target, spec.options.quarantine_queue)
+        if end is not None
+        for place in end.places
+    ]
     check_extra(ends)
-    try:
+    with told():
         hide_credentials("bridge", ends, [api for spec in specs for api in apis_of(spec)])
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     if dry_run:
         try:
             return _dry_run(specs, idle, reports)
@@ -209,7 +212,9 @@ def bridge(
         if line is not None:
             line.show(counts)
             click.echo(err=True)
-        _write(reports, specs, counts)
+        write_reports(
+            reports, lambda: report.as_json(specs, counts), lambda: report.as_html(specs, counts)
+        )
     finally:
         if not held:  # in a process that goes on; in its own one they are held back to the end
             drop_signals()
@@ -218,17 +223,6 @@ def bridge(
         complain(str(fault))
         return 1
     return status_of(counts.values(), accept_quarantine=accept_quarantine)
-
-
-def _ends(spec: RouteSpec) -> list[Any]:
-    ends = (spec.source, spec.target, spec.options.quarantine_queue)
-    return [place for end in ends if end is not None for place in end.places]
-
-
-def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]:
-    from amqp10msg.net.bridge import RouteSpec
-
-    return [RouteSpec(source, target, RouteOptions(**options))]
 
 
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
@@ -278,14 +272,3 @@ def _show_plan(spec: RouteSpec, shown: set[str]) -> None:
             shown.add(str(step))
             for line in str(step).splitlines():
                 click.echo(safe(line))
-
-
-def _write(
-    reports: tuple[Path, ...], specs: list[RouteSpec], counts: Mapping[str, Statistics]
-) -> None:
-    from amqp10msg.files.atomic import write_whole
-    from amqp10msg.net.bridge import report
-
-    for path in reports:
-        make = report.as_json if path.suffix == ".json" else report.as_html
-        write_whole(path, make(specs, counts))

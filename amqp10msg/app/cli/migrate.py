@@ -17,7 +17,9 @@ from amqp10msg.app.cli._bridging import (
     lacking,
     reports_option,
     show_dry,
+    told,
     write_dry,
+    write_reports,
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import LateChoice, declared_options, given_of, translations
@@ -104,7 +106,7 @@ def migrate_check(
     except ModuleNotFoundError as error:
         raise lacking(error, "bridge") from None
     profile = profile or "rabbitmq-4.3"
-    try:
+    with told():
         endpoint = parse_url(url)
         if endpoint.protocol != "0-9-1":
             raise ValueError("the URL begins with amqp091:// or amqp091s://")
@@ -117,10 +119,6 @@ def migrate_check(
             queues = [listed.get(one.name, one) for one in queues] or list(listed.values())
         options = RouteOptions(profile=profile, keep_names=True)
         checked = run_check(endpoint, queues, options, max_messages, idle, show_dry)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(str(error)) from None
     about = {"source": str(endpoint), "target": "AMQP 1.0", "profile": profile}
     write_dry(reports, checked, title="What a migration would lose", **about)
     runs = [one.run for one in checked if one.run is not None]
@@ -216,14 +214,14 @@ def migrate(
     if not given["management"] or not given["target_management"]:
         raise click.UsageError("give --management and --target-management, which list queues")
     try:
-        from amqp10msg.net.bridge import parse_url
+        from amqp10msg.net.bridge import parse_url, report
         from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
         from amqp10msg.net.bridge.migration import Migration, status_of
         from amqp10msg.net.bridge.routes import routes_of_queues
     except ModuleNotFoundError as error:
         raise lacking(error, "bridge") from None
     wanted = given_of(given)
-    try:
+    with told():
         ends = [parse_url(source), parse_url(target)]
         if any(end.protocol != "0-9-1" or end.file for end in ends):
             raise ValueError("a URL begins with amqp091:// or amqp091s://")
@@ -252,13 +250,9 @@ def migrate(
         logger = events_logger(log_format, live=line is not None, alone=False)
         made.move(logger, line.show if line is not None else None)
         made.compare()
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(str(error)) from None
     if line is not None:
         click.echo(err=True)
-    _write_migration(reports, made)
+    write_reports(reports, lambda: report.migration_json(made), lambda: report.migration_html(made))
     show_counts({one.queue.name: one.counts for one in made.moved}, remains=False)
     for name, said in made.open().items():
         for text in said:
@@ -280,12 +274,3 @@ def _show_check(made: Migration) -> None:
         click.echo(safe(text))
     for one in made.moved:
         show_dry(Checked(one.queue, one.check, one.fault))
-
-
-def _write_migration(reports: tuple[Path, ...], made: Migration) -> None:
-    from amqp10msg.files.atomic import write_whole
-    from amqp10msg.net.bridge import report
-
-    for path in reports:
-        make = report.migration_json if path.suffix == ".json" else report.migration_html
-        write_whole(path, make(made))

@@ -262,18 +262,9 @@ def _run(
     options = given_of({name: given.pop(name) for name in names & given.keys()})
     job = jobs.Job.of(kind, JobOptions(**options))
     task = _Task(source, output, job, overwrite, color)
-    done = _run_on(task, **given)
-    stats = done.stats
+    run, stats = _run_on(task, **given)
     damaged = jobs.DAMAGED in stats.rules
     failed = damaged or not _is_within(stats.errors, stats.rows, max_quarantine)
-    run = jobs.Run(
-        f"amqp10msg pipeline {kind}",
-        source,
-        str(output),
-        done.seconds,
-        done.engine,
-        job.profile_used,
-    )
     page: Path | str
     if report is not None or isinstance(output, Path):
         page = report or Path(output, "_report.html")
@@ -283,7 +274,7 @@ def _run(
         page = place.url
         place.write(page_of(run, stats, None).encode())
     if as_json:
-        said = {"seconds": round(done.seconds, 3), "engine": done.engine}
+        said = {"seconds": round(run.seconds, 3), "engine": run.engine}
         click.echo(json.dumps({**stats.as_json(), **said}))
     else:
         show_summary(console(use_color(color)), run, stats, page, failed=failed)
@@ -413,13 +404,8 @@ class _Task:
     color: bool | None
 
 
-@attrs.frozen
-class _Done:
-    """The engine that did a job, how long it took, and what it counted."""
-
-    engine: str
-    seconds: float
-    stats: Any  # a jobs.Stats, likewise
+# The `jobs.Run`, and the `jobs.Stats` that were counted.
+_Done = tuple[Any, Any]
 
 
 def _run_on(
@@ -501,7 +487,7 @@ def _done(
     task: _Task, do: Callable[..., Any], failure: type[Exception], engine: str, unit: str
 ) -> _Done:
     """Do a job with a bar on a terminal, or end the command with what is wrong."""
-    from amqp10msg.jobs import OnlySparkError  # an extra
+    from amqp10msg.jobs import OnlySparkError, Run  # an extra
 
     start = time.monotonic()
     try:
@@ -513,4 +499,7 @@ def _done(
         raise click.UsageError(str(error)) from None
     except failure as error:
         raise click.ClickException(str(error)) from None
-    return _Done(engine, time.monotonic() - start, stats)
+    seconds, job = time.monotonic() - start, task.job
+    title = f"amqp10msg pipeline {job.kind}"
+    run = Run(title, task.source, str(task.output), seconds, engine, job.profile_used)
+    return run, stats

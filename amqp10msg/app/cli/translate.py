@@ -121,13 +121,14 @@ def translate(
     message was refused or cannot be read; unlike with encode and convert, the file of -o then
     still has all the others.
     """
-    request = _Request(target, profile or "lossless", strict, exchange, routing_key, user)
+    names = (exchange, routing_key)
+    how = {"profile": profile or "lossless", "strict": strict, "user": user}
     colored = use_color(color)
     total = _Losses()
     first: _Translated | None = None
     with Sink(output) as sink:
         for item in inputs.some():
-            made = _translated(item, request)
+            made = _translated(item, target, names, how)
             total.add(made)
             if as_json:
                 sink.write(made.json())
@@ -286,8 +287,7 @@ def diff_profiles(
     colored = use_color(color)
     failed = False
     for item in inputs.some():
-        request = _Request("", "", False, exchange, routing_key, user)
-        found, fault = _results(item, chosen, request)
+        found, fault = _results(item, chosen, (exchange, routing_key), user)
         if fault:
             failed = True
             complain(f"{item.source}: {fault}")
@@ -339,27 +339,6 @@ def _show_differences(
 _REFUSED = "refused"
 # Characters of a value in JSON: all that it has.
 _WHOLE = 1 << 30
-
-
-@attrs.frozen
-class _Request:
-    """What is to be made of a message.
-
-    Attributes:
-        target: ``1.0`` or ``0-9-1``; empty where the other protocol is meant.
-        profile: the profile of the translator.
-        strict: refuse what loses something for good.
-        exchange: of messages of 0-9-1 that do not say theirs.
-        routing_key: the same.
-        user: the user that the broker knows as sender.
-    """
-
-    target: str
-    profile: str
-    strict: bool
-    exchange: str
-    routing_key: str
-    user: str
 
 
 @attrs.frozen
@@ -431,52 +410,63 @@ class _Losses:
         return f"{plural(self.messages, 'message')}: {', '.join(parts)}"
 
 
-def _translated(item: Item, request: _Request) -> _Translated:
-    """Translate one message."""
+def _translated(
+    item: Item, target: str, names: tuple[str, str], how: dict[str, Any]
+) -> _Translated:
+    """Translate one message.
+
+    Args:
+        item: the message.
+        target: ``1.0`` or ``0-9-1``.
+        names: exchange and routing key of messages of 0-9-1 that do not say theirs.
+        how: profile, strict and user, as `protocols.translate` takes them.
+    """
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
     if item.fault:
         return _Translated(item.source, {"error": item.fault}, fault=item.fault)
     try:
-        record, losses = _to_other(item, request)
+        record, losses = _to_other(item, target, names, how)
     except (DecodeError, TranslationError) as error:
         return _Translated(item.source, {"error": str(error)}, fault=str(error))
     return _Translated(item.source, record, losses)
 
 
-def _to_other(item: Item, request: _Request) -> tuple[dict[str, Any], tuple[Loss, ...]]:
+def _to_other(
+    item: Item, target: str, names: tuple[str, str], how: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[Loss, ...]]:
     from amqp10msg.app.inspector.protocols import is_basic, octets_of, translate
     from amqp10msg.files.recognition import SECTION
     from amqp10msg.wire.errors import DecodeError
 
-    to_amqp10 = request.target == "1.0"
+    to_amqp10 = target == "1.0"
     if not to_amqp10 and is_basic(item):
         raise DecodeError("this is a message of AMQP 0-9-1 already: --to 1.0 translates it", 0)
     if to_amqp10 and not is_basic(item) and SECTION.match(item.data):
         raise DecodeError("this is a message of AMQP 1.0 already: --to 0-9-1 translates it", 0)
-    message = _read(item, request, basic=to_amqp10)
-    made = translate(message, request.profile, strict=request.strict, user=request.user)
+    made = translate(_read(item, names, basic=to_amqp10), **how)
     record = {"raw": octets_of(made.message).hex()}
     if not to_amqp10 and (made.message.exchange or made.message.routing_key):
         record |= {"exchange": made.message.exchange, "routing_key": made.message.routing_key}
     return record, made.losses
 
 
-def _read(item: Item, request: _Request, *, basic: bool) -> BasicMessage | Message:
+def _read(item: Item, names: tuple[str, str], *, basic: bool) -> BasicMessage | Message:
     from amqp10msg.app.inspector.protocols import read_basic, read_message
 
-    return read_basic(item, request.exchange, request.routing_key) if basic else read_message(item)
+    return read_basic(item, *names) if basic else read_message(item)
 
 
 def _results(
-    item: Item, profiles: tuple[str, ...], request: _Request
+    item: Item, profiles: tuple[str, ...], names: tuple[str, str], user: str
 ) -> tuple[dict[str, dict[str, str]], str]:
     """Translate a message by each profile: path -> value as text, or why it fails.
 
     Args:
         item: a message of either protocol.
         profiles: the profiles to try.
-        request: the exchange, routing key and user.
+        names: exchange and routing key of messages of 0-9-1 that do not say theirs.
+        user: the user that the broker knows as sender.
     """
     from amqp10msg.app.inspector.protocols import is_basic, translate
     from amqp10msg.translate.account import parts_of, shown
@@ -485,13 +475,13 @@ def _results(
     if item.fault:
         return {}, item.fault
     try:
-        message = _read(item, request, basic=is_basic(item))
+        message = _read(item, names, basic=is_basic(item))
     except DecodeError as error:
         return {}, str(error)
     found = {}
     for name in profiles:
         try:
-            made = translate(message, name, user=request.user).message
+            made = translate(message, name, user=user).message
             found[name] = {path: shown(value, _WHOLE) for path, value in parts_of(made)}
         except TranslationError as error:
             found[name] = {_REFUSED: safe(str(error))}
