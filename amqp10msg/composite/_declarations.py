@@ -54,10 +54,11 @@ class Field:
     requires: str = ""
     enum: Any = None
     size: int | None = None
+    #: Whether any described type that provides an archetype fits the field.
+    is_open: bool = attrs.field(init=False, repr=False)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether any described type that provides an archetype fits the field."""
+    @is_open.default
+    def _is_open(self) -> bool:
         return self.type == "*" and bool(self.requires) and self.requires not in _KERNEL_ARCHETYPES
 
     @property

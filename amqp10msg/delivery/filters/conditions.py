@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Final, Self
 
 import attrs
 
-from amqp10msg.brokers import STREAM_FILTER_VALUE, STREAM_OFFSET
+from amqp10msg.brokers import STREAM_FILTER_VALUE, STREAM_OFFSET, STREAM_PLACES, stream_start
 from amqp10msg.composite import Field, rows
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
@@ -579,10 +578,6 @@ class XQuery(_Text):
         raise EvaluationError(f"{self.SYMBOL} is not supported: XQuery is not evaluated")
 
 
-_INTERVAL: Final = re.compile(r"[0-9]+[YMDhms]")
-_NAMED: Final = ("first", "last", "next")
-
-
 def _annotation(message: Message, key: str) -> Any:
     annotations = message.message_annotations
     return None if annotations is None else annotations.get(key)
@@ -615,10 +610,10 @@ class StreamOffset(Filter):
                 raise EncodeError(str(error), "filter.start") from None
             object.__setattr__(self, "start", start)
         if isinstance(start, str):
-            if start not in _NAMED and not _INTERVAL.fullmatch(start):
+            if not isinstance(stream_start(start), str):
                 raise EncodeError(
-                    f"a stream is read from {', '.join(_NAMED)}, an interval such as 10m, an "
-                    f"offset or a moment, not from {start!r}",
+                    f"a stream is read from {', '.join(STREAM_PLACES)}, an interval such as 10m, "
+                    f"an offset or a moment, not from {start!r}",
                     "filter.start",
                 )
         elif not isinstance(start, int) or isinstance(start, bool):

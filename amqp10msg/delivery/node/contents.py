@@ -663,6 +663,12 @@ class Contents:
         self._expiry: list[tuple[int, int]] = []
         self._timed = 0  # how many of its messages are still here
 
+    @property
+    def counts(self) -> Counts:
+        """The number of messages, by state."""
+        there, causes = len(self.entries) - self.acquired, self.causes
+        return Counts(there, self.acquired, causes.total(), self.octets, dict(causes))
+
     def excess(self, most: Capacity, size: int) -> str:
         """Say what a message of this size would exceed; nothing if it has room."""
         if most.message_octets is not None and size > most.message_octets:

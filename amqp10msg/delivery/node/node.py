@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar, Literal, Protocol
 
 import attrs
@@ -69,6 +69,18 @@ _DELIVERIES_A_MILLISECOND = 20
 def is_outcome(state: object) -> bool:
     """Whether a state is a terminal delivery state."""
     return isinstance(state, DeliveryState) and state.is_outcome
+
+
+def _each(deliveries: Iterable[Delivery], do: Callable[[Delivery], object]) -> None:
+    """Do something with each delivery, and raise the first fault after the others."""
+    faults: list[Exception] = []
+    for delivery in deliveries:
+        try:
+            do(delivery)
+        except Exception as fault:  # noqa: BLE001  (raised below)
+            faults.append(fault)
+    if faults:
+        raise faults[0]
 
 
 class Filter(Protocol):
@@ -241,7 +253,20 @@ class OutgoingLink:
             NodeError: the link is detached, or the node deleted.
             StoreError: as `Delivery.settle`.
         """
-        return self.node._next(self, settled)
+        node = self.node
+        if node.deleted:
+            raise node._gone()
+        if not self.attached:
+            raise NodeError(f"the link {self.name!r} is detached", RESOURCE_DELETED)
+        if node._contents.first_expiry is not None:
+            node.expire()
+        entry = self._cursor.view.next(self._wants)
+        if entry is None:
+            return None
+        delivery = node._deliver(self, entry)
+        if settled:
+            node._settle(delivery, Accepted())
+        return delivery
 
     def detach(self) -> None:
         """End the link and its terminus.
@@ -255,7 +280,9 @@ class OutgoingLink:
                 the link attached, and all others are settled: detach again.
         """
         if self.attached:
-            self.node._detach(self)
+            with self.node.batch():
+                _each(list(self.unsettled.values()), self.node._settle_at_the_end)
+            self.node._drop(self)
 
     def _wants(self, entry: Entry) -> bool:
         """Whether a message that the view comes upon is for this link."""
@@ -315,6 +342,9 @@ class DistributionNode:
         limits: what decoding a published message may cost. An outcome that would make a message
             exceed them is refused.
 
+    Attributes:
+        deleted: whether `delete` was called.
+
     Raises:
         StoreError: the store cannot be read.
         ValueError: `priorities` is out of range.
@@ -356,7 +386,7 @@ class DistributionNode:
         self._incoming: dict[int, IncomingLink] = {}
         self._creator: OutgoingLink | IncomingLink | None = None
         self._link_number = 0
-        self._deleted = False
+        self.deleted = False
         self._delivery_number = 0
         self._first_tag = clock() << _DELIVERIES_A_MILLISECOND
         self._load()
@@ -372,11 +402,6 @@ class DistributionNode:
         """The links that have this node as source or target."""
         return (*self._outgoing.values(), *self._incoming.values())
 
-    @property
-    def deleted(self) -> bool:
-        """Whether `delete` was called."""
-        return self._deleted
-
     # What is there.
 
     def __len__(self) -> int:
@@ -386,14 +411,7 @@ class DistributionNode:
     @property
     def counts(self) -> Counts:
         """The number of messages, by state."""
-        held = self._contents
-        return Counts(
-            len(held.entries) - held.acquired,
-            held.acquired,
-            held.causes.total(),
-            held.octets,
-            dict(held.causes),
-        )
+        return self._contents.counts
 
     @property
     def oldest(self) -> Waiting | None:
@@ -448,24 +466,25 @@ class DistributionNode:
             TypeError: that is neither a Message nor bytes.
             StoreError: it could not be stored, and is not at the node.
         """
-        if self._deleted:
+        if self.deleted:
             raise self._gone()
-        if isinstance(message, Message):
-            octets = message.encode()
+        given: object = message
+        if isinstance(given, Message):
+            octets = given.encode()
             if message_format is None:
-                message_format = message.message_format
+                message_format = given.message_format
+        elif isinstance(given, (bytes, bytearray, memoryview)):
+            octets = bytes(given)
         else:
-            how = {str: "make one, Message('text')"}
-            kinds = (bytes, bytearray, memoryview)
-            expect(message, kinds, "publish", "a Message or the bytes of one", how)
-            octets = bytes(message)
+            how = "make one, Message('text')" if isinstance(given, str) else ""
+            raise wrong_type("publish", "a Message or the bytes of one", given, how)
         self.expire()
         if not always:
             excess = self._contents.excess(self.capacity, len(octets))
             if excess:
                 raise NodeError(f"the node {self.name!r} {excess}", RESOURCE_LIMIT_EXCEEDED)
         stored = Stored(self._contents.last + 1, self.clock(), octets, message_format or 0)
-        entry = self._entry_of(stored)
+        entry = Entry.of(stored, self.priorities, limits=self.limits, expires=self.expires)
         entry.origin = origin
         if entry.header.durable:
             if not self._takes_durable:
@@ -474,7 +493,12 @@ class DistributionNode:
                     PRECONDITION_FAILED,
                 )
             if self._store.durable:
-                self._store_new(stored)
+                self._store.put(self.name, stored)
+                try:
+                    self._store.commit()
+                except BaseException:
+                    self._store.remove(self.name, stored.sequence)
+                    raise
                 entry.stored = True
         self._contents.insert(entry)
         if self.on_available is not None:
@@ -499,22 +523,11 @@ class DistributionNode:
         self._archive(entry, "withdrawn")
         return True
 
-    def _entry_of(self, stored: Stored) -> Entry:
-        return Entry.of(stored, self.priorities, limits=self.limits, expires=self.expires)
-
-    def _store_new(self, stored: Stored) -> None:
-        self._store.put(self.name, stored)
-        try:
-            self._store.commit()
-        except BaseException:
-            self._store.remove(self.name, stored.sequence)
-            raise
-
     def _load(self) -> None:
         unreadable = []
         for stored in self._store.load(self.name):
             try:
-                entry = self._entry_of(stored)
+                entry = Entry.of(stored, self.priorities, limits=self.limits, expires=self.expires)
             except (ValueError, TypeError) as error:  # such as DecodeError
                 unreadable.append((stored, str(error)))
                 continue
@@ -569,7 +582,7 @@ class DistributionNode:
             ValueError: that is not a mode, or not an outcome.
             TypeError: the filter has no method ``matches``, or the name is not text.
         """
-        if self._deleted:
+        if self.deleted:
             raise self._gone()
         if default_outcome is not None and not is_outcome(default_outcome):
             raise ValueError(f"the default-outcome must be an outcome, not {default_outcome!r}")
@@ -610,7 +623,7 @@ class DistributionNode:
         Raises:
             NodeError: the node was deleted.
         """
-        if self._deleted:
+        if self.deleted:
             raise self._gone()
         self._link_number = number = self._link_number + 1
         link = self._incoming[number] = IncomingLink(self, name, number)
@@ -631,21 +644,6 @@ class DistributionNode:
 
     # Deliveries.
 
-    def _next(self, link: OutgoingLink, settled: bool) -> Delivery | None:
-        if self._deleted:
-            raise self._gone()
-        if not link.attached:
-            raise NodeError(f"the link {link.name!r} is detached", RESOURCE_DELETED)
-        if self._contents.first_expiry is not None:
-            self.expire()
-        entry = link._cursor.view.next(link._wants)
-        if entry is None:
-            return None
-        delivery = self._deliver(link, entry)
-        if settled:
-            self._settle(delivery, Accepted())
-        return delivery
-
     def _deliver(self, link: OutgoingLink, entry: Entry) -> Delivery:
         held = entry.header
         ttl = None if held.ttl is None else max(entry.arrival + held.ttl - self.clock(), 0)
@@ -659,8 +657,7 @@ class DistributionNode:
         octets = scan(entry.octets, limits=UNLIMITED).replace(
             header=header, delivery_annotations=None
         )
-        self._delivery_number += 1
-        number = self._delivery_number
+        self._delivery_number = number = self._delivery_number + 1
         tag = ((self._first_tag + number) % (1 << 64)).to_bytes(8, "big")
         delivery = Delivery(link, number, tag, octets, entry)
         link.unsettled[delivery.number] = delivery
@@ -683,18 +680,17 @@ class DistributionNode:
         link, entry = delivery.link, delivery._entry
         if outcome is None:
             outcome = delivery.state if is_outcome(delivery.state) else link.default_outcome
+        if isinstance(outcome, Accepted):
+            # The most frequent outcome, which leaves the message as it is and needs no batch.
+            self._end(delivery, outcome)
+            if link.mode is StdDistMode.MOVE and entry.state is not MessageState.ARCHIVED:
+                self._archive(entry, "accepted")
         elif not is_outcome(outcome):
             raise ValueError(f"a delivery is settled with an outcome, which {outcome!r} is not")
-        if entry.state is MessageState.ARCHIVED:
+        elif entry.state is MessageState.ARCHIVED:
             self._end(delivery, outcome)  # a copy of what is gone
-            return outcome
-        state, octets = self._applied(outcome, entry, link)
-        if isinstance(outcome, Accepted):
-            # The most frequent outcome, which needs no batch.
-            self._end(delivery, outcome)
-            if link.mode is StdDistMode.MOVE:
-                self._archive(entry, "accepted")
         else:
+            state, octets = self._applied(outcome, entry, link)
             with self._store.batch():
                 self._apply(delivery, outcome, state, octets)
         return outcome
@@ -754,26 +750,12 @@ class DistributionNode:
         if self.on_available is not None:
             self.on_available()
 
-    def _detach(self, link: OutgoingLink) -> None:
-        faults: list[Exception] = []
-        with self._store.batch():
-            for delivery in list(link.unsettled.values()):
-                try:
-                    self._settle_at_the_end(delivery)
-                except Exception as fault:  # noqa: BLE001  (raised below, after the others)
-                    faults.append(fault)
-        if faults:
-            raise faults[0]
-        self._drop(link)
-
     def _settle_at_the_end(self, delivery: Delivery) -> None:
         """Settle a delivery whose link ends, as released if other outcomes are refused."""
         for outcome in (None, delivery.link.default_outcome):
-            try:
+            with suppress(OutcomeError, EncodeError):
                 self._settle(delivery, outcome)
-            except (OutcomeError, EncodeError):
-                continue
-            return
+                return
         self._settle(delivery, Released())
 
     def _end(self, delivery: Delivery, outcome: Outcome) -> None:
@@ -810,35 +792,18 @@ class DistributionNode:
         rejected, and a delivery should not become that spontaneously (Part 3, 3.4.3).
         """
         self._hand_over(entry, entry.octets, cause, None)
-        ended = [*(entry.copies or {}).values()]
-        if entry.delivery is not None:
-            ended.append(entry.delivery)
+        held = (*(entry.copies or {}).values(), entry.delivery)
+        ended = [delivery for delivery in held if delivery is not None]
         for delivery in ended:
             self._end(delivery, Accepted())
         self._archive(entry, cause)
-        faults: list[Exception] = []
-        for delivery in ended:
-            if delivery.link.on_ended is not None:
-                try:
-                    delivery.link.on_ended(delivery)
-                except Exception as fault:  # noqa: BLE001  (raised below, after the others)
-                    faults.append(fault)
-        if faults:
-            raise faults[0]
+        _each(ended, lambda one: one.link.on_ended and one.link.on_ended(one))
 
     def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
-        if self.dead_letter is not None:
-            self.dead_letter(
-                DeadLetter(
-                    octets,
-                    cause,
-                    self.name,
-                    outcome,
-                    entry.arrival,
-                    entry.message_format,
-                    self.clock(),
-                )
-            )
+        if self.dead_letter is None:
+            return
+        told = (octets, cause, self.name, outcome, entry.arrival, entry.message_format)
+        self.dead_letter(DeadLetter(*told, self.clock()))
 
     # Expiry.
 
@@ -891,16 +856,13 @@ class DistributionNode:
         empty = not self._contents.entries
         closed = self._creator is not None and not self._creator.attached
         unlinked = self._link_number > 0 and not self._outgoing and not self._incoming
-        match self.lifetime:
-            case DeleteOnClose():
-                return closed
-            case DeleteOnNoLinks():
-                return unlinked
-            case DeleteOnNoMessages():
-                return closed and empty
-            case DeleteOnNoLinksOrMessages():
-                return unlinked and empty
-        return False
+        over: dict[type, bool] = {
+            DeleteOnClose: closed,
+            DeleteOnNoLinks: unlinked,
+            DeleteOnNoMessages: closed and empty,
+            DeleteOnNoLinksOrMessages: unlinked and empty,
+        }
+        return over.get(type(self.lifetime), False)
 
     def delete(self) -> None:
         """Delete the node: archive its messages, detach its links, and refuse all later calls.
@@ -913,7 +875,7 @@ class DistributionNode:
         with self._store.batch():
             for entry in list(self._contents.entries.values()):
                 self._archive_spontaneously(entry, "deleted")
-        self._deleted = True
+        self.deleted = True
         for link in self.links:
             self._drop(link)
 

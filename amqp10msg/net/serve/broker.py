@@ -54,6 +54,11 @@ _SCOPES = {
 }
 
 
+def now() -> int:
+    """Return the time in milliseconds since the Unix epoch."""
+    return time.time_ns() // 1_000_000
+
+
 class Peer(Protocol):
     """A connection, as far as the broker knows it."""
 

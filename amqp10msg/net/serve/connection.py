@@ -66,6 +66,7 @@ _MAX_WAITING = 1 << 20
 _LINGER = 5.0
 #: Seconds that a peer has to open the connection, and to say who it is.
 _OPENING = 10.0
+_ACCEPTED = Accepted()
 
 
 @attrs.define(eq=False)
@@ -396,7 +397,7 @@ class Incoming:
         except DecodeError as error:
             fault = Error(error.condition, str(error))
             return Rejected(fault), fault
-        return Accepted(), None
+        return _ACCEPTED, None
 
 
 def _name_in(certificate: Any) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -181,9 +182,9 @@ class Nodes:
             dead_letter=self._publish_dead_letter
             if self._dead_letter is not None and not for_dead_letters
             else None,
-            on_available=lambda: self._on_available(node),
             **options,
         )
+        node.on_available = partial(self._on_available, node)
         self._nodes[address] = node
         for quarantined in node.quarantined:
             self._on_quarantined(quarantined)

@@ -26,7 +26,7 @@ from amqp10msg.delivery import DistributionNode, Error
 from amqp10msg.delivery.node import Counts, Memory, Quarantined, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.options import ServerOptions
-from amqp10msg.net.serve.broker import Broker
+from amqp10msg.net.serve.broker import Broker, now
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.service_bus import ServiceBus
@@ -132,7 +132,7 @@ class Server(ServerOptions):
         names = dict(self.users or {})
         by_certificate = self.tls is not None and self.tls.verify_mode is ssl.CERT_OPTIONAL
         most = self.limits or Limits(depth=_MAX_DEPTH)
-        anonymous, on_token = self.anonymous, self.on_token
+        anonymous, on_token, clock = self.anonymous, self.on_token, self.clock or now
         #: What the server's thread works on; used by that thread alone.
         self.broker = Broker(
             container_id=self.container_id or f"amqp10msg-{uuid.uuid4()}",
@@ -149,21 +149,21 @@ class Server(ServerOptions):
                 "platform": f"Python {platform.python_version()}",
                 **(self.properties or {}),
             },
-            clock=self.clock,
+            clock=clock,
             logger=self.logger or logging.getLogger("amqp10msg.serve"),
         )
         management = Management(self.broker)
         self.broker.services[MANAGEMENT] = management.answer
         self.broker.on_ended = management.end_of
         if self.service_bus:
-            self.broker.service_bus = ServiceBus(self.clock, most, self.broker.memory)
+            self.broker.service_bus = ServiceBus(clock, most, self.broker.memory)
             on_token = on_token or (lambda _: True)
         if on_token is not None:
             self.broker.services[CBS] = lambda request, _: answer_token(request, on_token)
         # What an iterator gives is had once, and the server may start more than once.
         self.nodes, self.topics = list(self.nodes), list(self.topics)
         self._options = {
-            "clock": self.clock,
+            "clock": clock,
             "priorities": self.priorities,
             "capacity": self.capacity,
             "memory": self.broker.memory,
