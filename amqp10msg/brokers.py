@@ -5,6 +5,7 @@ And those of its exchanges' types, and of what it says with a message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias, TypeVar
 
@@ -14,6 +15,10 @@ T = TypeVar("T")
 
 #: The types of exchanges that need no plugin.
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
+#: Where reading a stream begins, by name; the second is its last chunk.
+STREAM_PLACES = ("first", "last", "next")
+#: A span of time as RabbitMQ writes it.
+INTERVAL = re.compile(r"[0-9]+[YMDhms]")
 #: The annotation, in 0-9-1 the header, with a message's offset in its stream.
 STREAM_OFFSET = "x-stream-offset"
 #: That with the value which filters of a stream look at.
@@ -90,6 +95,13 @@ RABBITMQ: Mapping[str, Series] = {
         Series("4", "4.3", "the newest one that is known", has_sql=True),
     )
 }
+
+
+def stream_start(text: str) -> str | int | None:
+    """Return the place, the interval or the offset that a stream is read from; None for none."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    return text if text in STREAM_PLACES or INTERVAL.fullmatch(text) else None
 
 
 class ByName(Mapping[str, T]):

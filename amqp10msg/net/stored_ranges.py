@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -24,7 +24,7 @@ from amqp10msg.net.stream_chunks import (
     parse_chunk,
 )
 from amqp10msg.net.stream_protocol import Delivery, ElsewhereError, StreamConnection
-from amqp10msg.net.stream_ranges import Bounds, LateRangeError, Reading, StreamRange
+from amqp10msg.net.stream_ranges import Bounds, Probe, RangeReader, Reading, StreamRange
 
 _T = TypeVar("_T")
 #: The subscriptions of a connection: of a range, and of a question.
@@ -129,25 +129,12 @@ def _bounds(connection: StreamConnection, stream: str) -> Bounds:
     raise LinkError(f"the stream {stream!r} does not show its last chunk")
 
 
-class StoredProbe:
-    """Asks where streams begin and end, over connections that are kept.
-
-    Args:
-        endpoint: the broker.
-        timeout: seconds until an answer has come; until then a broker that is not there, as one
-            that is started again, is asked again.
-    """
+class StoredProbe(Probe):
+    """Asks by the stream protocol, each node for what it has."""
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
-        self._endpoint = endpoint
-        self._timeout = timeout
+        super().__init__(endpoint, timeout)
         self._nodes = _Nodes(endpoint)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def bounds(self, names: Sequence[str]) -> dict[str, Bounds]:
         """Return where each of these streams begins and ends.
@@ -173,19 +160,10 @@ class StoredProbe:
         return self._asked(lambda nodes: nodes.any().partitions(super_stream))
 
     def _asked(self, question: Callable[[_Nodes], _T]) -> _T:
-        until, pause = time.monotonic() + self._timeout, 0.0
-        while True:
-            try:
-                return question(self._nodes)
-            except LinkError as error:
-                self._nodes.close(politely=False)
-                if error.permanent:
-                    raise LinkError(f"{self._endpoint}: {error}", permanent=True) from None
-                if time.monotonic() + pause > until:
-                    text = f"{self._endpoint}: not reached within {self._timeout:g} s ({error})"
-                    raise LinkError(text) from None
-            time.sleep(pause)  # at first none: what is kept may be closed long since
-            pause = min(2 * pause, _MOST_PAUSE) or _PAUSE
+        return self._patiently(lambda _: question(self._nodes))
+
+    def _drop(self) -> None:
+        self._nodes.close(politely=False)
 
     def close(self) -> None:
         """Close the connections."""
@@ -214,23 +192,16 @@ def read_stored(
         reader.close()
 
 
-class _StoredReader:
-    """Reads one range."""
+class _StoredReader(RangeReader):
+    """Reads it by the stream protocol."""
 
     def __init__(self, endpoint: Endpoint, part: StreamRange, reading: Reading) -> None:
-        self._endpoint = endpoint
-        self._part = part
-        self._reading = reading
-        self._next = part.start
-        self._came = 0  # messages of the range so far
+        super().__init__(endpoint, part, reading)
         self._nodes = _Nodes(endpoint)
         self._connection: StreamConnection | None = None
-        self._owed = 0  # chunks that may still come
-        self._credit = _CREDIT  # of them, at a time
+        self._credit = _CREDIT  # chunks at a time, of which `_owed` may still come
         self._rows = RowsOfChunks()
-        self._lost: list[tuple[int, int]] = []
         self._looks_for = reading.filters.values
-        self._done = part.start >= part.stop
 
     @property
     def _full(self) -> bool:
@@ -279,14 +250,7 @@ class _StoredReader:
                 break
             time.sleep(pause)
             pause = min(2 * pause, _MOST_PAUSE)
-        part = self._part
-        text = (
-            f"{self._endpoint}: of the stream {part.stream}, offsets {self._next} to "
-            f"{part.stop - 1} did not come within {self._reading.timeout:g} s ({why}); "
-            f"{self._came + len(self._rows)} messages of the {part.stop - part.start} offsets from "
-            f"{part.start} on did"
-        )
-        raise LateRangeError(text) from None
+        raise self._late(why, self._came + len(self._rows)) from None
 
     def _step(self, until: float) -> None:
         connection = self._connection

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
@@ -461,28 +462,66 @@ async def _open(endpoint: Endpoint, on_lost: OnLost, make: Makes) -> Streams:
     return made
 
 
-class StreamProbe:
-    """Asks where streams begin and end, over one connection that is kept.
+class Probe:
+    """Asks where streams begin and end, over connections that are kept.
 
     Args:
         endpoint: the broker; an address in it is of no account.
         timeout: seconds until an answer has come; until then a broker that is not there, as one
             that is started again, is asked again.
-        make: makes the end of the connection; for RabbitMQ where it is not given.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout: float = 60.0, make: Makes = Streams) -> None:
+    def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
         self._endpoint = endpoint
-        self._make = make
         self._timeout = timeout
-        self._runner = asyncio.Runner()
-        self._streams: Streams | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        raise NotImplementedError
+
+    def _drop(self) -> None:
+        """Close them at once, after a fault."""
+        raise NotImplementedError
+
+    def _patiently(self, ask: Callable[[float], _T]) -> _T:
+        """Return an answer; the question is put again, within so many seconds, after a fault."""
+        until, pause, why = time.monotonic() + self._timeout, 0.0, "it did not answer"
+        while True:
+            try:
+                return ask(until - time.monotonic())
+            except (LinkError, TimeoutError) as error:
+                self._drop()
+                if isinstance(error, LinkError):
+                    why = str(error)
+                    if error.permanent:
+                        raise LinkError(f"{self._endpoint}: {why}", permanent=True) from None
+                if time.monotonic() + pause > until:
+                    text = f"{self._endpoint}: not reached within {self._timeout:g} s ({why})"
+                    raise LinkError(text) from None
+            time.sleep(pause)  # at first none: what is kept may be closed long since
+            pause = min(2 * pause, _MOST_PAUSE) or _PAUSE
+
+
+class StreamProbe(Probe):
+    """Asks over one connection of AMQP 1.0.
+
+    Args:
+        endpoint: the broker.
+        timeout: see `Probe`.
+        make: makes the end of the connection; for RabbitMQ where it is not given.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout: float = 60.0, make: Makes = Streams) -> None:
+        super().__init__(endpoint, timeout)
+        self._make = make
+        self._runner = asyncio.Runner()
+        self._streams: Streams | None = None
 
     def bounds(self, names: Sequence[str]) -> dict[str, Bounds]:
         """Return where each of these streams begins and ends.
@@ -502,7 +541,7 @@ class StreamProbe:
         Raises:
             LinkError: the broker is not reached, does not answer in time, or refuses.
         """
-        return self._runner.run(self._asked(question))
+        return self._patiently(lambda left: self._runner.run(self._asked(question, left)))
 
     def partitions(self, super_stream: str) -> list[str]:
         """Return the streams of a super stream, whose names end with their numbers from 0 on.
@@ -521,27 +560,11 @@ class StreamProbe:
                 return found
             found.append(name)
 
-    async def _asked(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
-        pause, why = 0.0, "it did not answer"
-        try:
-            async with asyncio.timeout(self._timeout):
-                while True:
-                    await asyncio.sleep(pause)
-                    try:
-                        if self._streams is None or not self._streams.alive:
-                            self._streams = await _open(self._endpoint, lambda _: None, self._make)
-                        return await question(self._streams)
-                    except LinkError as error:
-                        self._drop()
-                        if error.permanent:
-                            text = f"{self._endpoint}: {error}"
-                            raise LinkError(text, permanent=True) from None
-                        why = str(error)
-                    pause = min(2 * pause, _MOST_PAUSE) or _PAUSE
-        except TimeoutError:
-            self._drop()
-            text = f"{self._endpoint}: not reached within {self._timeout:g} s ({why})"
-            raise LinkError(text) from None
+    async def _asked(self, question: Callable[[Any], Awaitable[_T]], left: float) -> _T:
+        async with asyncio.timeout(left):
+            if self._streams is None or not self._streams.alive:
+                self._streams = await _open(self._endpoint, lambda _: None, self._make)
+            return await question(self._streams)
 
     def _drop(self) -> None:
         if self._streams is not None:
@@ -616,23 +639,39 @@ def read_range(
             runner.run(reader.close())
 
 
-class _RangeReader:
-    """Reads one range."""
+class RangeReader:
+    """Reads one range: what is known of it so far."""
 
     def __init__(self, endpoint: Endpoint, part: StreamRange, reading: Reading) -> None:
         self._endpoint = endpoint
         self._part = part
         self._reading = reading
         self._next = part.start
+        self._came = 0  # messages of the range so far
+        self._owed = 0  # what was asked for and has not come
+        self._done = part.start >= part.stop
+        self._lost: list[tuple[int, int]] = []
+
+    def _late(self, why: str, came: int) -> LateRangeError:
+        """Return the error of a range of which no more comes."""
+        part = self._part
+        return LateRangeError(
+            f"{self._endpoint}: of the stream {part.stream}, offsets {self._next} to "
+            f"{part.stop - 1} did not come within {self._reading.timeout:g} s ({why}); "
+            f"{came} messages of the {part.stop - part.start} offsets from {part.start} on did"
+        )
+
+
+class _RangeReader(RangeReader):
+    """Reads it over AMQP 1.0."""
+
+    def __init__(self, endpoint: Endpoint, part: StreamRange, reading: Reading) -> None:
+        super().__init__(endpoint, part, reading)
         self._rows = StreamRows()
         self._size = 0
-        self._came = 0  # messages of the range so far
         self._moves = 0  # anything that the broker sent
-        self._owed = 0  # messages that were asked for and have not come
         self._round = 0  # messages by this cursor
-        self._done = part.start >= part.stop
         self._gaps: list[tuple[int, int]] = []
-        self._lost: list[tuple[int, int]] = []
         self._streams: Streams | None = None
         self._cursor: Any = None
         self._error: LinkError | None = None
@@ -681,14 +720,7 @@ class _RangeReader:
         except TimeoutError:
             if self._moves != before:
                 return  # much came, though not a whole batch
-            part = self._part
-            text = (
-                f"{self._endpoint}: of the stream {part.stream}, offsets {self._next} to "
-                f"{part.stop - 1} did not come within {self._reading.timeout:g} s ({why}); "
-                f"{self._came} messages of the {part.stop - part.start} offsets from {part.start} "
-                "on did"
-            )
-            raise LateRangeError(text) from None
+            raise self._late(why, self._came) from None
 
     async def _wait(self) -> None:
         if self._streams is None:

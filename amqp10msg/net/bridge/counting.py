@@ -148,25 +148,25 @@ class Counting:
     async def _begin_stream(self) -> Depth:
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
 
-        offset = self._source.offset or ""
+        start = self._source.start
         at = self._over_basic
         if at is None:
             return Depth(why=NOT_SAID)
         last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
         self.end = 0 if last is None else last[1] + 1
-        if offset == "next":
+        if start == "next":
             self.first = self.end
         elif last is None:
             self.first = 0
-        elif offset == "last":
+        elif start == "last":
             self.first = last[0]
-        elif offset == "first" or offset.isdecimal():
+        elif start == "first" or isinstance(start, int):
             first = await at_first(at, lambda one: positions_of(one, "first", self._lines))
             self.first = 0 if first is None else first[0]
-            if offset.isdecimal():
-                self.first = max(self.first, int(offset))
+            if isinstance(start, int):
+                self.first = max(self.first, start)
         if self.first is None:
-            return Depth(why=f"what a stream has from {offset} on is not known before it is read")
+            return Depth(why=f"what a stream has from {start} on is not known before it is read")
         return Depth(ready=max(self.end - self.first, 0), others=0, unacknowledged=0)
 
     async def ask(self, link: SourceLink | None, following: int | None, held: int) -> Depth:

@@ -272,10 +272,10 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
         ValueError: a line is not a message, or cannot be sent from here.
     """
     endpoint = request.endpoint
-    offset = endpoint.offset or "first"
-    if offset != "first" and not (offset.isascii() and offset.isdecimal()):
-        raise ValueError(f"offset= of a file is first or a number of messages, not {offset!r}")
-    start = 0 if offset == "first" else int(offset)
+    start = 0 if endpoint.offset in {None, "", "first"} else endpoint.start
+    if not isinstance(start, int):
+        text = f"offset= of a file is first or a number of messages, not {endpoint.offset!r}"
+        raise ValueError(text)  # noqa: TRY004  (of a URL)
     path = Path(endpoint.file or "")
     for number, entry in enumerate(read_quarantine(path)):
         if number < start or endpoint.route not in {None, entry.route}:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from amqp10msg.net.bridge.statistics import LATENCIES, Statistics
+from amqp10msg.wire.later import of_extra
 
 #: Names, what they count, and the attribute of `Statistics`.
 _COUNTERS = (
@@ -66,20 +67,14 @@ class Monitor:
     def __init__(
         self, statistics: Callable[[], Mapping[str, Statistics]], host: str, port: int
     ) -> None:
-        try:
-            import prometheus_client  # noqa: PLC0415  (an extra)
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "metrics need prometheus-client: pip install 'amqp10msg[bridge]'",
-                name="prometheus_client",
-            ) from None
-        self._client: Any = prometheus_client
+        client = of_extra("prometheus_client", "bridge", "metrics need prometheus-client")
+        self._client = client
         self._statistics = statistics
         self._host, self._port = host, port
-        self._registry = prometheus_client.CollectorRegistry(auto_describe=False)
+        self._registry = client.CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         for collector in ("ProcessCollector", "PlatformCollector", "GCCollector"):
-            getattr(prometheus_client, collector)(registry=self._registry)
+            getattr(client, collector)(registry=self._registry)
         self.url = ""
 
     async def __aenter__(self) -> Self:

@@ -14,6 +14,8 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 import attrs
 
+from amqp10msg.brokers import stream_start
+
 #: Protocol, whether by TLS, and the usual port, by scheme.
 _SCHEMES = {
     "amqp091": ("0-9-1", False, 5672),
@@ -26,8 +28,6 @@ STREAM_SCHEMES = {
     "rabbitmq-stream": ("stream", False, 5552),
     "rabbitmq-stream+tls": ("stream", True, 5551),
 }
-#: Where to begin in a stream: the intervals are those of RabbitMQ.
-_OFFSET = re.compile(r"first|last|next|[0-9]+[YMDhms]?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FILE = re.compile(r"\$\{file:([^}]*)\}")
 _SURROGATES: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
@@ -132,8 +132,7 @@ class Endpoint:
     @property
     def start(self) -> str | int | None:
         """`offset` as a filter or an argument has it: an int where it is a number."""
-        text = self.offset
-        return int(text) if text and text.isascii() and text.isdecimal() else text
+        return None if self.offset is None else stream_start(self.offset)
 
     def read_from(self, offset: str) -> Endpoint:
         """Return it with another offset to read from, at each place."""
@@ -408,7 +407,7 @@ def _options(query: dict[str, str]) -> dict[str, Any]:
         if name in {"cacertfile", "certfile", "keyfile"}:
             made[name] = value
         elif name == "offset":
-            if _OFFSET.fullmatch(value) is None:
+            if stream_start(value) is None:
                 raise ValueError(
                     "offset is first, last, next, a number, or an interval such as 10m (of Y, M, "
                     f"D, h, m, s), not {value[:20]!r}"

@@ -320,7 +320,6 @@ class ServiceBus:
         more: dict[str, Any] = {_SEQUENCE: number}
         if not settled:
             more[_LOCKED_UNTIL] = Timestamp(until)
-        if not settled:
             entity.locks[token] = _Lock(entity, number, more, until, delivery)
         return _annotated(delivery.octets, more)
 
@@ -366,7 +365,7 @@ class ServiceBus:
 
     def _bury(self, entity: _Entity, octets: bytes, reason: str, text: str) -> None:
         """Put a message among the dead letters of its entity; what is there already stays there."""
-        message = Message.decode(octets, strict=False, limits=UNLIMITED)
+        message = _decoded(octets)
         told = {_REASON: reason, _DESCRIPTION: text}
         held = dict(message.application_properties or {})
         octets = message.evolve(application_properties={**held, **told}).encode()
@@ -424,10 +423,8 @@ class ServiceBus:
 
     def answer(self, address: str, request: Message) -> Message:
         """Carry out a request to ``ENTITY/$management``, and return the response."""
-        properties = request.properties or Properties()
         asked: Mapping[Any, Any] = request.application_properties or {}
-        operation = str(asked.get("operation"))
-        body = request.body.value if isinstance(request.body, AmqpValue) else None
+        operation, body = str(asked.get("operation")), asked_value(request)
         condition, text, value = "", "OK", None
         try:
             status, value = self._handle(address.removesuffix(MANAGEMENT_SUFFIX), operation, body)
@@ -448,11 +445,7 @@ class ServiceBus:
         }
         if condition:
             said["errorCondition"] = Symbol(condition)
-        return Message(
-            AmqpValue(value),
-            properties=Properties(to=properties.reply_to, correlation_id=properties.message_id),
-            application_properties=said,
-        )
+        return response_to(request, value, said)
 
     def _handle(self, name: str, operation: str, body: Any) -> tuple[int, Any]:
         handlers: dict[str, Callable[[_Entity, Any], tuple[int, Any]]] = {
@@ -632,6 +625,23 @@ class ServiceBus:
             return 204, None
         told = {"skip": Int(skip + len(chosen)), "sessions-ids": Array("string", chosen)}
         return 200, told
+
+
+def asked_value(request: Message) -> Any:
+    """Return the amqp-value of a request to a service; None where it has none."""
+    return request.body.value if isinstance(request.body, AmqpValue) else None
+
+
+def response_to(
+    request: Message, value: Any, told: Mapping[str, Any], subject: str | None = None
+) -> Message:
+    """Return a response with a value, what is told in application properties, and a subject."""
+    asked = request.properties or Properties()
+    return Message(
+        AmqpValue(value),
+        properties=Properties(to=asked.reply_to, subject=subject, correlation_id=asked.message_id),
+        application_properties=dict(told),
+    )
 
 
 def _binary(value: Any) -> bytes:

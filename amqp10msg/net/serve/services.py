@@ -18,12 +18,13 @@ from urllib.parse import parse_qs, unquote
 
 import attrs
 
-from amqp10msg.brokers import EXCHANGE_TYPES
+from amqp10msg.brokers import EXCHANGE_TYPES, INTERVAL
 from amqp10msg.delivery.node import NodeError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.nodes import Binding
-from amqp10msg.sections import AmqpValue, Properties
+from amqp10msg.net.serve.service_bus import asked_value, response_to
+from amqp10msg.sections import Properties
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 
@@ -34,7 +35,6 @@ _QUEUE_OPTIONS: Final = {"durable": True, "exclusive": False, "auto_delete": Fal
 _EXCHANGE_OPTIONS: Final = {"durable": True, "auto_delete": False, "internal": False}
 _TYPE: Final = "x-queue-type"
 _LONGEST_TIMER: Final = 2**32 - 1  # ms
-_MAX_AGE: Final = re.compile(r"[0-9]+[YMDhms]")
 
 
 class _StatusError(Exception):
@@ -77,24 +77,17 @@ class Management:
             owner: the connection that it came from.
         """
         properties = request.properties or Properties()
-        body = request.body.value if isinstance(request.body, AmqpValue) else None
         try:
-            status, value = self._handle(str(properties.subject), str(properties.to), body, owner)
+            status, value = self._handle(
+                str(properties.subject), str(properties.to), asked_value(request), owner
+            )
         except _StatusError as error:
             status, value = error.status, str(error)
         except NodeError as error:
             status, value = HTTPStatus.NOT_FOUND, str(error)
         except (AmqpError, LookupError, TypeError, AttributeError) as error:
             status, value = HTTPStatus.BAD_REQUEST, str(error)
-        return Message(
-            AmqpValue(value),
-            properties=Properties(
-                to=properties.reply_to,
-                subject=str(int(status)),
-                correlation_id=properties.message_id,
-            ),
-            application_properties={"http:response": "1.1"},
-        )
+        return response_to(request, value, {"http:response": "1.1"}, subject=str(int(status)))
 
     def end_of(self, owner: object) -> None:
         """Delete the exclusive queues of a connection that ends."""
@@ -309,7 +302,7 @@ _ARGUMENTS: Final[dict[str, _Argument]] = {
     "x-max-age": _Argument(
         "s",
         "a number and one of Y, M, D, h, m and s",
-        lambda value: isinstance(value, str) and _MAX_AGE.fullmatch(value) is not None,
+        lambda value: isinstance(value, str) and INTERVAL.fullmatch(value) is not None,
     ),
     "x-stream-max-segment-size-bytes": _number("s", 0, 3_000_000_000),
 }
@@ -423,8 +416,7 @@ def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
         accepts: whether a token is accepted.
     """
     asked: Mapping[str, Any] = request.application_properties or {}
-    properties = request.properties or Properties()
-    value = request.body.value if isinstance(request.body, AmqpValue) else None
+    value = asked_value(request)
     if isinstance(value, bytes | memoryview):
         value = bytes(value).decode("utf-8", "replace")
     if asked.get("operation") != "put-token" or not isinstance(value, str):
@@ -432,11 +424,7 @@ def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
     else:
         token = Token(str(asked.get("name")), str(asked.get("type")), value, _time_of(asked))
         status, text = (200, "OK") if accepts(token) else (401, "the token is not accepted")
-    return Message(
-        AmqpValue(None),
-        properties=Properties(to=properties.reply_to, correlation_id=properties.message_id),
-        application_properties={"status-code": Int(status), "status-description": text},
-    )
+    return response_to(request, None, {"status-code": Int(status), "status-description": text})
 
 
 def _time_of(asked: Any) -> datetime.datetime | None:
