@@ -71,6 +71,34 @@ def option(kind: type, text: str = "", metavar: str | None = None, **how: Any) -
     return {"option": Option(kind, text, metavar, **how)}
 
 
+def declared(
+    default: Any,
+    kind: type,
+    text: str = "",
+    metavar: str | None = None,
+    /,
+    *,
+    validator: Any = None,
+    **how: Any,
+) -> Any:
+    """Return a field that is an option, with a default; a number is held to its bounds.
+
+    A field with a converter is one of `attrs.field` itself, which type checkers look into.
+
+    Args:
+        default: of the field.
+        kind: see `Option`, like `text`, `metavar` and `how`.
+        text: the help.
+        metavar: what stands for the value.
+        validator: of the field; of a number, its bounds are checked instead.
+        how: the rest.
+    """
+    if kind in {int, float}:
+        validator = in_bounds
+    metadata = option(kind, text, metavar, **how)
+    return attrs.field(default=default, validator=validator, metadata=metadata)
+
+
 def options_of(cls: type) -> Iterator[tuple[attrs.Attribute[Any], Option]]:
     """Yield the fields of a class that are options, and how each is given."""
     for field in attrs.fields(cls):
@@ -151,24 +179,19 @@ class JobOptions:
         arrival_time: in ms since the Unix epoch; None where it is unknown.
     """
 
-    column: str = attrs.field(
-        default="wire", metadata=option(str, "The column of encoded messages in Parquet.")
-    )
+    column: str = declared("wire", str, "The column of encoded messages in Parquet.")
     columns: tuple[str, ...] | None = attrs.field(
         default=None,
         converter=_columns,
         metadata=option(str, "Columns to decode, separated by commas; all by default."),
     )
     # The commands say these two themselves: what they mean, and their defaults, differ.
-    profile: str | None = attrs.field(default=None, metadata=option(str, flag=None))
-    to: str = attrs.field(default="1.0", metadata=option(str, flag=None))
-    user: str = attrs.field(
-        default="guest",
-        metadata=option(
-            str,
-            "The user that the broker knows as sender, for its check of the user-id; empty for "
-            "none.",
-        ),
+    profile: str | None = declared(None, str, flag=None)
+    to: str = declared("1.0", str, flag=None)
+    user: str = declared(
+        "guest",
+        str,
+        "The user that the broker knows as sender, for its check of the user-id; empty for none.",
     )
     stream_offset: int | None = attrs.field(
         default=None,

@@ -5,7 +5,6 @@ What checks them is imported when one is checked, so that ``--help`` need not wa
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from amqp10msg.options import in_bounds, option
+from amqp10msg.options import declared, option
 
 if TYPE_CHECKING:
     import logging
@@ -153,70 +152,40 @@ class RouteOptions:
             for others that consume it; a stream has it anyway.
     """
 
-    profile: str = attrs.field(
-        default="lossless",
-        validator=_profile,
-        metadata=option(str, "How to translate.", "NAME"),
+    profile: str = declared("lossless", str, "How to translate.", "NAME", validator=_profile)
+    window: int = declared(
+        1_000, int, "How many messages may be unsettled at a time.", low=1, high=65_535
     )
-    window: int = attrs.field(
-        default=1_000,
-        validator=in_bounds,
-        metadata=option(int, "How many messages may be unsettled at a time.", low=1, high=65_535),
+    max_bytes: int = declared(
+        32 << 20, int, "Bytes of these, beyond which the source is not read.", low=1, flag=None
     )
-    max_bytes: int = attrs.field(
-        default=32 << 20,
-        validator=in_bounds,
-        metadata=option(
-            int, "Bytes of these, beyond which the source is not read.", low=1, flag=None
-        ),
+    max_message: int = declared(
+        24 << 20,
+        int,
+        "Write larger messages to files beside the quarantine as they come, instead of sending "
+        "them; nine times as much may be in memory.",
+        "BYTES",
+        low=1,
+        shown="25165824, 24 MiB",
     )
-    max_message: int = attrs.field(
-        default=24 << 20,
-        validator=in_bounds,
-        metadata=option(
-            int,
-            "Write larger messages to files beside the quarantine as they come, instead of sending "
-            "them; nine times as much may be in memory.",
-            "BYTES",
-            low=1,
-            shown="25165824, 24 MiB",
-        ),
+    max_large: int = declared(16 << 30, int, "Bytes that these files may have together.", flag=None)
+    max_messages: int | None = declared(None, int, "End after this many messages.", low=1)
+    until_length: bool = declared(
+        False, bool, "End when as many messages are settled as the source had at the start."
     )
-    max_large: int = attrs.field(
-        default=16 << 30,
-        validator=in_bounds,
-        metadata=option(int, "Bytes that these files may have together.", flag=None),
+    idle: float | None = declared(
+        None,
+        float,
+        "With --until-empty: ask the source after this many seconds without a message.",
+        low=0.01,
+        default=2.0,
     )
-    max_messages: int | None = attrs.field(
-        default=None,
-        validator=in_bounds,
-        metadata=option(int, "End after this many messages.", low=1),
-    )
-    until_length: bool = attrs.field(
-        default=False,
-        metadata=option(
-            bool, "End when as many messages are settled as the source had at the start."
-        ),
-    )
-    idle: float | None = attrs.field(
-        default=None,
-        validator=in_bounds,
-        metadata=option(
-            float,
-            "With --until-empty: ask the source after this many seconds without a message.",
-            low=0.01,
-            default=2.0,
-        ),
-    )
-    stall: float = attrs.field(
-        default=60.0,
-        validator=in_bounds,
-        metadata=option(
-            float,
-            "With --until-empty: give up after so long without a message, though some remain.",
-            "SECONDS",
-            low=0.01,
-        ),
+    stall: float = declared(
+        60.0,
+        float,
+        "With --until-empty: give up after so long without a message, though some remain.",
+        "SECONDS",
+        low=0.01,
     )
     management: str | None = attrs.field(
         default=None,
@@ -228,13 +197,11 @@ class RouteOptions:
             "URL",
         ),
     )
-    declare: bool = attrs.field(
-        default=False,
-        metadata=option(
-            bool,
-            "Create the source's queue at the target first, with exchanges, bindings and policies; "
-            "needs --management and --target-management.",
-        ),
+    declare: bool = declared(
+        False,
+        bool,
+        "Create the source's queue at the target first, with exchanges, bindings and policies; "
+        "needs --management and --target-management.",
     )
     target_management: str | None = attrs.field(
         default=None,
@@ -242,29 +209,22 @@ class RouteOptions:
         repr=_api_shown,
         metadata=option(str, "RabbitMQ's management API of the target, for --declare.", "URL"),
     )
-    sole_consumer: bool = attrs.field(
-        default=False,
-        metadata=option(
-            bool,
-            "Nobody else consumes from the source: if its broker does not say, no other consumer "
-            "holds messages.",
-        ),
+    sole_consumer: bool = declared(
+        False,
+        bool,
+        "Nobody else consumes from the source: if its broker does not say, no other consumer "
+        "holds messages.",
     )
-    connect_timeout: float | None = attrs.field(
-        default=None,
-        validator=in_bounds,
-        metadata=option(
-            float,
-            "Give up if an end is not reached in this time.",
-            "SECONDS",
-            low=0.01,
-            shown="60 in a bridge that is to end, else none",
-        ),
+    connect_timeout: float | None = declared(
+        None,
+        float,
+        "Give up if an end is not reached in this time.",
+        "SECONDS",
+        low=0.01,
+        shown="60 in a bridge that is to end, else none",
     )
-    deadline: float | None = attrs.field(
-        default=None,
-        validator=in_bounds,
-        metadata=option(float, "End after this time, as by SIGTERM.", "SECONDS", low=0.01),
+    deadline: float | None = declared(
+        None, float, "End after this time, as by SIGTERM.", "SECONDS", low=0.01
     )
     quarantine: Path = attrs.field(
         default=Path("quarantine.jsonl"),
@@ -287,11 +247,7 @@ class RouteOptions:
             "Remember message-ids in this file, and do not send again what the target accepted.",
         ),
     )
-    remember: int = attrs.field(
-        default=1_000_000,
-        validator=in_bounds,
-        metadata=option(int, "How many of them are remembered.", low=1, flag=None),
-    )
+    remember: int = declared(1_000_000, int, "How many of them are remembered.", low=1, flag=None)
     state: Path | None = attrs.field(
         default=None,
         converter=attrs.converters.optional(Path),
@@ -309,60 +265,36 @@ class RouteOptions:
             "REASON=ACTION",
         ),
     )
-    attempts: int = attrs.field(
-        default=8,
-        validator=in_bounds,
-        metadata=option(
-            int,
-            "How often to try a message that is refused; a full target does not count.",
-            low=1,
-        ),
+    attempts: int = declared(
+        8, int, "How often to try a message that is refused; a full target does not count.", low=1
     )
-    patience: float | None = attrs.field(
-        default=None,
-        validator=in_bounds,
-        metadata=option(
-            float,
-            "Give up on a message after this long, also at a full target; by default wait for it.",
-            "SECONDS",
-        ),
+    patience: float | None = declared(
+        None,
+        float,
+        "Give up on a message after this long, also at a full target; by default wait for it.",
+        "SECONDS",
     )
-    outcome_timeout: float = attrs.field(
-        default=30.0,
-        validator=in_bounds,
-        metadata=option(
-            float, "Reconnect to a target that does not answer for so long.", "SECONDS", low=0.01
-        ),
+    outcome_timeout: float = declared(
+        30.0, float, "Reconnect to a target that does not answer for so long.", "SECONDS", low=0.01
     )
-    backoff: float = attrs.field(
-        default=0.1,
-        validator=in_bounds,
-        metadata=option(
-            float, "Seconds between attempts at first, which double.", low=0.001, flag=None
-        ),
+    backoff: float = declared(
+        0.1, float, "Seconds between attempts at first, which double.", low=0.001, flag=None
     )
-    max_backoff: float = attrs.field(
-        default=5.0,
-        validator=in_bounds,
-        metadata=option(float, "The most that these become.", low=0.001, flag=None),
+    max_backoff: float = declared(5.0, float, "The most that these become.", low=0.001, flag=None)
+    drain: float = declared(
+        30.0, float, "How long to wait for outcomes at the end, while some come.", "SECONDS"
     )
-    drain: float = attrs.field(
-        default=30.0,
-        validator=in_bounds,
-        metadata=option(
-            float, "How long to wait for outcomes at the end, while some come.", "SECONDS"
-        ),
-    )
-    keep_names: bool = attrs.field(
-        default=False,
-        metadata=option(bool, "From 0-9-1 to 1.0: keep exchange and routing key in annotations."),
+    keep_names: bool = declared(
+        False, bool, "From 0-9-1 to 1.0: keep exchange and routing key in annotations."
     )
     change: Change | None = None
     match: Callable[[Any], bool] | None = None
-    unmatched: str = attrs.field(
-        default="requeue",
+    unmatched: str = declared(
+        "requeue",
+        str,
+        "How to settle messages that do not pass.",
+        choices=_UNMATCHED,
         validator=attrs.validators.in_(_UNMATCHED),
-        metadata=option(str, "How to settle messages that do not pass.", choices=_UNMATCHED),
     )
 
     @property
@@ -379,10 +311,6 @@ class RouteOptions:
     def reach(self) -> float | None:
         """Seconds that an end which was never reached is tried for; None for ever."""
         return _REACH if self.ends and self.connect_timeout is None else self.connect_timeout
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @attrs.define(kw_only=True, eq=False, repr=False)
@@ -430,83 +358,60 @@ class ServerOptions:
             numbers and locks, and ``ENTITY/$management`` answers. Every token is accepted, unless
             `on_token` refuses it.
         container_id: the server's container-id; generated if None.
-        clock: returns milliseconds since the Unix epoch.
+        clock: returns milliseconds since the Unix epoch; that of this machine where None.
         logger: gets a record for each event, with the attributes ``event`` and ``fields``.
     """
 
-    host: str = attrs.field(default="127.0.0.1", metadata=option(str, "The address to listen on."))
-    port: int = attrs.field(
-        default=0,
-        validator=in_bounds,
-        metadata=option(int, "The port; 0 for a free one.", high=65_535, default=5672),
+    host: str = declared("127.0.0.1", str, "The address to listen on.")
+    port: int = declared(0, int, "The port; 0 for a free one.", high=65_535, default=5672)
+    nodes: Iterable[str] = declared(
+        (), tuple, "A node to create at the start; repeatable.", "ADDRESS", flag="--node"
     )
-    nodes: Iterable[str] = attrs.field(
-        default=(),
-        metadata=option(
-            tuple, "A node to create at the start; repeatable.", "ADDRESS", flag="--node"
-        ),
+    topics: Iterable[str] = declared(
+        (),
+        tuple,
+        "A topic, where every receiver gets every message; repeatable.",
+        "ADDRESS",
+        flag="--topic",
     )
-    topics: Iterable[str] = attrs.field(
-        default=(),
-        metadata=option(
-            tuple,
-            "A topic, where every receiver gets every message; repeatable.",
-            "ADDRESS",
-            flag="--topic",
-        ),
-    )
-    create: bool = attrs.field(
-        default=True, metadata=option(bool, "Refuse addresses that no --node or --topic names.")
-    )
+    create: bool = declared(True, bool, "Refuse addresses that no --node or --topic names.")
     users: Mapping[str, str] | None = None
-    anonymous: bool | None = attrs.field(
-        default=None,
-        metadata=option(bool, "With --users: also let clients in without a name."),
+    anonymous: bool | None = declared(
+        None, bool, "With --users: also let clients in without a name."
     )
     tls: ssl.SSLContext | None = None
-    file: str | PathLike[str] | None = attrs.field(
-        default=None,
-        metadata=option(
-            Path,
-            "Keep durable messages in this file; without it they are rejected.",
-            flag="--store",
-        ),
+    file: str | PathLike[str] | None = declared(
+        None,
+        Path,
+        "Keep durable messages in this file; without it they are rejected.",
+        flag="--store",
     )
-    accept_durable: bool = attrs.field(
-        default=False,
-        metadata=option(bool, "Accept durable messages, though they are not kept."),
+    accept_durable: bool = declared(
+        False, bool, "Accept durable messages, though they are not kept."
     )
-    dead_letter: str | None = attrs.field(
-        default=None,
-        metadata=option(str, "Where rejected and expired messages go.", "ADDRESS"),
+    dead_letter: str | None = declared(
+        None, str, "Where rejected and expired messages go.", "ADDRESS"
     )
-    priorities: int = attrs.field(
-        default=10,
-        validator=in_bounds,
-        metadata=option(int, "How many priorities the nodes distinguish.", low=1, high=256),
+    priorities: int = declared(
+        10, int, "How many priorities the nodes distinguish.", low=1, high=256
     )
     capacity: Capacity | None = None
-    memory: int = attrs.field(
-        default=512 << 20,
-        validator=in_bounds,
-        metadata=option(
-            int, "What all messages may take up, in bytes; more are rejected. 0 for no limit."
-        ),
+    memory: int = declared(
+        512 << 20,
+        int,
+        "What all messages may take up, in bytes; more are rejected. 0 for no limit.",
     )
-    max_message_size: int = attrs.field(
-        default=16 << 20,
-        validator=in_bounds,
-        metadata=option(int, "The largest message, in bytes; 0 for no limit."),
+    max_message_size: int = declared(
+        16 << 20, int, "The largest message, in bytes; 0 for no limit."
     )
     credit: int = 200
     limits: Limits | None = None
     receiver_settles_second: bool = False
     properties: Mapping[str, Any] | None = None
     on_token: Callable[[Token], bool] | None = None
-    service_bus: bool = attrs.field(
-        default=False,
-        metadata=option(bool, "Be a double of Azure Service Bus, for its clients; with --cbs."),
+    service_bus: bool = declared(
+        False, bool, "Be a double of Azure Service Bus, for its clients; with --cbs."
     )
     container_id: str | None = None
-    clock: Callable[[], int] = _now
+    clock: Callable[[], int] | None = None
     logger: logging.Logger | None = None
