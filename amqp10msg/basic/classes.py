@@ -24,7 +24,7 @@ from amqp10msg.basic._writer import (
     write_table,
 )
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BasicProperties, _rows, input_octets
+from amqp10msg.basic.properties import BasicProperties, input_octets, layout_of
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel.twin import FieldOutput
@@ -113,36 +113,11 @@ class TunnelProperties:
 
 ClassProperties: TypeAlias = FileProperties | StreamProperties | TunnelProperties
 
-_FILE = _rows(
-    ("content-type", "shortstr"),
-    ("content-encoding", "shortstr"),
-    ("headers", "table"),
-    ("priority", "octet"),
-    ("reply-to", "shortstr"),
-    ("message-id", "shortstr"),
-    ("filename", "shortstr"),
-    ("timestamp", "timestamp"),
-    ("cluster-id", "shortstr"),
-)
-_STREAM = _rows(
-    ("content-type", "shortstr"),
-    ("content-encoding", "shortstr"),
-    ("headers", "table"),
-    ("priority", "octet"),
-    ("timestamp", "timestamp"),
-)
-_TUNNEL = _rows(
-    ("headers", "table"),
-    ("proxy-name", "shortstr"),
-    ("data-name", "shortstr"),
-    ("durable", "octet"),
-    ("broadcast", "octet"),
-)
 #: Properties' class and layout by the number of the content class.
 CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
-    70: (FileProperties, PropertyRows(FileProperties, _FILE)),
-    80: (StreamProperties, PropertyRows(StreamProperties, _STREAM)),
-    110: (TunnelProperties, PropertyRows(TunnelProperties, _TUNNEL)),
+    70: (FileProperties, layout_of(FileProperties)),
+    80: (StreamProperties, layout_of(StreamProperties)),
+    110: (TunnelProperties, layout_of(TunnelProperties)),
 }
 _HEAD = struct.Struct(">HHQ")
 _U16 = struct.Struct(">H")

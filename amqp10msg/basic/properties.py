@@ -35,30 +35,24 @@ class PropertyRow:
     bit: int
 
 
-def _rows(*pairs: tuple[str, str]) -> tuple[PropertyRow, ...]:
-    return tuple(
-        PropertyRow(name.replace("-", "_"), name, domain, 15 - i)
-        for i, (name, domain) in enumerate(pairs)
+#: The types of 0-9-1 by those of Python, as the properties' classes declare them.
+_DOMAINS = {"str": "shortstr", "FieldTable": "table", "int": "octet"}
+
+
+def layout_of(cls: type[Any]) -> PropertyRows:
+    """Return how properties of the class are laid out: its fields are in the order of the flags."""
+    return PropertyRows(
+        cls,
+        tuple(
+            PropertyRow(
+                field.name,
+                field.name.replace("_", "-"),
+                "timestamp" if field.name == "timestamp" else _DOMAINS[str(field.type).split()[0]],
+                15 - i,
+            )
+            for i, field in enumerate(attrs.fields(cls))
+        ),
     )
-
-
-#: The 14 properties in the order of their flags (0-9-1, class basic).
-PROPERTIES: tuple[PropertyRow, ...] = _rows(
-    ("content-type", "shortstr"),
-    ("content-encoding", "shortstr"),
-    ("headers", "table"),
-    ("delivery-mode", "octet"),
-    ("priority", "octet"),
-    ("correlation-id", "shortstr"),
-    ("reply-to", "shortstr"),
-    ("expiration", "shortstr"),
-    ("message-id", "shortstr"),
-    ("timestamp", "timestamp"),
-    ("type", "shortstr"),
-    ("user-id", "shortstr"),
-    ("app-id", "shortstr"),
-    ("cluster-id", "shortstr"),
-)
 
 
 _MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
@@ -123,7 +117,9 @@ class BasicProperties(Kept):
 
 kernel.make_fast(BasicProperties, expiration=(NoneType, str, bytes))
 #: The layout of class basic.
-BASIC = PropertyRows(BasicProperties, PROPERTIES)
+BASIC = layout_of(BasicProperties)
+#: The 14 properties in the order of their flags (0-9-1, class basic).
+PROPERTIES: tuple[PropertyRow, ...] = BASIC.rows
 
 
 def input_octets(data: bytes | bytearray | memoryview) -> bytes:
