@@ -22,6 +22,7 @@ from amqp10msg.files._record import Record
 from amqp10msg.message import Message
 from amqp10msg.sections import Data, Properties
 from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt
 
 #: The fields of a record, as Capture writes them.
@@ -130,10 +131,7 @@ def read_avro(stream: IO[bytes], max_size: int) -> Iterator[Record]:
         ValueError: this is not Avro, or not of Capture.
         ImportError: fastavro is not installed.
     """
-    try:
-        import fastavro  # noqa: PLC0415  (an extra)
-    except ModuleNotFoundError as error:
-        raise ImportError("Avro needs fastavro: pip install 'amqp10msg[avro]'") from error
+    fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
     try:
         found = fastavro.reader(stream)
         schema: Any = found.writer_schema

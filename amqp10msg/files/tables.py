@@ -14,6 +14,7 @@ from amqp10msg.files._pages import Made, Pages
 from amqp10msg.files._record import Record
 from amqp10msg.files.containers import RAISE_EXPANSION, too_large
 from amqp10msg.files.fetching import Fetched
+from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
 
 if TYPE_CHECKING:
@@ -68,11 +69,9 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
         ValueError: this is not Parquet, or has no column for messages.
         ImportError: pyarrow is not installed.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (an extra)
-        import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
-    except ModuleNotFoundError as error:
-        raise ImportError("Parquet needs pyarrow: pip install 'amqp10msg[arrow]'") from error
+    pq = of_extra("pyarrow.parquet", "arrow", "Parquet needs pyarrow")
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
+
     if not stream.seekable():
         raise ValueError("Parquet can be read from a file alone, not from a pipe or gzip")
     number = 0

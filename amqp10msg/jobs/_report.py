@@ -27,7 +27,6 @@ from amqp10msg.jobs.job import DAMAGED, UNREADABLE
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.validation import validate
-from amqp10msg.validation.rules import RuleCount
 
 # Bars of a chart that a page can show at most.
 _MAX_BARS = 120
@@ -85,7 +84,7 @@ def page(
     ]
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
-    rules = _by_frequency(stats)
+    rules = stats.rules_by_frequency()
     order = [code for code, _ in rules]
     shown = [
         row
@@ -151,10 +150,6 @@ def _parts(stats: Stats) -> Iterator[Part]:
         yield _sizes(stats)
     if stats.types:
         yield _types(stats)
-
-
-def _by_frequency(stats: Stats) -> list[tuple[str, RuleCount]]:
-    return sorted(stats.rules.items(), key=lambda item: (-item[1].messages, item[0]))
 
 
 def _losses(stats: Stats) -> Part:

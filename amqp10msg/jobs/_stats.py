@@ -60,6 +60,10 @@ class Stats:
         """Messages without an error."""
         return self.rows - self.errors
 
+    def rules_by_frequency(self) -> list[tuple[str, RuleCount]]:
+        """Return why messages were quarantined, the most frequent first."""
+        return sorted(self.rules.items(), key=lambda item: (-item[1].messages, item[0]))
+
     def __repr__(self) -> str:
         names = ("rows", "octets", "errors", "skipped")
         return f"Stats({', '.join(f'{name}={getattr(self, name)}' for name in names)}, ...)"
@@ -71,8 +75,7 @@ class Stats:
             ("quarantined", self.errors, ""),
             ("skipped", self.skipped, "rows without a message"),
         ]
-        rules = sorted(self.rules.items(), key=lambda pair: -pair[1].messages)
-        rows += [(f"  {code}", row.messages, row.text) for code, row in rules]
+        rows += [(f"  {code}", row.messages, row.text) for code, row in self.rules_by_frequency()]
         rows += [
             (
                 f"  {path or 'message'} {action}",

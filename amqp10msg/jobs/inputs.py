@@ -440,6 +440,18 @@ def number_of(options: Mapping[str, str], name: str, default: int, unit: str) ->
     return int(text)
 
 
+def flag_of(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return an option that is true or false.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    text = options.get(name, str(default)).lower()
+    if text not in {"true", "false"}:
+        raise ValueError(f"{name} is true or false, not {text!r}")
+    return text == "true"
+
+
 def shared(names: Iterable[str], others: Iterable[str]) -> list[str]:
     """Return the names that are among the others, too; SQL does not tell cases apart."""
     known = {name.lower() for name in others}

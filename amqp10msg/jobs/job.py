@@ -326,7 +326,7 @@ class Job:
         if "application_properties" in counted:
             stats.add_types("application_properties", found.column("application_properties"))
         fields = _shown(tuple(wanted))
-        arrays = [_cast(found.column(field.name), field.type) for field in fields]
+        arrays = [as_type(found.column(field.name), field.type) for field in fields]
         names = self._carried(batch.schema.names)
         return self._split(batch, names, arrays, fields, with_texts(wire, found, self.profile))
 
@@ -389,7 +389,7 @@ def _faults(batch: pa.RecordBatch) -> pa.Array:
     if FAULT in names:
         return batch.column(FAULT)
     if "fault" in names:
-        return pc.fill_null(_cast(batch.column("fault"), pa.string()), "")
+        return pc.fill_null(as_type(batch.column("fault"), pa.string()), "")
     if _is_quarantine(names):
         codes = pa.array([UNREADABLE, DAMAGED])
         is_fault = pc.is_in(batch.column("error_code").cast(pa.string()), codes)
@@ -408,12 +408,7 @@ def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
 def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, kind)
-    return _cast(batch.column(name), kind)
-
-
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    # A cast to the type that an array has costs more than the question.
-    return array if array.type == kind else array.cast(kind)
+    return as_type(batch.column(name), kind)
 
 
 @lru_cache(32)
@@ -551,6 +546,12 @@ def _text(octets: bytes, profile: str | None) -> str | None:
 
 
 # Types.
+
+
+def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array as one of a type: to cast to the type it has costs more than to ask."""
+    return array if array.type == kind else array.cast(kind)
+
 
 _TAKEN = {
     pa.uint64(): pa.decimal128(20, 0),

@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
 from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
 from amqp10msg.jobs.inputs import shared
-from amqp10msg.jobs.job import ERRORS, schema_for_spark
+from amqp10msg.jobs.job import ERRORS, as_type, schema_for_spark
 from amqp10msg.spark._workers import pure_place, settle, tell
 
 #: What makes the new columns of a batch, in the order of their schema.
@@ -128,10 +128,7 @@ def widened(
         pieces = in_pieces(given.rename_columns(names), work)
         del given
         for batch, found in pieces:
-            arrays = [
-                array if array.type == field.type else array.cast(field.type)
-                for array, field in zip(found, new, strict=True)
-            ]
+            arrays = list(map(as_type, found, new.types))
             schema = pa.schema([*(batch.schema.field(index) for index in range(count)), *new])
             made = pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
             del batch, found, arrays

@@ -8,11 +8,18 @@ import platform
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import amqp10msg
 from amqp10msg.wire.kernel import COMPILED
+
+#: How readers of streams are told how much to read, from PySpark 4.2 on.
+limits: Any = None
+with suppress(ImportError):
+    limits = import_module("pyspark.sql.streaming.datasource")
 
 _TEXT = (
     "amqp10msg runs on {} without its compiled kernel, and several times slower: install a wheel "

@@ -21,7 +21,6 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
-from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -33,9 +32,7 @@ from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.deliver import Deliverer, Delivering, Refused, numbered, with_message_id
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.spark._workers import plainly, settle
-
-# Sinks of streams take Arrow from PySpark 4.1 on.
-_StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", object)
+from amqp10msg.spark.sink import CAN_SINK_STREAMS, StreamWriter
 
 #: The columns of the quarantine: what was not taken, which row it was, and why.
 REFUSED_ROWS = pa.schema(
@@ -284,7 +281,7 @@ class BrokerWriter(_Sink, DataSourceArrowWriter):
         self._drop(messages)
 
 
-class StreamBrokerWriter(_Sink, _StreamWriter):  # type: ignore[misc]  # Any where Spark has no types
+class StreamBrokerWriter(_Sink, StreamWriter):  # type: ignore[misc]  # Any where Spark has no types
     """Sends the messages of each batch of a stream; see `Amqp10Broker`."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  (Spark's names)
@@ -339,6 +336,6 @@ class Amqp10Broker(DataSource):
         with plainly():
             if overwrite:
                 raise ValueError("a broker keeps what it has: use outputMode('append')")
-            if _StreamWriter is object:
+            if not CAN_SINK_STREAMS:
                 raise ValueError("amqp10-broker as a sink of streams needs PySpark 4.1 or later")
         return StreamBrokerWriter(_Options.of(self.options, schema.fieldNames()))

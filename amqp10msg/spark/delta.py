@@ -20,9 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from amqp10msg.columns import VARIANT
 from amqp10msg.files.atomic import synced
 from amqp10msg.jobs.writing import ParquetFile
-from amqp10msg.spark._frames import OF_SPARK, arrow_schema
+from amqp10msg.spark._frames import OF_SPARK, arrow_schema, for_spark
 from amqp10msg.spark._workers import settle
 from amqp10msg.spark.sink import described
+from amqp10msg.wire.later import of_extra
 
 # Types whose values are the same text in the log of a table and everywhere else.
 _OF_PARTITIONS = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
@@ -61,12 +62,7 @@ def to_delta(
         ValueError: when a batch comes: the table is partitioned otherwise, or has a column of
             another type, or the rows have a VARIANT and deltalake is too old for that.
     """
-    try:
-        import deltalake  # noqa: PLC0415  (an extra)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "to_delta needs deltalake: pip install 'amqp10msg[delta]'", name=error.name
-        ) from None
+    deltalake = of_extra("deltalake", "delta", "to_delta needs deltalake")
     options = None if storage_options is None else dict(storage_options)
     given = [(table, list(partition_by)), *([] if quarantine is None else [(quarantine, [])])]
     # The tasks have another current folder.
@@ -114,7 +110,7 @@ def to_delta(
         ]
         files = _Files(targets)
         with described(df.sparkSession, f"to_delta: batch {batch} -> {table}"):
-            made = _collected(df.mapInArrow(cast("Any", files.write), _MADE_TYPES))
+            made = _collected(df.mapInArrow(cast("Any", files.write), for_spark(_MADE)))
         for number, one in enumerate(found):
             if missing[number]:
                 adds = [
@@ -219,9 +215,6 @@ def _check(schema: pa.Schema, partition_by: Sequence[str], *, is_divided: bool) 
 # The files, as the workers write them.
 
 # What is said of a file: of which table it is, and what the log of the table says of it.
-_MADE_TYPES = (
-    "table int, path string, size long, time long, partition map<string, string>, stats string"
-)
 _MADE = pa.schema(
     [
         ("table", pa.int32()),

@@ -13,8 +13,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +22,14 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from amqp10msg.jobs.inputs import number_of, refuse_unknown
+from amqp10msg.jobs.inputs import flag_of, number_of, refuse_unknown
 from amqp10msg.net.bridge.counting import declared
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.landing import LANDED, Landing, file_name
 from amqp10msg.net.spool import Batches, spool_from
 from amqp10msg.spark._frames import for_spark
-from amqp10msg.spark._workers import plainly, settle
-
-# Readers of streams are told how much to read from PySpark 4.2 on.
-_limits: Any = None
-with suppress(ImportError):
-    _limits = import_module("pyspark.sql.streaming.datasource")
+from amqp10msg.spark._workers import limits, plainly, settle
 
 _MAX_FILES = "maxFilesPerTrigger"
 _OPTIONS = ("url", "landing", "rowsPerFile", "secondsPerFile", "idle", "keep", _MAX_FILES)
@@ -76,9 +69,6 @@ class _Options:
         landing = options["landing"].removeprefix("file://")
         if "://" in landing:
             raise ValueError("landing is a folder that driver and executors share")
-        keep = options.get("keep", "true").lower()
-        if keep not in {"true", "false"}:
-            raise ValueError(f"keep is true or false, not {keep!r}")
         return cls(
             endpoint,
             # The tasks have another current folder.
@@ -88,7 +78,7 @@ class _Options:
                 seconds=float(number_of(options, "secondsPerFile", 1, "seconds")),
             ),
             float(number_of(options, "idle", 2, "seconds")),
-            keep == "true",
+            flag_of(options, "keep", default=True),
             number_of(options, _MAX_FILES, 1, "files") if _MAX_FILES in options else None,
         )
 
@@ -132,7 +122,7 @@ class Amqp10Queue(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of what comes."""
         options = _Options.of(self.options)
-        if _limits is not None:
+        if limits is not None:
             return _LimitedReader(options)
         if options.max_files is not None:
             with plainly():
@@ -314,17 +304,16 @@ class _Reader(DataSourceStreamReader):
             self._consumer = None
 
 
-if _limits is not None:
-    _Triggered: Any = _limits.SupportsTriggerAvailableNow
+if limits is not None:
 
-    class _LimitedReader(_Reader, _Triggered):  # type: ignore[misc]  # Any where Spark has no types
+    class _LimitedReader(_Reader, limits.SupportsTriggerAvailableNow):  # type: ignore[misc]  # Any where Spark has no types
         """Reads no more files at a time than it is told."""
 
         _end: int | None = None
 
         def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
             most = self._options.max_files
-            return _limits.ReadAllAvailable() if most is None else _limits.ReadMaxFiles(most)
+            return limits.ReadAllAvailable() if most is None else limits.ReadMaxFiles(most)
 
         @plainly()
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
@@ -342,6 +331,6 @@ if _limits is not None:
                     f"{self._options.landing}: file {start['next'] - 1} was read, and the next "
                     f"one would be {end}: the files were removed; give the query a new checkpoint"
                 )
-            if isinstance(limit, _limits.ReadMaxFiles):
+            if isinstance(limit, limits.ReadMaxFiles):
                 end = min(end, start["next"] + limit.max_files)
             return {"next": end}

@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
-from amqp10msg.jobs.job import decoded, schema_for_spark
+from amqp10msg.jobs.job import as_type, decoded, schema_for_spark
 from amqp10msg.spark._frames import with_errors
 from amqp10msg.spark._jvm import Engine, is_chosen, mark
 from amqp10msg.spark._jvm import settings as jvm_settings
@@ -212,10 +212,7 @@ def _decoding(
         columns = [[made.column(field.name) for made in found] for field in schema]
         # To put one together copies it.
         whole = (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) for pieces in columns)
-        arrays = [
-            array if array.type == field.type else array.cast(field.type)
-            for array, field in zip(whole, schema, strict=True)
-        ]
+        arrays = list(map(as_type, whole, schema.types))
         settle()
         return pa.StructArray.from_arrays(arrays, fields=list(schema))
 

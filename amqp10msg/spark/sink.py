@@ -28,9 +28,9 @@ from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import WRITING, Done
 from amqp10msg.spark._workers import pure_place, settle, tell
 
-# Sinks of streams take Arrow from PySpark 4.1 on.
-_StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", object)
-CAN_SINK_STREAMS = _StreamWriter is not object
+#: Sinks of streams take Arrow from PySpark 4.1 on.
+StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", object)
+CAN_SINK_STREAMS = StreamWriter is not object
 #: What Spark raises where a job fails.
 SparkError = PySparkException
 # Which query the batches of a stream are of.
@@ -217,7 +217,7 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
         self._output.abort()
 
 
-class StreamJobWriter(_JobSink, _StreamWriter):  # type: ignore[misc]  # Any where Spark has no types
+class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # Any where Spark has no types
     """Does a job on each batch of a stream, and writes a folder a batch.
 
     They are ``messages/batch=N`` and ``quarantine/batch=N``, and each appears whole. A batch that

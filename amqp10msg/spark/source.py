@@ -9,8 +9,6 @@ df.write.format("amqp10").mode("append").option("job", "decode").save("typed/")
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +36,8 @@ from amqp10msg.jobs.inputs import (
     ranges_of,
     refuse_unknown,
 )
-from amqp10msg.spark._workers import plainly, settle
+from amqp10msg.spark._workers import limits, plainly, settle
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter
-
-# Readers of streams are told how much to read from PySpark 4.2 on.
-_limits: Any = None
-with suppress(ImportError):
-    _limits = import_module("pyspark.sql.streaming.datasource")
 
 _MAX_FILES = "maxFilesPerTrigger"
 # Bytes of small files that one task reads.
@@ -89,7 +82,7 @@ class Amqp10(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of files as they come."""
         options = _Options.of(self.options)
-        if _limits is not None:
+        if limits is not None:
             return _LimitedStreamReader(options)
         if options.max_files is not None:
             with plainly():
@@ -196,17 +189,16 @@ class _StreamReader(_Files, DataSourceStreamReader):
         return len(seen), paths[len(seen) :]
 
 
-if _limits is not None:
-    _Triggered: Any = _limits.SupportsTriggerAvailableNow
+if limits is not None:
 
-    class _LimitedStreamReader(_StreamReader, _Triggered):  # type: ignore[misc]  # Any where Spark has no types
+    class _LimitedStreamReader(_StreamReader, limits.SupportsTriggerAvailableNow):  # type: ignore[misc]  # Any where Spark has no types
         """Reads no more files at a time than it is told."""
 
         _end: str | None = None
 
         def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
             limit = self._options.max_files
-            return _limits.ReadAllAvailable() if limit is None else _limits.ReadMaxFiles(limit)
+            return limits.ReadAllAvailable() if limit is None else limits.ReadMaxFiles(limit)
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
             paths = self._options.paths()
@@ -219,7 +211,7 @@ if _limits is not None:
             seen, new = self._after(start)
             if self._end is not None:
                 new = [path for path in new if path <= self._end]
-            if isinstance(limit, _limits.ReadMaxFiles):
+            if isinstance(limit, limits.ReadMaxFiles):
                 new = new[: limit.max_files]
             if not new:
                 return start

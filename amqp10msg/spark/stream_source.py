@@ -17,7 +17,6 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import attrs
@@ -31,8 +30,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from amqp10msg.columns import in_pieces
-from amqp10msg.jobs.inputs import number_of, refuse_unknown, shared
-from amqp10msg.jobs.job import decoded, schema_for_spark
+from amqp10msg.jobs.inputs import flag_of, number_of, refuse_unknown, shared
+from amqp10msg.jobs.job import as_type, decoded, schema_for_spark
 from amqp10msg.net.bridge.urls import STREAM_SCHEMES, Endpoint, parse_urls
 from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
 from amqp10msg.net.stored_ranges import StoredProbe, read_stored
@@ -52,12 +51,7 @@ from amqp10msg.net.stream_ranges import (
     received_time,
 )
 from amqp10msg.spark._frames import for_spark, with_errors
-from amqp10msg.spark._workers import plainly, settle
-
-# Readers of streams are told how much to read from PySpark 4.2 on.
-_limits: Any = None
-with suppress(ImportError):
-    _limits = import_module("pyspark.sql.streaming.datasource")
+from amqp10msg.spark._workers import limits, plainly, settle
 
 #: The columns of every row; those that are decoded come after them.
 STREAM_ROWS = pa.schema(
@@ -154,7 +148,7 @@ class _Options:
             raise ValueError(f"{wrong[0]} is an option for {kind}")
         filters = RangeFilters(
             _names(options, "filterValues"),
-            _flag(options, "matchUnfiltered", default=False),
+            flag_of(options, "matchUnfiltered", default=False),
             options.get("sqlFilter"),
         )
         filters.described()
@@ -170,7 +164,7 @@ class _Options:
             number_of(options, _ROWS, 1, "rows") if _ROWS in options else None,
             most,
             float(number_of(options, "readTimeout", 60, "seconds")),
-            _flag(options, "failOnDataLoss", default=True),
+            flag_of(options, "failOnDataLoss", default=True),
             filters,
             _names(options, "columns"),
             options.get("maps", "variant"),
@@ -346,14 +340,8 @@ class _Options:
             yield base
             return
         for batch, made in in_pieces(base, lambda one: self.decoded(one.column("wire"))):
-            arrays = [*batch.columns, *made.columns]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    array if array.type == field.type else array.cast(field.type)
-                    for array, field in zip(arrays, schema, strict=True)
-                ],
-                schema=schema,
-            )
+            arrays = map(as_type, [*batch.columns, *made.columns], schema.types)
+            yield pa.RecordBatch.from_arrays(list(arrays), schema=schema)
 
 
 def _text(text: str) -> pa.Scalar:
@@ -403,13 +391,6 @@ def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
         if all(isinstance(one, str) for one in found):
             return tuple(found)
     raise ValueError(f"{name} is names separated by commas, or a list of JSON")
-
-
-def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = options.get(name, str(default)).lower()
-    if text not in {"true", "false"}:
-        raise ValueError(f"{name} is true or false, not {text!r}")
-    return text == "true"
 
 
 def _positions(options: Mapping[str, str], name: str, usual: str) -> Any:
@@ -496,7 +477,7 @@ class Amqp10Stream(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of what comes."""
         options = _Options.of(self.options)
-        if _limits is not None:
+        if limits is not None:
             return _LimitedStreamReader(options)
         if options.max_rows is not None:
             with plainly():
@@ -573,17 +554,16 @@ class _StreamReader(_Ranges, DataSourceStreamReader):
             self._probe = None
 
 
-if _limits is not None:
-    _Triggered: Any = _limits.SupportsTriggerAvailableNow
+if limits is not None:
 
-    class _LimitedStreamReader(_StreamReader, _Triggered):  # type: ignore[misc]  # Any where Spark has no types
+    class _LimitedStreamReader(_StreamReader, limits.SupportsTriggerAvailableNow):  # type: ignore[misc]  # Any where Spark has no types
         """Reads no more at a time than it is told."""
 
         _end: Offsets | None = None
 
         def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
             most = self._options.max_rows
-            return _limits.ReadAllAvailable() if most is None else _limits.ReadMaxRows(most)
+            return limits.ReadAllAvailable() if most is None else limits.ReadMaxRows(most)
 
         @plainly()
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
@@ -597,7 +577,7 @@ if _limits is not None:
             for name, place in start.items():
                 if end.get(name, place) < place:
                     raise ValueError(_too_far(name, end[name], place))
-            most = limit.max_rows if isinstance(limit, _limits.ReadMaxRows) else None
+            most = limit.max_rows if isinstance(limit, limits.ReadMaxRows) else None
             # A stream that is not read any more keeps its place.
             return {**start, **(end if most is None else limited(start, end, most))}
 

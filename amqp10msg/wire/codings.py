@@ -7,11 +7,11 @@ content-encoding (Part 3, 3.2.4), which are the content codings of HTTP (RFC 911
 from __future__ import annotations
 
 import gzip
-import importlib
 import zlib
 from typing import Any, Literal, TypeAlias
 
 from amqp10msg.wire.errors import ContentError
+from amqp10msg.wire.later import of_extra
 
 __all__ = ["DEFAULT_LIMIT", "Coding", "compress", "decompress"]
 
@@ -164,7 +164,4 @@ def _unknown(coding: str) -> ContentError:
 
 
 def _zstandard() -> Any:
-    try:
-        return importlib.import_module("zstandard")
-    except ImportError as error:
-        raise ImportError("zstd needs zstandard: pip install 'amqp10msg[zstd]'") from error
+    return of_extra("zstandard", "zstd", "zstd needs zstandard")

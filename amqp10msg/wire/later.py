@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when one of them is first used."""
+"""What is imported when it is first used: the public names of a package, modules of an extra."""
 
 from __future__ import annotations
 
@@ -27,3 +27,22 @@ def later(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
     module = sys.modules[package]
     vars(module)["__dir__"] = lambda: sorted({*vars(module), *module_of})
     return get
+
+
+def of_extra(module: str, extra: str, what: str, otherwise: str = "") -> Any:
+    """Import a module that an extra of this library brings.
+
+    Args:
+        module: its name.
+        extra: the extra.
+        what: what needs which package, for the error.
+        otherwise: what else would help.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        text = f"{what}: pip install 'amqp10msg[{extra}]'{otherwise}"
+        raise ModuleNotFoundError(text, name=module) from error

@@ -342,7 +342,7 @@ def show_summary(
         beside = f"{Path(run.source).parent}/"
         screen.print()
         made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
-        rules = sorted(stats.rules.items(), key=lambda item: -item[1].messages)
+        rules = stats.rules_by_frequency()
         places = [safe(row.first.removeprefix(beside)) for _, row in rules]
         # Where there is room for a word of a clause, that is what is folded: between its words.
         others = max(map(len, stats.rules)) + max(map(len, places)) + len("Messages") + 3 * 2

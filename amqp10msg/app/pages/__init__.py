@@ -12,6 +12,7 @@ from typing import Any
 
 from amqp10msg.app.made import line
 from amqp10msg.app.text import plural, printable
+from amqp10msg.wire.later import of_extra
 
 __all__ = ["render"]
 
@@ -44,11 +45,9 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Any:
-    try:
-        import jinja2  # noqa: PLC0415  (an extra)
-        from markupsafe import Markup  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise ImportError("HTML pages need Jinja2: pip install 'amqp10msg[pages]'") from None
+    jinja2 = of_extra("jinja2", "pages", "HTML pages need Jinja2")
+    from markupsafe import Markup  # noqa: PLC0415  (comes with Jinja2)
+
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,

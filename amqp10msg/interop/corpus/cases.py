@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
 
 #: The kinds whose bytes are of AMQP 0-9-1.
@@ -355,7 +356,7 @@ def dump(cases: Iterable[Case], path: str | Path) -> None:
         _write_parquet(cases, path)
         return
     if path.suffix in _CBOR:
-        cbor2 = _cbor2()
+        cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _OTHERWISE)
         octets = b"".join(cbor2.dumps(case.to_object(binary=True)) for case in cases)
     else:
         octets = "".join(
@@ -377,7 +378,7 @@ def _json_lines(file: Traversable) -> Iterator[tuple[str, Any]]:
 
 
 def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
-    cbor2 = _cbor2()
+    cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _OTHERWISE)
     # cbor2 reads ahead, so the stream does not show whether items are left. A last item that cannot
     # be a case does: in a truncated file it becomes part of the item before, or is never reached.
     decoder = cbor2.CBORDecoder(io.BytesIO(file.read_bytes() + cbor2.dumps(cbor2.undefined)))
@@ -394,23 +395,15 @@ def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
         yield place, item
 
 
-def _cbor2() -> Any:
-    try:
-        import cbor2  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ImportError(
-            "a CBOR sequence needs cbor2: pip install 'amqp10msg[cbor]', or use .jsonl"
-        ) from None
-    return cbor2
-
-
+_OTHERWISE = ", or use .jsonl"
+_ARROW = ("arrow", "Parquet needs pyarrow", _OTHERWISE)
 # Attributes that are JSON in a column of text, as they are of any form.
 _JSON = ("typed", "limits", "given", "answer")
 
 
 def _write_parquet(cases: Iterable[Case], path: Path) -> None:
     """Write cases as one table; the same cases give the same bytes with the same pyarrow."""
-    pa, pq = _pyarrow()
+    pa, pq = (of_extra(name, *_ARROW) for name in ("pyarrow", "pyarrow.parquet"))
     text, octets, number = pa.string(), pa.binary(), pa.int32()
     violation = pa.struct([("rule", text), ("severity", text), ("offset", number)])
     types = {
@@ -437,7 +430,7 @@ def _write_parquet(cases: Iterable[Case], path: Path) -> None:
 
 
 def _parquet_rows(file: Traversable) -> Iterator[tuple[str, Any]]:
-    _, pq = _pyarrow()
+    pq = of_extra("pyarrow.parquet", *_ARROW)
     with resources.as_file(file) as path:
         rows = pq.read_table(path).to_pylist()
     for number, row in enumerate(rows, start=1):
@@ -447,14 +440,3 @@ def _parquet_rows(file: Traversable) -> Iterator[tuple[str, Any]]:
         if "violations" in made:
             made["violations"] = [list(one.values()) for one in made["violations"]]
         yield f"{file.name}, row {number}", made
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  (an extra)
-        import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise ImportError(
-            "Parquet needs pyarrow: pip install 'amqp10msg[arrow]', or use .jsonl"
-        ) from None
-    return pa, pq

@@ -22,6 +22,7 @@ from amqp10msg.notation import to_typed
 from amqp10msg.notation.type_names import INTEGERS, TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import check_fields, merged
+from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import (
     AmqpMap,
     Char,
@@ -472,7 +473,4 @@ def _body(kind: str, body: Any, is_received: bool) -> Any:
 
 
 def _client(service: Service) -> Any:
-    try:
-        return importlib.import_module(f"azure.{service}")
-    except ImportError as error:
-        raise ImportError(f"this needs azure-{service}: pip install 'amqp10msg[azure]'") from error
+    return of_extra(f"azure.{service}", "azure", f"this needs azure-{service}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import importlib
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import Data, Properties
 from amqp10msg.sections.parts import check_fields
 from amqp10msg.wire.errors import ContentError, EncodeError
+from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import Timestamp, plain
 
 if TYPE_CHECKING:
@@ -285,9 +285,5 @@ def _json_format() -> Format:
 
 
 def kernel(module: str) -> Any:
-    try:
-        return importlib.import_module(f"cloudevents.core.{module}")
-    except ImportError as error:
-        raise ImportError(
-            "events need the package cloudevents 2: pip install 'amqp10msg[cloudevents]'"
-        ) from error
+    what = "events need the package cloudevents 2"
+    return of_extra(f"cloudevents.core.{module}", "cloudevents", what)

@@ -8,7 +8,6 @@ prefer those in the message-annotations.
 
 from __future__ import annotations
 
-import importlib
 import re
 import struct
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import attrs
 
 from amqp10msg.message import Message
+from amqp10msg.wire.later import of_extra
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -212,12 +212,7 @@ def extract(
 def _propagator(given: TextMapPropagator | None) -> TextMapPropagator:
     if given is not None:
         return given
-    try:
-        module = importlib.import_module("opentelemetry.propagate")
-    except ImportError as error:
-        raise ImportError(
-            "contexts need opentelemetry-api: pip install 'amqp10msg[tracing]'"
-        ) from error
+    module = of_extra("opentelemetry.propagate", "tracing", "contexts need opentelemetry-api")
     found: TextMapPropagator = module.get_global_textmap()
     return found
 
