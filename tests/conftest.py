@@ -259,6 +259,12 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
 
 
 @pytest.fixture
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a test, and what it starts, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def few_examples() -> Iterator[None]:
     """Let hypothesis draw little: for examples of the documentation, which show how."""
     before = settings.get_current_profile_name()

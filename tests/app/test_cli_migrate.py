@@ -32,9 +32,7 @@ from tests.pages import Page  # noqa: E402
 PASSWORD = "guest"  # as the stand-in knows it
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 def stored(body: bytes = b"", **properties: Any) -> Stored:

@@ -28,12 +28,7 @@ from amqp10msg.testing import basic_messages
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import bridged, numbered, options, quarantined, stored
 
-pytestmark = pytest.mark.once
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
 
 @pytest.fixture(scope="module")

@@ -37,14 +37,9 @@ from amqp10msg.net.bridge.service import Service
 from tests.basic_broker import BasicBroker, running
 from tests.bridging import numbered
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "docs" / "deploy"
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 # Secrets in files.

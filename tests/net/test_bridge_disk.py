@@ -23,14 +23,9 @@ from tests.basic_broker import BasicBroker, running
 from tests.bridging import bodies, bridged, numbered, options, quarantined, stored
 
 resource: Any = pytest.importorskip("resource")
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_what_does_not_fit_into_the_quarantine_is_not_counted_and_stays() -> None:

@@ -30,10 +30,7 @@ from amqp10msg.net.bridge.files import append_lines
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +17,9 @@ from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, bridged, numbered, options, quarantined
 from tests.net import odd_broker
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
 COUNT, WINDOW, BEFORE, ATTEMPTS = 200, 20, 50, 3
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

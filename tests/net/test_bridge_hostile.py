@@ -47,12 +47,7 @@ from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
 from tests.basic_broker import BasicBroker, Stored
 from tests.effort import slowness
 
-pytestmark = pytest.mark.once
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
 
 #: Of the kinds of the tool: it runs all, with the command.

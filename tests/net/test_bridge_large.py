@@ -29,9 +29,7 @@ from tests.bridging import bridged, options, quarantined, stored
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 @pytest.fixture(scope="module")

@@ -27,13 +27,8 @@ from amqp10msg.net.bridge.statistics import LATENCIES, Latency
 from tests.basic_broker import BasicBroker
 from tests.bridging import Refusing, numbered, options
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 MONITORING = Path(__file__).parents[2] / "docs" / "monitoring"
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @given(st.lists(st.floats(0, 100) | st.sampled_from(LATENCIES)))

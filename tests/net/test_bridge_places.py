@@ -24,12 +24,7 @@ from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, numbered, options, until
 
-pytestmark = pytest.mark.once
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
 
 @pytest.fixture

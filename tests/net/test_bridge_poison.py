@@ -19,10 +19,7 @@ from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import Refusing, between, bodies, bridged, numbered, options, quarantined
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 # Of the target.

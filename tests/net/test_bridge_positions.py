@@ -22,10 +22,7 @@ from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.wire.primitives import Symbol, ULong
 from tests.basic_broker import BasicBroker, Stored
 
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 @given(st.lists(st.integers(0, 30), unique=True, max_size=20), st.randoms())

@@ -33,13 +33,8 @@ from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running
 from tests.bridging import Refusing, bodies, numbered, options, until
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def spec(broker: BasicBroker, name: str, **given: Any) -> RouteSpec:

@@ -28,16 +28,12 @@ ROOT = Path(__file__).parents[2]
 #: Seconds that a bridge has to end.
 END = 5.0
 pytestmark = [
+    pytest.mark.usefixtures("in_a_folder"),
     pytest.mark.once,
     pytest.mark.skipif(
         sys.platform == "win32", reason="Windows has no SIGTERM that can be held back"
     ),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

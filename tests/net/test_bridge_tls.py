@@ -68,9 +68,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(folder / "ca.pem", folder / "other.pem", folder / "client.pem", *contexts)
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 def stored(count: int) -> list[Stored]:

@@ -27,14 +27,9 @@ from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import numbered, options  # noqa: E402
 from tests.management_api import management  # noqa: E402
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 #: An answer whose first part does not come to its end.
 _CHUNK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n90\r\n{"
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def queue(name: str, kind: str = "classic", **given: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -14,16 +13,11 @@ pytest.importorskip("pika")
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, links
 from tests.bridging import options
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
 BASIC, AMQP10 = "amqp091://u:secret@localhost:{}/?queue=q", "amqp://u:secret@localhost:{}/q"
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 ALERT = bytes.fromhex("15030100020228")  # what a server of TLS answers
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 async def bridge(source: str) -> None:
