@@ -20,14 +20,13 @@ from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.sending import message_of, without_delivery
+from amqp10msg.net.bridge.statistics import count_apart
 from amqp10msg.net.bridge.terms import LinkError, Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.translate import PROFILES, Circumstances, explain, to_amqp10, to_basic
 from amqp10msg.wire.errors import AmqpError, TranslationError
 
-#: How many different losses are told apart: a path has names that a message chose.
-_MOST = 1_000
 #: Bytes of a message that is shown as an example; of a larger one only the words are kept.
 _LARGEST = 1 << 18
 #: As the translation says it, which knows nothing of messages between ends of one protocol.
@@ -134,26 +133,19 @@ class DryRun:
         lost: dict[tuple[str, str, str], None] = {}
         for one in made.losses:
             if one.recoverable:
-                self._count(self.carried, (one.path, one.reason))
+                count_apart(self.carried, (one.path, one.reason))
             else:
                 lost[one.path, one.action, one.reason] = None
         self.exact += not lost
         for key in lost:
-            self._count(self.losses, key)
+            count_apart(self.losses, key)
         new = [key for key in lost if key not in self.examples and key in self.losses]
         if new:
             shown = octets if len(octets) <= _LARGEST else None
             self._show(new, Example(explain(message, profile, circumstances=given), shown))
 
-    def _count(self, counts: Counter[Any], key: tuple[str, ...]) -> None:
-        if key not in counts and len(counts) >= _MOST:
-            key = ("…", *("" for _ in key[1:]))
-        counts[key] += 1
-
     def _fail(self, why: str, example: Example) -> None:
-        if why not in self.failures and len(self.failures) >= _MOST:
-            why = "…"
-        self.failures[why] += 1
+        why = count_apart(self.failures, why)
         if why not in self.examples:
             self._show([why], example)
 
@@ -311,10 +303,9 @@ async def _check(
 ) -> Checked:
     if queue.exclusive:
         return Checked(queue, fault=EXCLUSIVE)
-    at = attrs.evolve(endpoint, queue=queue.name)
-    offset = None
+    at = attrs.evolve(endpoint, queue=queue.name, offset=None)
     if queue.kind == "stream":
-        offset = "first"
+        at = attrs.evolve(at, offset="first")
         of_streams = f"{options.profile}-stream"
         if of_streams in PROFILES:
             options = attrs.evolve(options, profile=of_streams)
@@ -328,22 +319,14 @@ async def _check(
             return Checked(queue)
         # How many a stream has, the broker says as it was a while ago.
         most = min(count, queue.messages or count)
-        run = await _run(_spec(at, target, options, queue, offset), most, idle)
+        spec = RouteSpec(at, target, options, queue.name)
+        run = await dry_run(DryRun.of(spec), spec, most, idle)
         if not run.read and not queue.kind:
             # A stream begins with what comes next unless it is told otherwise.
-            run = await _run(_spec(at, target, options, queue, "first"), most, idle)
+            spec = attrs.evolve(spec, source=attrs.evolve(at, offset="first"))
+            run = await dry_run(DryRun.of(spec), spec, most, idle)
         if not run.read:
             return Checked(queue)
     except LinkError as error:
         return Checked(queue, fault=str(error.without(endpoint.password)))
     return Checked(queue, run)
-
-
-async def _run(spec: RouteSpec, count: int, idle: float) -> DryRun:
-    return await dry_run(DryRun.of(spec), spec, count, idle)
-
-
-def _spec(
-    source: Endpoint, target: Endpoint, options: RouteOptions, queue: Queue, offset: str | None
-) -> RouteSpec:
-    return RouteSpec(attrs.evolve(source, offset=offset), target, options, queue.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from amqp10msg.net.bridge.statistics import LATENCIES, Statistics
@@ -89,61 +89,53 @@ class Monitor:
 
     def collect(self) -> Iterator[Any]:
         """Yield the metrics as they are now, as Prometheus' client asks for them."""
-        core = self._client.metrics_core
-        counts = self._statistics()
+        routes = self._statistics().items()
+        counts: list[tuple[Any, ...]]
         for name, text, attribute in _COUNTERS:
-            family = core.CounterMetricFamily(f"amqp10msg_bridge_{name}", text, labels=["route"])
-            for route, found in counts.items():
-                family.add_metric([route], getattr(found, attribute))
-            yield family
+            counts = [(route, getattr(found, attribute)) for route, found in routes]
+            yield self._family("Counter", name, text, (), counts)
         for name, text in _BY_REASON:
-            labels = ["route", "reason"]
-            family = core.CounterMetricFamily(f"amqp10msg_bridge_{name}", text, labels=labels)
-            for route, found in counts.items():
-                for reason, count in getattr(found, name).items():
-                    family.add_metric([route, reason], count)
-            yield family
-        labels = ["route", "path", "action"]
+            counts = [
+                (route, reason, count)
+                for route, found in routes
+                for reason, count in getattr(found, name).items()
+            ]
+            yield self._family("Counter", name, text, ("reason",), counts)
         text = "Values that the translation changed or dropped."
-        family = core.CounterMetricFamily("amqp10msg_bridge_losses", text, labels=labels)
-        for route, found in counts.items():
-            for (path, action), count in found.losses.items():
-                family.add_metric([route, path.encode("utf-8", "replace").decode(), action], count)
-        yield family
+        counts = [
+            (route, path.encode("utf-8", "replace").decode(), action, count)
+            for route, found in routes
+            for (path, action), count in found.losses.items()
+        ]
+        yield self._family("Counter", "losses", text, ("path", "action"), counts)
         for name, text, attribute in _GAUGES:
-            family = core.GaugeMetricFamily(f"amqp10msg_bridge_{name}", text, labels=["route"])
-            for route, found in counts.items():
-                value = getattr(found, attribute)
-                if value is not None:
-                    family.add_metric([route], value)
-            yield family
-        yield from self._of_ends(counts)
+            counts = [(route, getattr(found, attribute)) for route, found in routes]
+            known = [(route, value) for route, value in counts if value is not None]
+            yield self._family("Gauge", name, text, (), known)
+        ends = [(route, end, found) for route, found in routes for end in found.connected]
+        text = "1 where the end is connected, else 0."
+        connected = [(route, end, found.connected[end]) for route, end, found in ends]
+        yield self._family("Gauge", "connected", text, ("end",), connected)
+        text = "Times that an end could not be reached."
+        counts = [(route, end, found.unreachable[end]) for route, end, found in ends]
+        yield self._family("Counter", "connect_failures", text, ("end",), counts)
         text = "Seconds from when a message was taken until it was settled at the source."
-        histogram = core.HistogramMetricFamily(
-            "amqp10msg_bridge_latency_seconds", text, labels=["route"]
-        )
-        for route, found in counts.items():
+        histogram = self._family("Histogram", "latency_seconds", text, (), ())
+        for route, found in routes:
             bounds = [*map(str, map(float, LATENCIES)), "+Inf"]
             buckets = list(zip(bounds, found.latency.cumulated(), strict=True))
             histogram.add_metric([route], buckets, found.latency.seconds)
         yield histogram
 
-    def _of_ends(self, counts: Mapping[str, Statistics]) -> Iterator[Any]:
-        """Yield what there is of each end: ``source``, ``target``, and ``quarantine`` if any."""
-        core, labels = self._client.metrics_core, ["route", "end"]
-        connected = core.GaugeMetricFamily(
-            "amqp10msg_bridge_connected", "1 where the end is connected, else 0.", labels=labels
-        )
-        failures = core.CounterMetricFamily(
-            *("amqp10msg_bridge_connect_failures", "Times that an end could not be reached."),
-            labels=labels,
-        )
-        for route, found in counts.items():
-            for end, is_connected in found.connected.items():
-                connected.add_metric([route, end], is_connected)
-                failures.add_metric([route, end], found.unreachable[end])
-        yield connected
-        yield failures
+    def _family(
+        self, kind: str, name: str, text: str, labels: Iterable[str], samples: Iterable[Any]
+    ) -> Any:
+        """Return a metric of the routes: of each sample the labels, and the value at its end."""
+        make = getattr(self._client.metrics_core, f"{kind}MetricFamily")
+        made = make(f"amqp10msg_bridge_{name}", text, labels=["route", *labels])
+        for *said, value in samples:
+            made.add_metric(said, value)
+        return made
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):

@@ -15,6 +15,14 @@ _MOST = 1_000
 _REST = ("…", "")
 
 
+def count_apart(counts: Counter[Any], key: Any, count: int = 1) -> Any:
+    """Count a key, as the rest where no more are told apart; return what it counts as."""
+    if key not in counts and len(counts) >= _MOST:
+        key = ("…", *("" for _ in key[1:])) if isinstance(key, tuple) else "…"
+    counts[key] += count
+    return key
+
+
 def _bounded(losses: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
     """Return losses of which no more are told apart than of one route, the commonest."""
     if len(losses) <= _MOST + 1:
@@ -153,10 +161,7 @@ class Statistics:
 
     def lose(self, path: str, action: str, count: int = 1) -> None:
         """Count losses of a translation."""
-        key = (path, action)
-        if key not in self.losses and len(self.losses) >= _MOST:
-            key = _REST
-        self.losses[key] += count
+        count_apart(self.losses, (path, action), count)
 
     def after(self, earlier: Statistics) -> Statistics:
         """Return it with what an earlier route of this name counted."""
