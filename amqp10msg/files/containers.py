@@ -20,7 +20,7 @@ from amqp10msg.files import MAX_SIZE
 from amqp10msg.files._record import Record
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.wire.reprs import printable
+from amqp10msg.wire.reprs import encodable
 
 #: What a gzip file begins with (RFC 1952, 2.3.1).
 GZIP = b"\x1f\x8b"
@@ -405,7 +405,7 @@ def _record_of_line(offset: int, line: bytes) -> Record:
         octets,
         message_format=found if type(found) is int and 0 <= found < 1 << 32 else None,
         delivery_tag=octets_of_hex(tag) if isinstance(tag, str) else None,
-        address=printable(address) if isinstance(address, str) else None,
+        address=encodable(address) if isinstance(address, str) else None,
     )
 
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 from amqp10msg.composite import rows
 from amqp10msg.files._record import Record
 from amqp10msg.message import Message
-from amqp10msg.sections import Data, Properties
+from amqp10msg.sections import Data, Properties, moment_of, to_milliseconds
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt
@@ -33,7 +33,6 @@ FIELDS = (
 # The names of fields of the properties section, as SystemProperties have them.
 _PROPERTIES = {field.name.replace("_", "-"): field for field in rows(Properties)}
 _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def time_of(text: Any) -> int | None:
@@ -44,14 +43,11 @@ def time_of(text: Any) -> int | None:
     for form in (None, *_TIMES):
         try:
             if form is None:
-                moment = datetime.datetime.fromisoformat(text)
-            else:
-                moment = datetime.datetime.strptime(text, form)  # noqa: DTZ007  (UTC, below)
+                return to_milliseconds(moment_of(text))
+            moment = datetime.datetime.strptime(text, form).replace(tzinfo=datetime.UTC)
+            return to_milliseconds(moment)
         except (TypeError, ValueError):
             continue
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.UTC)
-        return (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
     return None
 
 

@@ -24,6 +24,7 @@ from amqp10msg.files.stores import State, UnknownStoreError
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.manifest import listed_below
 from amqp10msg.jobs.parquet import PARQUET, Rows, SchemasError
+from amqp10msg.sections import moment_of
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import readable
@@ -299,14 +300,11 @@ def _time(options: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        return (moment_of(text) - _EPOCH) // datetime.timedelta(microseconds=1)
     except ValueError:
         raise ValueError(
             f"{name} is {text!r}, and must be a time of ISO 8601, such as 2026-01-31T12:00:00Z"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 @attrs.frozen

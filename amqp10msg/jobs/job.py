@@ -27,7 +27,7 @@ from amqp10msg.translate import Circumstances
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
-from amqp10msg.wire.reprs import printable
+from amqp10msg.wire.reprs import encodable
 
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")
@@ -470,7 +470,7 @@ def _judged(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
         if violations:
             # A text about damaged bytes may quote what UTF-8 cannot hold.
             broken[place] = [
-                {**attrs.asdict(one), "path": printable(one.path), "text": printable(one.text)}
+                {**attrs.asdict(one), "path": encodable(one.path), "text": encodable(one.text)}
                 for one in violations
             ]
     is_message = chunk.is_valid()
@@ -538,10 +538,10 @@ def _text(octets: bytes, profile: str | None) -> str | None:
         Message.decode(octets)
     except DecodeError as error:
         hint = advice(octets, "raw")
-        return printable(f"{error}; {hint}" if hint else str(error))
+        return encodable(f"{error}; {hint}" if hint else str(error))
     for violation in validation.validate(octets, validation.PROFILES[profile or "oasis"]):
         if violation.severity == "error":
-            return printable(violation.text)
+            return encodable(violation.text)
     return None
 
 

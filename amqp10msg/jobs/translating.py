@@ -21,7 +21,7 @@ from amqp10msg.translate.batches import kernel
 from amqp10msg.translate.report import as_json
 from amqp10msg.validation import rule_of
 from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
-from amqp10msg.wire.reprs import printable
+from amqp10msg.wire.reprs import encodable
 
 _LOSSES = pa.list_(
     pa.struct(
@@ -145,7 +145,7 @@ def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, A
         "error_code": code,
         "error_clause": clause,
         "error_offset": offset,
-        "error_text": printable(text),
+        "error_text": encodable(text),
     }
 
 
@@ -183,7 +183,7 @@ def _to_amqp10(
 
 def _text(name: str, found: str) -> str:
     """Return a text for a column, which holds UTF-8 alone."""
-    if printable(found) != found:
+    if encodable(found) != found:
         octets = found.encode("utf-8", "surrogateescape")
         raise EncodeError(f"not UTF-8, as a column of text must be: {octets!r}", name)
     return found
@@ -192,11 +192,11 @@ def _text(name: str, found: str) -> str:
 def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
     return [
         {
-            "path": printable(loss.path),
+            "path": encodable(loss.path),
             "action": loss.action,
             "before": as_json(loss.before),
             "after": as_json(loss.after),
-            "reason": printable(loss.reason),
+            "reason": encodable(loss.reason),
             "recoverable": loss.recoverable,
         }
         for loss in made.losses

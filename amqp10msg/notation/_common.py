@@ -12,6 +12,7 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described
+from amqp10msg.wire.reprs import shortened
 
 
 class NotationError(AmqpError, ValueError):
@@ -64,7 +65,7 @@ def shown(value: object) -> str:
     if isinstance(value, dict):
         return f"an object with {', '.join(shown(key) for key in list(value)[:3]) or 'no keys'}"
     if isinstance(value, str):
-        return repr(value if len(value) <= 40 else value[:40] + "…")
+        return repr(shortened(value, 40))
     if isinstance(value, int):
         # An int of millions of digits cannot even be printed.
         return str(value) if value.bit_length() <= 256 else f"an int of {value.bit_length()} bits"

@@ -15,6 +15,7 @@ from amqp10msg.sections._classes import (
     Header,
     MessageAnnotations,
     Properties,
+    moment_of,
     to_milliseconds,
 )
 from amqp10msg.wire import kernel
@@ -39,6 +40,7 @@ __all__ = [
     "MessageAnnotations",
     "Properties",
     "SectionKind",
+    "moment_of",
     "to_milliseconds",
 ]
 

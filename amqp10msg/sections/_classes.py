@@ -186,6 +186,16 @@ identifier = Annotated[int | uuid.UUID | bytes | str, Wire("*", requires="messag
 address = Annotated[str, Wire("*", requires="address")]
 
 
+def moment_of(text: str) -> datetime.datetime:
+    """Return a time of ISO 8601; in UTC where it has no zone.
+
+    Raises:
+        ValueError: the text is no time.
+    """
+    moment = datetime.datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+
+
 def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
     """Take a datetime as the milliseconds of its timestamp; leave all else."""
     if isinstance(moment, datetime.datetime):

@@ -9,7 +9,6 @@ offsets again, so that a sink that knows its batches, such as Delta or Parquet, 
 
 from __future__ import annotations
 
-import datetime
 import json
 import time
 import warnings
@@ -50,6 +49,7 @@ from amqp10msg.net.stream_ranges import (
     read_range,
     received_time,
 )
+from amqp10msg.sections import moment_of, to_milliseconds
 from amqp10msg.spark._frames import for_spark, with_errors
 from amqp10msg.spark._workers import limits, plainly, settle
 
@@ -88,7 +88,6 @@ _OPTIONS = (
 )
 _OF_STREAMS = ("filterValues", "matchUnfiltered", "sqlFilter")
 _OF_HUBS = ("consumerGroup", "startingTime")
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EARLIEST, _LATEST = "earliest", "latest"
 #: Offsets of a task. By the stream protocol these take so little time that a task's own costs tell:
 #: there a read has so many tasks, as long as none has fewer offsets than usual, or more than these.
@@ -359,14 +358,11 @@ def _moment(options: Mapping[str, str]) -> int | None:
     if "startingOffsets" in options:
         raise ValueError("give one of the options startingOffsets and startingTime")
     try:
-        moment = datetime.datetime.fromisoformat(text.strip())
+        return to_milliseconds(moment_of(text.strip()))
     except ValueError:
         raise ValueError(
             f"startingTime is a time such as 2026-07-01T12:00:00Z, not {text[:60]!r}"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
 
 
 def _named(place: str, bounds: Bounds) -> int:

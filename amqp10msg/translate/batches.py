@@ -21,7 +21,7 @@ from amqp10msg.translate.to_amqp10_rules import rules_of as amqp10_rules
 from amqp10msg.translate.to_basic_rules import PlainValues
 from amqp10msg.translate.to_basic_rules import rules_of as basic_rules
 from amqp10msg.wire.kernel import COMPILED
-from amqp10msg.wire.reprs import printable
+from amqp10msg.wire.reprs import encodable
 
 _OF_DELIVERY = [name.encode() for name in COUNTS]
 
@@ -33,7 +33,7 @@ def _told(field: bytes) -> bytes:
 
 def _told_name(name: bytes) -> bytes:
     """Return the path of a header."""
-    return printable(f"headers[{name.decode('utf-8', 'surrogateescape')!r}]").encode()
+    return encodable(f"headers[{name.decode('utf-8', 'surrogateescape')!r}]").encode()
 
 
 def tells_of_delivery(content_header: bytes) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import attrs
 
 from amqp10msg.wire.errors import TranslationError
-from amqp10msg.wire.reprs import html_table, printable, short_repr, shown
+from amqp10msg.wire.reprs import encodable, html_table, short_repr, shown
 
 M = TypeVar("M")
 
@@ -106,7 +106,7 @@ def as_json(value: Any) -> str | None:
         told = _json(value)
     except (TypeError, ValueError):
         told = _json(repr(value))
-    return printable(told)
+    return encodable(told)
 
 
 def unread(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:

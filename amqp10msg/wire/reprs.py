@@ -30,7 +30,7 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-__all__ = ["Text", "cut", "html_table", "printable", "readable", "short_repr", "shown"]
+__all__ = ["Text", "cut", "encodable", "html_table", "readable", "short_repr", "shortened", "shown"]
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) 
         title = f"{title}; {more:,} more rows are not shown"
     lines = [f"<th {_CELL}>{escape(name)}</th>" for name in names]
     for row in written[:_MOST_ROWS]:
-        lines += ["</tr><tr>", *(f"<td {_CELL}>{escape(printable(cell))}</td>" for cell in row)]
+        lines += ["</tr><tr>", *(f"<td {_CELL}>{escape(encodable(cell))}</td>" for cell in row)]
     caption = f'<caption style="text-align: left">{escape(title)}</caption>'
     return f"<table>{caption}<tr>{''.join(lines)}</tr></table>"
 
@@ -208,6 +208,11 @@ def readable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def printable(text: str) -> str:
+def shortened(text: str, length: int) -> str:
+    """Return a text of which no more characters are shown."""
+    return text if len(text) <= length else text[:length] + "…"
+
+
+def encodable(text: str) -> str:
     """Escape lone surrogates, which UTF-8 cannot hold."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final, TypeGuard
@@ -76,8 +75,9 @@ from amqp10msg.delivery.filters._syntax import (
     sql_tokens,
 )
 from amqp10msg.message import Message
+from amqp10msg.sections import moment_of, to_milliseconds
 from amqp10msg.wire.errors import EncodeError
-from amqp10msg.wire.primitives import Symbol, Timestamp
+from amqp10msg.wire.primitives import Symbol
 
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -221,12 +221,9 @@ def _is_plain(node: Node) -> TypeGuard[Literal]:
 def _milliseconds(text: str) -> int | None:
     """Parse an ISO 8601 date, by default in UTC, to ms since the Unix epoch."""
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        return to_milliseconds(moment_of(text))
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return int(Timestamp.from_datetime(moment))
 
 
 def _substring(text: str, start: int, count: int) -> str:

@@ -32,6 +32,7 @@ from amqp10msg.interop.corpus import (
 )
 from amqp10msg.sections import KINDS, Header, Properties
 from amqp10msg.validation import RULES
+from amqp10msg.wire.reprs import shortened
 
 # The steps of a case, in a sentence.
 _STEPS = {"decode": "decoding", "again": "encoding what it decoded", "encode": "encoding"}
@@ -542,8 +543,7 @@ def _clause(name: str) -> str:
 
 
 def _shown(typed: Any) -> str:
-    text = json.dumps(typed, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return shortened(json.dumps(typed, ensure_ascii=False), _SHOWN)
 
 
 def _section(section: Any, loose: bool) -> Any:

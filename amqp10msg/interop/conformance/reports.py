@@ -37,6 +37,7 @@ from amqp10msg.interop.corpus.runner import table_lines
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.wire.primitives import FORMAT_CODES
+from amqp10msg.wire.reprs import shortened
 
 _NOTE = "note"
 # What no XML can hold.
@@ -320,8 +321,7 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
             "|---|---|--:|---|",
         ]
         for one in found:
-            octets = one.case.data.hex()
-            octets = octets if len(octets) <= 96 else octets[:96] + "…"
+            octets = shortened(one.case.data.hex(), 96)
             shown = f"`{one.case.id}` `{octets}`: {_cell(one.reason)}"
             lines.append(f"| {one.what} | {one.clause} | {one.count:,} | {shown} |")
     if by_command():
@@ -347,7 +347,7 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    text = _writable(text if len(text) <= 240 else text[:240] + "…")
+    text = _writable(shortened(text, 240))
     return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text.replace("\n", " "))
 
 
@@ -454,7 +454,7 @@ def _text(made: Any) -> str:
     if made is None:
         return ""
     text = made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
-    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
+    return shortened(text, _MAX_TEXT)
 
 
 def _case(case: Case) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from amqp10msg.interop.corpus.implementations import (
     RefusedError,
     UnsupportedError,
 )
+from amqp10msg.wire.reprs import shortened
 
 PASS, NOTE, FAIL, ERROR, SKIP = "pass", "note", "fail", "error", "skip"
 OUTCOMES = (PASS, NOTE, FAIL, ERROR, SKIP)
@@ -229,5 +230,4 @@ def _as_text(made: Any) -> str:
 
 
 def _shown(typed: Any) -> str:
-    text = json.dumps(typed, ensure_ascii=False)
-    return text if len(text) <= 200 else text[:200] + "…"
+    return shortened(json.dumps(typed, ensure_ascii=False), 200)
