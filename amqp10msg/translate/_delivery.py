@@ -95,10 +95,8 @@ def received(message: Message, notes: Notes) -> Message:
     header = message.header
     if header is None:
         return message.evolve(message_annotations=rest)
-    history = annotations[DEATHS] if DEATHS in added and header.ttl is None else None
-    ttl = None if history is None else _former_ttl(history)
-    if ttl is not None:
-        notes.dropped("header.ttl", ttl, "RabbitMQ took it from a dead letter")
+    if DEATHS in added and header.ttl is None:
+        tell_former_ttl(annotations[DEATHS], notes)
     if header.delivery_count:
         notes.tell(_ADDED, "header.delivery-count", header.delivery_count)
         header = attrs.evolve(header, delivery_count=0)
@@ -106,13 +104,13 @@ def received(message: Message, notes: Notes) -> Message:
     return Message.decode(octets, limits=UNLIMITED, message_format=message.message_format)
 
 
-def _former_ttl(deaths: Array) -> int | None:
-    """Return the time to live that a message had before RabbitMQ made it a dead letter."""
+def tell_former_ttl(deaths: Array, notes: Notes) -> None:
+    """Note the time to live that a message had before RabbitMQ made it a dead letter."""
     for death in deaths.values:
         ttl = death.get(Symbol("ttl")) if isinstance(death, Mapping) else None
         if ttl is not None:
-            return int(ttl)
-    return None
+            notes.dropped("header.ttl", int(ttl), "RabbitMQ took it from a dead letter")
+            return
 
 
 def without_facts(

@@ -314,13 +314,29 @@ def _header_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, An
         back = row.backward(value)[0] if value is not None else None
         if back != getattr(basic.properties, row.name) and value != getattr(now, name):
             changes[name] = getattr(now, name)
-    before = not original.first_acquirer if delivered else False
-    # A broker, or a new publisher, says again whether it was delivered before: that
-    # is not an edit of the count.
-    if before != basic.redelivered and not original.delivery_count:
-        changes["delivery_count"] = now.delivery_count
-        changes["first_acquirer"] = now.first_acquirer
+    changes |= _said_of_delivery(original, delivered, basic.redelivered)
     return kernel.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)
+
+
+def _said_of_delivery(original: Header, delivered: bool, redelivered: bool) -> dict[str, Any]:
+    """Return the fields that a delivery changes.
+
+    A broker, or a new publisher, says again whether it was delivered before: that is not an edit
+    of the count.
+    """
+    before = not original.first_acquirer if delivered else False
+    if before == redelivered or original.delivery_count:
+        return {}
+    if delivered:
+        return {"first_acquirer": not redelivered}
+    return {"delivery_count": int(redelivered), "first_acquirer": False}
+
+
+def delivered_header(octets: bytes, redelivered: bool) -> bytes:
+    """Return a header section as a delivery has it."""
+    original: Header = Message.decode(octets).header  # type: ignore[assignment]  # as above
+    changes = _said_of_delivery(original, True, redelivered)
+    return kernel.encode_value(attrs.evolve(original, **changes)) if changes else octets
 
 
 def _properties_octets(
@@ -621,9 +637,22 @@ def _annotations_octets(
         result[Symbol(residual.NAME)] = residual.pack(carried)
     if delivered and not {"x-exchange", "x-routing-key"} <= set(result):
         changed = True
-        result[Symbol("x-exchange")] = basic.exchange
-        result[Symbol("x-routing-key")] = basic.routing_key
+        _route(result, basic.exchange, basic.routing_key)
     return bytes(raw) if not changed else _map(MESSAGE_ANNOTATIONS_CODE, result) if result else b""
+
+
+def _route(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:
+    """Set the annotations of a delivery, where they stand if they do."""
+    annotations[Symbol("x-exchange")] = exchange
+    annotations[Symbol("x-routing-key")] = routing_key
+
+
+def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) -> bytes:
+    """Return message annotations as a delivery has them."""
+    before: Any = Message.decode(octets).message_annotations
+    now = dict(before)
+    _route(now, exchange.decode("utf-8"), routing_key.decode("utf-8"))
+    return octets if now == before else _map(MESSAGE_ANNOTATIONS_CODE, now)
 
 
 def _body_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any]) -> bytes:

@@ -120,7 +120,7 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
     elif delivered:
         made.carried[HEADER_CODE] = b""
     if message.properties is not None:
-        _properties(made, message.properties, notes)
+        set_properties(made, message.properties, notes)
     if message.application_properties is not None:
         _application(made, message.application_properties, notes)
     made.split = len(made.entries)
@@ -232,7 +232,7 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         made.carried[HEADER_CODE] = kernel.encode_value(header)
 
 
-def _properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
+def set_properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
     """Set the properties of class basic that fields become."""
     sparse: dict[int, bytes] = {}
     empty = True

@@ -260,7 +260,8 @@ def _user_backward(octets: Any) -> tuple[Any, bool]:
 
 _URN = "urn:uuid:"
 _URN_SIZE = 45  # bytes
-_BINARY = "ID:AMQP_BINARY:"
+#: What the text of an id begins with that is a binary.
+BINARY_ID = "ID:AMQP_BINARY:"
 _ULONG = "ID:AMQP_ULONG:"
 
 
@@ -283,12 +284,12 @@ def _id_of(text: str) -> Any:
         except ValueError:
             return text
         return found if f"{_URN}{found}" == text else text
-    if text.startswith(_BINARY):
+    if text.startswith(BINARY_ID):
         try:
-            octets = bytes.fromhex(text[len(_BINARY) :])
+            octets = bytes.fromhex(text[len(BINARY_ID) :])
         except ValueError:
             return text
-        return octets if _BINARY + octets.hex().upper() == text else text
+        return octets if BINARY_ID + octets.hex().upper() == text else text
     if text.startswith(_ULONG):
         digits = text[len(_ULONG) :]
         if digits.isascii() and digits.isdigit() and len(digits) < 21:
@@ -325,7 +326,7 @@ def _id_backward(value: Any) -> tuple[Any, bool]:
     if isinstance(value, uuid.UUID):
         return f"{_URN}{value}", True
     if isinstance(value, (bytes, bytearray)):
-        text = _BINARY + value.hex().upper()
+        text = BINARY_ID + value.hex().upper()
         return (text, True) if len(text) <= 255 else (None, False)
     return f"{_ULONG}{int(value)}", True
 

@@ -12,6 +12,7 @@ import attrs
 from amqp10msg.basic.properties import PROPERTIES as BASIC_PROPERTIES
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import table
+from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     OF_BROKER,
@@ -101,6 +102,7 @@ class ToAmqp10Rules:
             loss's, and what stands there after.
         address: what the address of a queue begins with; "" where it is its name.
         unplaced: names of headers that no annotation can have, without loss.
+        history: names of headers that RabbitMQ adds to dead letters, and their letters as numbers.
         delivery_count: how that of the header is encoded, which is always 0.
         is_lossless: without loss, by the residual; else as RabbitMQ does it.
         is_plugin: as RabbitMQ 3.10 does it.
@@ -113,6 +115,7 @@ class ToAmqp10Rules:
     losses: tuple[tuple[int, int, int], ...] = ()
     address: str = ""
     unplaced: list[bytes] = attrs.field(factory=list)
+    history: list[tuple[bytes, int]] = attrs.field(factory=list)
     delivery_count: int = 0x43
     is_lossless: bool = False
     is_plugin: bool = False
@@ -208,6 +211,7 @@ _TOLD_3_10 = _told(
 LOSSLESS = ToAmqp10Rules(
     _lossless_rules(),
     unplaced=[name.encode() for name in sorted({NAME, *BY_ANNOTATION, *OF_BROKER, *SECTIONS})],
+    history=[(name.encode(), ord(HEADERS[name])) for name in sorted(HEADERS.keys() - COUNTS)],
     is_lossless=True,
 )
 

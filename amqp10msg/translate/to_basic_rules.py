@@ -12,12 +12,28 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from amqp10msg.basic.properties import encode_field
+from amqp10msg.basic.properties import decode_field, encode_field
 from amqp10msg.brokers import STREAM_FILTER_VALUE
 from amqp10msg.message import Message
-from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
-from amqp10msg.translate._headers import INTERNAL, SECTIONS, property_name
-from amqp10msg.translate._to_basic import annotation_header, property_header
+from amqp10msg.sections import Data
+from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS, tell_former_ttl
+from amqp10msg.translate._headers import (
+    INTERNAL,
+    NOTHING,
+    SECTIONS,
+    header_value,
+    place_of,
+    property_name,
+)
+from amqp10msg.translate._merge_message import delivered_annotations, delivered_header
+from amqp10msg.translate._to_amqp10 import body_of
+from amqp10msg.translate._to_basic import (
+    BasicDraft,
+    annotation_header,
+    carry_encodings,
+    property_header,
+    set_properties,
+)
 from amqp10msg.translate.rabbitmq import to_basic, v3
 from amqp10msg.translate.rabbitmq.fields import (
     ABSOLUTE_EXPIRY_TIME,
@@ -38,10 +54,11 @@ from amqp10msg.translate.rabbitmq.sections import decoded
 from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, rewritten
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
-from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.residual import NAME, SPARSE_PROPERTIES, is_of_basic
 from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS, shortstr
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.kernel.codes import PROPERTIES_CODE
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Symbol
 
@@ -54,6 +71,8 @@ Row: TypeAlias = tuple[int, int, str]
 _TARGETS = {
     PROPERTY_FIELDS.index(row.field): row.number - 1 for row in ROWS if row.section == "properties"
 }
+_BY_NUMBER = {row.number: row for row in ROWS}
+_INDEXES = {row.name: row.number - 1 for row in ROWS}
 _APP_ID = next(row.number - 1 for row in ROWS if row.name == "app_id")
 #: Names of headers and keys of annotations that mean something to the translator or to brokers.
 ODD_NAMES = [
@@ -67,6 +86,9 @@ _FACTS = [(key.encode(), _KINDS.get(kind, "array")) for key, kind in ANNOTATIONS
 _SINGLE = Limits(depth=64, zero_width=1_000)
 _COMPOUND = 0xC0  # the least constructor of a list, map or array, but for the empty list
 _LIST0 = 0x45
+_DESCRIBED = 0x00
+# A body beside properties: one of data, and one that is not.
+_DATA, _VALUE = bytes.fromhex("005375a000"), bytes.fromhex("00537740")
 
 
 @attrs.frozen
@@ -181,6 +203,8 @@ class PlainValues:
     """
 
     is_symbol = staticmethod(is_symbol)
+    delivered_header = staticmethod(delivered_header)
+    delivered_annotations = staticmethod(delivered_annotations)
     rewritten = staticmethod(rewritten)
 
     def __init__(self, version: BrokerVersion | None) -> None:
@@ -217,6 +241,74 @@ class PlainValues:
         lost: dict[Any, Any] = dict(found or {})
         return str(as_json(lost)).encode("utf-8", "backslashreplace"), len(lost)
 
+    def properties(self, octets: bytes, is_data: bool) -> tuple[Any, ...] | None:
+        """Return the properties of class basic without loss; None where they are odd.
+
+        Args:
+            octets: the section.
+            is_data: whether the body is data.
+
+        Returns:
+            The texts, each with the number of its property; the seconds of the timestamp, None
+            for none; encoded fields for the residual by their numbers; whether that has the whole
+            section; the losses.
+        """
+        wire = octets + (_DATA if is_data else _VALUE)
+        try:
+            message = Message.decode(wire, limits=_SINGLE)
+        except AmqpError:
+            return None
+        made, notes = BasicDraft(message, wire), Notes()
+        properties: Any = message.properties
+        set_properties(made, properties, notes)
+        carry_encodings(made)
+        seconds = made.given.pop("timestamp", None)
+        texts = [(_INDEXES[name], text.encode("utf-8")) for name, text in made.given.items()]
+        kept = made.carried.get(SPARSE_PROPERTIES, {})
+        is_whole = PROPERTIES_CODE in made.carried
+        return texts, seconds, list(kept.items()), is_whole, list(map(_told, notes.losses))
+
+    def is_rewritten(self, octets: bytes) -> bool:
+        """Whether a payload is body sections that are not data, and RabbitMQ can deliver them."""
+        found = body_of(octets)
+        if found is None or rewritten(octets) is None:
+            return False
+        body = found.body
+        return not isinstance(body[0] if isinstance(body, list) else body, Data)
+
+    def is_nowhere(self, number: int, value: Any, is_data: bool) -> bool:
+        """Whether the residual alone holds a property, given its number and value there."""
+        row = _BY_NUMBER.get(number)
+        if row is None or not is_of_basic({number: value}):
+            return False
+        text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+        return row.forward(text, is_data).where == "residual"
+
+    def value_of(self, name: bytes, field: bytes) -> bytes | None:
+        """Return the value of a header in 1.0, encoded; None for a header that has none there."""
+        try:
+            text = name.decode("utf-8")
+            value, _ = header_value(text, *decode_field(field))
+            return None if value is NOTHING else bytes(kernel.encode_value(value))
+        except (AmqpError, UnicodeDecodeError):
+            return None
+
+    def has_place(self, name: bytes, field: bytes) -> bool:
+        """Whether a header stands in a message of 1.0, given its name, and letter and value."""
+        text = name.decode("utf-8", "surrogateescape")
+        if place_of(text) is None:
+            return False
+        return header_value(text, *decode_field(field))[0] is not NOTHING
+
+    def former_ttl(self, octets: bytes) -> list[tuple[Any, ...]] | None:
+        """Return the losses of a dead letter without ttl, given its deaths; None if odd."""
+        notes = Notes()
+        try:
+            tell_former_ttl(kernel.decode_value(octets, limits=_SINGLE), notes)
+        except (AmqpError, ValueError, TypeError):
+            return None
+        return [_told(loss) for loss in notes.losses]
+
     def told(self, octets: bytes) -> bytes | None:
         """Return a lost value as JSON; None where it cannot be read."""
         try:
@@ -236,7 +328,7 @@ class PlainValues:
             is_annotation: whether it is a message annotation.
             is_saved: whether a residual from 0-9-1 stands beside it.
         """
-        if not is_annotation and (octets[0] >= _COMPOUND or octets[0] == _LIST0):
+        if not is_annotation and (octets[0] >= _COMPOUND or octets[0] in (_LIST0, _DESCRIBED)):
             return None
         notes = Notes()
         try:
@@ -278,7 +370,7 @@ class PlainValues:
 def _lossless_header(
     key: bytes, value: Any, is_annotation: bool, is_saved: bool, notes: Notes
 ) -> tuple[bytes | None, bytes, bool]:
-    text = key.decode("ascii")
+    text = key.decode("utf-8")
     if is_annotation:
         name, letter, item, is_exact = annotation_header(Symbol(text), value, notes, is_saved)
     else:

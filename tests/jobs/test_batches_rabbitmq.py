@@ -290,7 +290,7 @@ def _delivered() -> list[bytes]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", [*PROFILES, "lossless"])
 def test_of_what_brokers_deliver_few_messages_leave_the_engine(profile: str) -> None:
     made = []
     for wire in _delivered():

@@ -33,6 +33,7 @@ cdef enum:
     ANNOTATION
     APPLICATION
     SAVED_SECTION
+    RESIDUAL_HEADER
 
 # What a loss says stands there after: nothing, the same, or what is said beside it.
 cdef enum:
@@ -81,12 +82,19 @@ cdef struct Given:
     Field[MOST] fields
     Py_ssize_t count
     Span exchange, routing_key, body, residual
-    bint redelivered, is_delivered, is_marked, has_offset, has_unplaced, is_empty
+    bint redelivered, is_delivered, is_marked, has_facts, has_offset, has_unplaced, is_empty
     Span[SAVED] saved
     bint has_saved
     Span header, delivery, annotations, properties, application, footer, shape
     bint[FIELDS] keeps
     Span[FIELDS] kept
+    # Likewise: whether the route stood in front, in what order the headers stood, and whether they
+    # stand otherwise now; and the header that the residual is.
+    bint puts_first, is_moved
+    Py_ssize_t place_count
+    uint8_t[MOST] places
+    Field former
+    Field[MOST] own  # scratch
 
 
 cdef int width_of(int letter) noexcept nogil:
@@ -367,10 +375,9 @@ cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
 cdef int read_residual(Given* g, Out* o) except -1:
     """Read what the message kept of the 1.0 message that it was."""
     cdef cursor p, stop
-    cdef uint64_t count = 0, key = 0, n = 0, i, count_of_parts = 0
+    cdef uint64_t count = 0, key = 0, n = 0, met = 0, i, count_of_parts = 0
+    cdef Py_ssize_t k
     cdef Span section
-    if g.has_unplaced:
-        return ODD
     o.size = 0
     if take_base64(o, g.residual.at, g.residual.n) == ODD or o.size < 3:
         return ODD
@@ -384,13 +391,19 @@ cdef int read_residual(Given* g, Out* o) except -1:
     for i in range(count):
         if cbor_read(&p, stop, 0, &key) == ODD:
             return ODD
-        if key == 2:  # in which order they stood: that of the headers, unless a broker sorted
-            if cbor_read(&p, stop, 4, &n) == ODD:
+        if key == 2:
+            if cbor_read(&p, stop, 4, &n) == ODD or n > MOST:
                 return ODD
-            while n:
-                n -= 1
-                if cbor_read(&p, stop, 0, &key) == ODD:
+            g.place_count = <Py_ssize_t> n
+            for k in range(g.place_count):
+                if cbor_read(&p, stop, 0, &key) == ODD or key >= n or met >> key & 1:
                     return ODD
+                met |= <uint64_t> 1 << key
+                g.places[k] = <uint8_t> key
+        elif key == 4:
+            if cbor_read(&p, stop, 0, &key) == ODD or key != 1:
+                return ODD
+            g.puts_first = True
         elif key == DATA_CODE:  # what stood before each part of the body
             if cbor_read(&p, stop, 4, &count_of_parts) == ODD:
                 return ODD
@@ -426,3 +439,58 @@ cdef int read_residual(Given* g, Out* o) except -1:
         else:
             return ODD
     return GOOD  # the checksum is compared with the rest, by the way back
+
+
+cdef bint are_upper_digits(cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether a text is the hexadecimal digits of bytes, in capital letters."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if not (c"0" <= p[i] <= c"9" or c"A" <= p[i] <= c"F"):
+            return False
+    return n & 1 == 0
+
+
+cdef bint contains(Span* section, cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether bytes stand anywhere in a section."""
+    cdef Py_ssize_t i
+    if section.at == NULL:
+        return False
+    for i in range(section.n - n + 1):
+        if is_same(section.at + i, n, p, n):
+            return True
+    return False
+
+
+cdef int put_in_places(Given* g) noexcept nogil:
+    """Keep of the headers those of the message itself, in their order before a broker sorted them.
+    """
+    cdef Py_ssize_t i, count = 0
+    cdef bint is_sorted = g.place_count > 0
+    cdef Field* field
+    cdef Field* last = NULL
+    for i in range(g.count):
+        field = &g.fields[i]
+        if field.place == UNPLACED:
+            return ODD
+        if field.place == RESIDUAL_HEADER:
+            g.former = field[0]
+            g.is_moved = g.is_moved or i < g.count - 1
+        elif field.place == LEFT_OUT:
+            g.is_moved = True
+        else:
+            is_sorted = is_sorted and (
+                last == NULL or stands_before(last.name, last.size, field.name, field.size)
+            )
+            last = field
+            count += 1
+    is_sorted = is_sorted and count == g.place_count
+    if is_sorted or g.is_moved:
+        g.is_moved = True
+        count = 0
+        for i in range(g.count):
+            if g.fields[i].place == APPLICATION or g.fields[i].place == ANNOTATION:
+                g.own[g.places[count] if is_sorted else count] = g.fields[i]
+                count += 1
+        memcpy(g.fields, g.own, <size_t> count * sizeof(Field))
+    g.count = count
+    return GOOD

@@ -25,13 +25,19 @@ cdef inline bint is_known(
     return False
 
 
+cdef inline bint stands_before(
+    cursor p, Py_ssize_t n, cursor other, Py_ssize_t size
+) noexcept nogil:
+    """Whether a name stands before another one by its bytes."""
+    cdef int order = memcmp(p, other, <size_t> min(n, size))
+    return order < 0 or (order == 0 and n < size)
+
+
 cdef inline bint precedes(Entry* one, Entry* other, bint by_size) noexcept nogil:
     """Whether a name stands before another one by its bytes, if asked for by its length first."""
-    cdef int order
     if by_size and one.size != other.size:
         return one.size < other.size
-    order = memcmp(one.name, other.name, <size_t> min(one.size, other.size))
-    return order < 0 or (order == 0 and one.size < other.size)
+    return stands_before(one.name, one.size, other.name, other.size)
 
 
 cdef bint sort(Entries* entries, uint8_t* places, bint by_size) noexcept nogil:

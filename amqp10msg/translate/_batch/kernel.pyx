@@ -10,8 +10,9 @@ encodings that this library would choose, or in long forms of them, with one sec
 and with losses that a residual keeps and the rows of the correspondence alone explain. Any other
 message makes the row an odd one: what it wrote is taken back, and the thorough way translates it.
 So it never says what is wrong. A message of 0-9-1 with a residual becomes what that says, where
-this becomes the very same message again. One of 1.0 with a residual of the table of headers gets
-that back where no header was edited. Of what the profiles of RabbitMQ say, it knows what
+this becomes the very same message again, but for what a broker does at delivery: it sorts headers,
+adds some, and says exchange and routing key. One of 1.0 with a residual gets its headers and
+properties back where none of them was edited. Of what the profiles of RabbitMQ say, it knows what
 becomes of the same messages.
 
 Every size is compared with what is left before it is used: a cursor never passes the `stop` that it

@@ -3,6 +3,7 @@
 # which is copied into C once.
 
 
+@cython.final
 cdef class ToAmqp10:
     """Translates messages of 0-9-1 to encoded messages of 1.0.
 
@@ -19,7 +20,8 @@ cdef class ToAmqp10:
 
     cdef object is_symbol, told, told_name
     cdef list held  # what the rules point to
-    cdef list unplaced_names
+    cdef list unplaced_names, history
+    cdef bytes delivered_header, delivered_annotations
     cdef bytes user
     cdef ToBasic lossless
     cdef ToBasic plugin
@@ -85,6 +87,7 @@ cdef class ToAmqp10:
         to.any_user = self.user is None
         to.address = self.hold(rules.address) if rules.address else NULL
         self.unplaced_names = rules.unplaced
+        self.history = rules.history
         return 0
 
     cdef int begin(self) except -1:
@@ -203,9 +206,8 @@ cdef class ToAmqp10:
         cdef Mark mark = mark_of(&self.losses)
         if (
             self.read(header) == ODD
-            or write(self, o) == ODD
+            or self.put_message(header, o) == ODD
             or self.is_refused
-            or self.prove(header, o.at + start, o.size - start) == ODD
         ):
             o.size = start
             cut_losses(&self.losses, &mark)
@@ -214,23 +216,87 @@ cdef class ToAmqp10:
         end_losses(&self.losses)
         return GOOD
 
+    cdef int put_message(self, Span* header, Out* o) except -1:
+        """Write the message and make sure of it."""
+        cdef Given* g = &self.given
+        cdef Py_ssize_t start = o.size
+        cdef bint is_returned = g.residual.at != NULL and g.is_delivered, is_proved = False
+        if is_returned:
+            # What the residual tells of may have been delivered before it was published.
+            g.is_delivered = g.puts_first or (
+                (g.header.at == NULL or g.header.n == 0) if g.annotations.at == NULL
+                else contains(&g.annotations, <cursor> EXCHANGE, <Py_ssize_t> strlen(EXCHANGE))
+            )
+        while True:
+            o.size = start
+            if write(self, o) == ODD:
+                return ODD
+            if is_proved:
+                return GOOD
+            if self.prove(header, o.at + start, o.size - start) == ODD:
+                return ODD
+            if not is_returned:
+                return GOOD if (
+                    g.residual.at == NULL or self.lossless.made.redelivered == g.redelivered
+                ) else ODD
+            is_proved = g.is_delivered = True
+            self.deliver()
+
+    cdef int deliver(self) except -1:
+        """Say in the sections that the residual keeps what this delivery says."""
+        cdef Given* g = &self.given
+        cdef bytes kept
+        if g.header.at != NULL and g.header.n:
+            kept = PyBytes_FromStringAndSize(<const char*> g.header.at, g.header.n)
+            self.delivered_header = self.lossless.plain.delivered_header(kept, bool(g.redelivered))
+            g.header.at = <cursor> PyBytes_AS_STRING(self.delivered_header)
+            g.header.n = PyBytes_GET_SIZE(self.delivered_header)
+        if g.annotations.at != NULL:
+            kept = PyBytes_FromStringAndSize(<const char*> g.annotations.at, g.annotations.n)
+            self.delivered_annotations = self.lossless.plain.delivered_annotations(
+                kept,
+                PyBytes_FromStringAndSize(<const char*> g.exchange.at, g.exchange.n),
+                PyBytes_FromStringAndSize(<const char*> g.routing_key.at, g.routing_key.n),
+            )
+            g.annotations.at = <cursor> PyBytes_AS_STRING(self.delivered_annotations)
+            g.annotations.n = PyBytes_GET_SIZE(self.delivered_annotations)
+        return 0
+
     cdef int prove(self, Span* header, cursor p, Py_ssize_t n) except -1:
         """Make sure of what was written where it was pasted, and not read."""
         cdef Given* g = &self.given
+        cdef Out* o = &self.packed
+        cdef cursor table
+        cdef Py_ssize_t start, i
         cdef Span body
         if self.rules.is_plugin and (g.has_saved or g.is_marked):
             self.plugin.begin()
             return self.plugin.read(p, n, &body)
         if g.residual.at == NULL:
             return GOOD
-        # Only what becomes this very message is what it was.
+        # Only what becomes this very message is what it was, but for what a broker did to headers.
         self.lossless.begin()
-        return GOOD if (
-            self.lossless.translate(p, n, &body) == GOOD
-            and is_same(
-                self.lossless.header.data.at, self.lossless.header.data.size, header.at, header.n
-            )
-            and self.lossless.made.redelivered == g.redelivered
+        if (
+            self.lossless.translate(p, n, &body) == ODD
+            or self.lossless.made.is_delivered != g.is_delivered
+        ):
+            return ODD
+        p, n = header.at, header.n
+        if g.is_moved:
+            table = g.given[HEADERS].at
+            o.size = 0
+            put(o, header.at, table - header.at)
+            start = o.size
+            number(o, 0, 4)
+            for i in range(g.count):
+                put(o, g.fields[i].start, g.fields[i].stop - g.fields[i].start)
+            put(o, g.former.start, g.former.stop - g.former.start)
+            end_table(o, start)
+            table += 4 + g.given[HEADERS].n
+            put(o, table, header.at + header.n - table)
+            p, n = o.at, o.size
+        return GOOD if is_same(
+            self.lossless.header.data.at, self.lossless.header.data.size, p, n
         ) else ODD
 
     # Reading.
@@ -250,7 +316,9 @@ cdef class ToAmqp10:
         g.delivery.at = g.footer.at = g.shape.at = NULL
         for i in range(SAVED):
             g.saved[i].at = NULL
-        g.has_saved = g.has_offset = g.has_unplaced = g.is_empty = False
+        g.has_saved = g.has_offset = g.has_unplaced = g.is_empty = g.puts_first = False
+        g.has_facts = g.is_moved = False
+        g.place_count = 0
         g.is_delivered = g.exchange.n > 0 or g.routing_key.n > 0
         memset(g.keeps, 0, sizeof(g.keeps))
         memset(g.annotated, 0, sizeof(g.annotated))
@@ -299,7 +367,7 @@ cdef class ToAmqp10:
             self.tell(DELIVERY_MODE, LOSS_FACT, NOTHING_AFTER)
             g.there[DELIVERY_MODE] = False
         # The bytes of a table are not those that a stream changed.
-        return ODD if g.has_offset and g.has_unplaced else GOOD
+        return ODD if g.has_offset and (g.has_unplaced or g.residual.at != NULL) else GOOD
 
     cdef int read_kind_of_body(self) except -1:
         """Look at what the properties say of the body."""
@@ -308,26 +376,32 @@ cdef class ToAmqp10:
         g.is_marked = g.there[TYPE] and is_text(g.given[TYPE].at, g.given[TYPE].n, MARKER)
         if self.rules.is_plugin:
             return GOOD
-        if not g.is_marked:
-            # What is not a symbol of 1.0 stands in an annotation; a residual may say otherwise.
-            return GOOD if g.residual.at == NULL or not (g.annotated[0] or g.annotated[1]) else ODD
-        if not is_body(g.body.at, g.body.at + g.body.n):
+        if g.is_marked and not is_body(g.body.at, g.body.at + g.body.n) and not (
+            self.rules.is_lossless and g.body.n <= CERTAIN and self.lossless.plain.is_rewritten(
+                PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
+            )
+        ):
             return ODD
-        if not self.rules.is_lossless:
-            return GOOD
-        # Without data, these stand in annotations, but where the residual says otherwise.
-        for i in range(2):
-            if not g.there[i]:
-                continue
-            if g.residual.at == NULL:
-                g.annotated[i] = True
-            elif g.annotated[i] or (g.properties.at == NULL and not g.keeps[6 + i]):
-                return ODD
+        # Without data, as where no symbol of 1.0 is the text, these stand in annotations, but not
+        # where the residual has them.
+        for i in range(2 if self.rules.is_lossless else 0):
+            g.annotated[i] = g.annotated[i] or g.is_marked
+            if g.residual.at != NULL and self.is_kept(i):
+                g.annotated[i] = False
         return GOOD
+
+    cdef bint is_kept(self, int index) noexcept:
+        """Whether the residual has what a property was."""
+        cdef Given* g = &self.given
+        return self.rules.rows[index].section == PROPERTIES_CODE and (
+            g.properties.at != NULL or g.keeps[self.rules.rows[index].place]
+        )
 
     cdef int read_property(self, int index, int form, Value* v) except -1:
         """Read a property as the field or annotation that it becomes."""
         v.kind = STRING
+        if self.given.residual.at != NULL and self.is_kept(index):
+            return GOOD
         if form == MODE_FORM or form == PRIORITY_FORM or form == NUMBER_FORM:
             v.kind = UBYTE
             v.number = v.at[0]
@@ -359,9 +433,15 @@ cdef class ToAmqp10:
                 v.at += 9
                 v.n -= 9
                 return GOOD
-            return ODD if form == ID_FORM and (
-                begins(v.at, v.n, b"urn:") or begins(v.at, v.n, b"ID:")
-            ) else GOOD
+            if form == BROKER_ID_FORM or not begins(v.at, v.n, b"ID:AMQP_"):
+                return GOOD
+            if not begins(v.at, v.n, BINARY_ID):
+                return ODD
+            if are_upper_digits(v.at + strlen(BINARY_ID), v.n - <Py_ssize_t> strlen(BINARY_ID)):
+                v.kind = BINARY
+                v.at += strlen(BINARY_ID)
+                v.n -= <Py_ssize_t> strlen(BINARY_ID)
+            return GOOD
         if form == USER_FORM:
             return GOOD if (v.n > 0 if self.rules.any_user else is_same(
                 v.at, v.n, <cursor> PyBytes_AS_STRING(self.user), PyBytes_GET_SIZE(self.user)
@@ -402,16 +482,41 @@ cdef class ToAmqp10:
                 if is_same(g.fields[i].name, g.fields[i].size, field.name, field.size):
                     return ODD
             if is_text(field.name, field.size, RESIDUAL) and self.rules.is_lossless:
-                if p != stop or field.letter != c"S" or g.is_delivered:
+                if field.letter != c"S":
                     return ODD
+                field.place = RESIDUAL_HEADER
                 g.residual.at = field.value.at
                 g.residual.n = field.value.n
-                return read_residual(g, &self.unpacked)
-            if self.place(field) == ODD:
+            elif self.place(field) == ODD:
                 return ODD
             g.count += 1
         g.is_empty = g.count == 0
-        return GOOD
+        return self.read_facts() if g.has_facts or g.residual.at != NULL else GOOD
+
+    cdef int read_facts(self) except -1:
+        """Read the residual, and leave out what RabbitMQ added to the headers."""
+        cdef Given* g = &self.given
+        cdef Py_ssize_t i
+        if g.residual.at != NULL and read_residual(g, &self.unpacked) == ODD:
+            return ODD
+        for i in range(g.count if g.is_delivered else 0):
+            if g.residual.at != NULL and self.is_of_history(&g.fields[i]):
+                g.fields[i].place = LEFT_OUT
+            if g.fields[i].place == LEFT_OUT:
+                self.tell(FIRST_HEADER + i, LOSS_FACT, NOTHING_AFTER)
+        return GOOD if g.residual.at == NULL else put_in_places(g)
+
+    cdef bint is_of_history(self, Field* field) noexcept:
+        """Whether RabbitMQ added a header to a dead letter which the message had not before."""
+        cdef bytes name
+        cdef tuple one
+        for one in self.history:
+            name = one[0]
+            if field.letter == <int> one[1] and is_same(
+                field.name, field.size, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
+            ):
+                return not contains(&self.given.annotations, field.name, field.size)
+        return False
 
     cdef int place(self, Field* field) except -1:
         """Find out where a header goes."""
@@ -432,8 +537,9 @@ cdef class ToAmqp10:
             or is_text(field.name, field.size, b"x-acquired-count")
         ):
             field.place = LEFT_OUT
+            g.has_facts = True
             g.has_offset = g.has_offset or is_offset
-            return self.tell(FIRST_HEADER + g.count, LOSS_FACT, NOTHING_AFTER) or GOOD
+            return GOOD
         field.place = APPLICATION
         if begins(field.name, field.size, b"x-"):
             field.place = ANNOTATION

@@ -145,7 +145,7 @@ cdef int write_header(ToAmqp10 self, Out* o) except -1:
 
 cdef int write_own(ToAmqp10 self, Out* o) except -1:
     """Write the annotations of the broker; return how many values."""
-    if self.rules.own_first:
+    if self.rules.own_first or self.given.puts_first:
         write_name(self, o, b"x-routing-key", &self.given.routing_key)
         write_name(self, o, b"x-exchange", &self.given.exchange)
     else:
@@ -170,7 +170,7 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
         return put(o, g.annotations.at, g.annotations.n)
     begin_section(o, MESSAGE_ANNOTATIONS_CODE)
     start = begin_compound(o)
-    if is_own and self.rules.own_first:
+    if is_own and (self.rules.own_first or g.puts_first):
         count += write_own(self, o)
     for i in range(PROPERTIES):
         rule = &self.rules.rows[i]
@@ -198,7 +198,7 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
                 self.tell(FIRST_HEADER + i, LOSS_ROUTES, SAME_AFTER)
     if self.rules.is_lossless:
         count += write_residual(self, o)
-    if is_own and not self.rules.own_first:
+    if is_own and not (self.rules.own_first or g.puts_first):
         count += write_own(self, o)
     if not count:
         o.size = before
@@ -390,6 +390,9 @@ cdef int write_field(ToAmqp10 self, Out* o, PropertyRule* rule, Value* v) except
         return number(o, <uint64_t> v.number * (1000 if rule.form == SECONDS_FORM else 1), 8)
     if v.kind == UUID:
         return put_uuid_value(o, v.at)
+    if v.kind == BINARY:
+        put_variable(o, BINARY8, v.at, v.n // 2)  # makes room for the bytes
+        return GOOD if read_hex(o.at + o.size - v.n // 2, v.at, v.n) else ODD
     if rule.form == ADDRESS_FORM and self.rules.address != NULL:
         made.size = 0
         put_address(made, self.rules.address, v.at, v.n, not self.rules.is_plugin)

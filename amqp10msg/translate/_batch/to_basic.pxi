@@ -146,14 +146,18 @@ cdef class ToBasic:
     cdef Made made
     cdef Span[MOST] keys
     cdef uint8_t[MOST] order
+    cdef Span sections  # those of the body
+    cdef Span deaths  # the history that a dead-letter exchange added, encoded
     cdef Span saved  # a residual: what the message was when it was one of 0-9-1
     cdef Entries originals
     cdef bint is_empty  # its table of headers was there, and empty
     cdef Py_ssize_t size  # in bytes
-    cdef bint puts_first, has_facts, is_wider, has_compounds
+    cdef bint puts_first, has_facts, is_wider, has_compounds, has_history, is_elsewhere
+    cdef bint is_sections  # the payload is the body's sections, as a residual says
     cdef bint is_busy  # with one message
     cdef bint is_telling  # of losses all that there is, and not only how many
     cdef Out shape, joined  # what stands before each data section's content, and that content
+    cdef Out decorated  # the header as a delivery has it
     cdef Out anew  # the annotations without what a delivery added
     cdef Py_ssize_t anew_count
     # What is made of the batch.
@@ -209,6 +213,7 @@ cdef class ToBasic:
         free_out(&self.table)
         free_out(&self.content)
         free_out(&self.anew)
+        free_out(&self.decorated)
         free_out(&self.shape)
         free_out(&self.joined)
         free_losses(&self.losses)
@@ -393,7 +398,9 @@ cdef class ToBasic:
         memset(made.there, 0, sizeof(made.there))
         memset(made.keeps, 0, sizeof(made.keeps))
         self.puts_first = self.has_facts = self.has_compounds = self.is_empty = False
-        self.saved.at = NULL
+        self.has_history = self.is_elsewhere = self.is_sections = False
+        self.saved.at = self.deaths.at = NULL
+        self.saved.n = 0
         if self.held:
             self.held.clear()
         return 0
@@ -591,7 +598,9 @@ cdef class ToBasic:
 
         The entry has no name where the value is left out; it is `kept` where it is not exact.
         """
-        cdef Py_ssize_t n = size_of(place[0], stop)
+        cdef Py_ssize_t n = (
+            any_size(place[0], stop) if self.way == LOSSLESS else size_of(place[0], stop)
+        )
         cdef bytes name, field, wire
         if n == 0 or self.size > CERTAIN:
             return ODD

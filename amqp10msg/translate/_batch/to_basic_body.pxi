@@ -23,6 +23,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
                 return ODD
         if made.parts == MOST_PARTS or (made.parts > 1 and code == AMQP_VALUE_CODE):
             return ODD
+    self.sections.at, self.sections.n = first, p - first
     if made.is_marked:
         body.at = first
         body.n = p - first

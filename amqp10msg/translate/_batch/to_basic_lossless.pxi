@@ -3,8 +3,8 @@
 
 cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) except -1:
     cdef Made* made = &self.made
-    cdef Value[FIELDS] fields
-    cdef Py_ssize_t count = 0, told
+    cdef Mark mark
+    cdef Py_ssize_t count, told
     cdef Span* annotations = &sections[0]
     made.is_certain = self.size <= CERTAIN
     if self.size - body.n > ROOMY:
@@ -13,50 +13,62 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         return ODD
     if self.has_facts and (made.delivery.at != NULL or made.footer.at != NULL):
         return ODD
-    if made.is_marked and not made.is_usual and write_anew(self, body) == ODD:
+    # What a delivery added to the header is told before the body.
+    if not (self.has_facts and header.at != NULL) and tell_body(self, body) == ODD:
         return ODD
-    made.keeps_shape = made.keeps_shape or made.parts == 0
-    tell_parts(self)
     if header.at != NULL:
         told = self.losses.count
-        if read_lossless_header(self, header) == ODD:
+        if read_lossless_header(self, header, body) == ODD:
             return ODD
         # What a residual from 1.0 would hold, one from 0-9-1 does not.
         for told in range(told, self.losses.count if self.saved.at != NULL else 0):
             if self.losses.recoverable.at[told]:
                 return ODD
     elif made.is_delivered:
-        return ODD
+        made.header.at = <cursor> b""  # one that says nothing
+        made.header.n = 0
     if sections[1].at != NULL:
-        if self.read_fields(&sections[1], fields, &count) == ODD:
+        if read_lossless_properties(self, &sections[1]) == ODD:
             return ODD
-        if sections[1].n > 4 and count == 0:
-            return ODD
-        if self.set_fields(fields, self.early, self.early_count) == ODD:
-            return ODD
-        keep_padding(self, &sections[1], fields, count)
     self.is_wider = False
-    told = self.losses.count
+    mark = mark_of(&self.losses)
     if sections[2].at != NULL and read_application(self, &sections[2]) == ODD:
         return ODD
+    if self.saved.n > 3 and self.saved.at[3] == 3:
+        cut_losses(&self.losses, &mark)  # all come back with the whole table, or it is odd
     if sections[2].at != NULL and (self.is_wider or is_wide(&sections[2])):
         made.application = sections[2]
-    told = self.losses.count - told
+    told = self.losses.count - mark.count
     made.split = made.entries.count
     if annotations.at != NULL and read_annotations(self, annotations) == ODD:
         return ODD
     # What is in another encoding is kept whole.
     if header.at != NULL and is_wide(header) and not self.has_facts:
         made.header = header[0]
-    if sections[1].at != NULL and is_wide(&sections[1]):
-        made.properties = sections[1]
     for count in range(made.entries.count):
         self.order[count] = <uint8_t> count
     if self.saved.at != NULL:
         return restore(self, told)
     if tell_map(self, &made.delivery, b"delivery-annotations", LOST_CARRIED_DELIVERY) == ODD:
         return ODD
-    return tell_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER)
+    if tell_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER) == ODD:
+        return ODD
+    if self.has_history and made.annotations.at == NULL and self.keeps():
+        keep_annotations(self, annotations)  # after a broker they could not be told from its own
+    return GOOD
+
+
+cdef int tell_body(ToBasic self, Span* body) except -1:
+    cdef Made* made = &self.made
+    made.keeps_shape = made.keeps_shape or made.parts == 0
+    if self.saved.n > 4 and self.saved.at[3] == 15:  # `restore` sees whether it is right
+        self.is_sections = made.parts > 0
+        body[0] = self.sections
+        self.set_type(MARKER)
+        return GOOD
+    if made.is_marked and not made.is_usual and write_anew(self, body) == ODD:
+        return ODD
+    return tell_parts(self) or GOOD
 
 
 cdef int write_anew(ToBasic self, Span* body) except -1:
@@ -89,7 +101,7 @@ cdef int find_delivery(ToBasic self, Span* section) except -1:
         if read_value(&p, stop, &key) == ODD or key.kind != SYMBOL:
             return ODD
         if read_scalar(&p, stop, &value) == ODD:
-            n = size_of(p, stop)
+            n = any_size(p, stop)
             if n == 0:
                 return ODD
             value.kind = ENCODED
@@ -127,8 +139,7 @@ cdef int find_delivery(ToBasic self, Span* section) except -1:
         return ODD
     made.is_delivered = True
     self.puts_first = routing_key == 0 and exchange == 1
-    if not self.puts_first and (exchange != rest - 2 or routing_key != rest - 1):
-        return ODD
+    self.is_elsewhere = not self.puts_first and (exchange != rest - 2 or routing_key != rest - 1)
     return tell_facts(self, section) if self.has_facts else GOOD
 
 
@@ -153,7 +164,7 @@ cdef int tell_facts(ToBasic self, Span* section) except -1:
     for i in range(count >> 1):
         read_value(&p, stop, &key)
         if read_scalar(&p, stop, &value) == ODD:
-            n = size_of(p, stop)
+            n = any_size(p, stop)
             value.kind = ENCODED
             value.at = p
             value.n = n
@@ -166,13 +177,27 @@ cdef int tell_facts(ToBasic self, Span* section) except -1:
             if told is None:
                 return ODD
             put(&self.losses.before.data, PyBytes_AS_STRING(told), PyBytes_GET_SIZE(told))
+            self.deaths.at = value.at
+            self.deaths.n = value.n
         else:
             json_value(&self.losses.before.data, &value)
         end_loss(&self.losses, LOST_FACT, False)
     return GOOD
 
 
-cdef int read_lossless_header(ToBasic self, Span* section) except -1:
+cdef int tell_former_ttl(ToBasic self) except -1:
+    """Tell of the time to live that RabbitMQ took from a dead letter."""
+    losses = self.plain.former_ttl(
+        PyBytes_FromStringAndSize(<const char*> self.deaths.at, self.deaths.n)
+    )
+    if losses is None:
+        return ODD
+    for loss in losses:
+        end_told(&self.losses, loss)
+    return GOOD
+
+
+cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1:
     cdef Py_ssize_t count = 0
     cdef Value[5] values
     cdef Made* made = &self.made
@@ -187,19 +212,25 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
     delivered_before = values[4].number if values[4].kind == UINT else 0
     if self.has_facts:
         # It is taken for one with all fields, and without a count.
+        if self.deaths.at != NULL and values[2].kind == NULL_KIND and tell_former_ttl(self) == ODD:
+            return ODD
         if delivered_before:
             say(&self.losses.path.data, b"header.delivery-count")
             digits(&self.losses.before.data, <uint64_t> delivered_before)
             end_loss(&self.losses, LOST_FACT, False)
+        if tell_body(self, body) == ODD:
+            return ODD
         delivered_before = 0
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
+        is_exact = not self.is_elsewhere
+        put_decorated(self, durable, &values[1], &values[2], first)
     elif made.is_delivered:
         # A delivered message says all fields.
-        if count != 5 or values[0].kind != BOOLEAN or values[3].kind != BOOLEAN:
-            return ODD
-        if values[4].kind != UINT or values[4].number != 0:
-            return ODD
+        is_exact = not self.is_elsewhere and (
+            count == 5 and values[0].kind == BOOLEAN and values[3].kind == BOOLEAN
+            and values[4].kind == UINT and values[4].number == 0
+        )
     else:
         # What need not be said is kept.
         is_exact = count == 0 or values[count - 1].kind != NULL_KIND
@@ -226,7 +257,11 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
         made.given[EXPIRATION].number = values[2].number
     if made.is_delivered:
         made.redelivered = not first
-        return GOOD if is_exact else ODD
+        if not is_exact:
+            made.header = section[0]
+            if self.has_facts:
+                made.header.at, made.header.n = self.decorated.at, self.decorated.size
+        return GOOD
     if delivered_before:
         made.redelivered = True
     if delivered_before == 1 and not first:
@@ -251,6 +286,29 @@ cdef int read_lossless_header(ToBasic self, Span* section) except -1:
     return GOOD
 
 
+cdef int put_decorated(
+    ToBasic self, bint durable, Value* priority, Value* ttl, bint first
+) except -1:
+    """Write a header with all fields, as RabbitMQ 4 does at delivery."""
+    cdef Out* o = &self.decorated
+    cdef Py_ssize_t start
+    o.size = 0
+    begin_section(o, HEADER_CODE)
+    start = begin_compound(o)
+    octet(o, 0x41 if durable else 0x42)
+    if priority.kind == NULL_KIND:
+        octet(o, NULL_CODE)
+    else:
+        put(o, priority.start, 2)
+    if ttl.kind == NULL_KIND:
+        octet(o, NULL_CODE)
+    else:
+        put_uint(o, <uint64_t> ttl.number)
+    octet(o, 0x41 if first else 0x42)
+    octet(o, UINT0)
+    return end_compound(o, start, 0xC0, 5)
+
+
 cdef bint is_header_of_3(Span* section, Value* values) noexcept:
     """Whether a header of five fields is as RabbitMQ 3.10 writes it at delivery."""
     if section.at[3] != 0xC0 or not 0x41 <= section.at[6] <= 0x42:
@@ -262,6 +320,66 @@ cdef bint is_header_of_3(Span* section, Value* values) noexcept:
     if values[1].kind != NULL_KIND and (values[1].kind != UBYTE or values[1].number > 9):
         return False
     return values[2].kind == NULL_KIND or values[2].kind == UINT
+
+
+cdef int read_lossless_properties(ToBasic self, Span* section) except -1:
+    cdef Value[FIELDS] fields
+    cdef Py_ssize_t count = 0
+    cdef Mark mark = mark_of(&self.losses)
+    if (
+        self.read_fields(section, fields, &count) == ODD or (section.n > 4 and count == 0)
+        or self.set_fields(fields, self.early, self.early_count) == ODD
+    ):
+        cut_losses(&self.losses, &mark)
+        return ask_properties(self, section)
+    keep_padding(self, section, fields, count)
+    if is_wide(section):
+        self.made.properties = section[0]
+    return GOOD
+
+
+cdef int ask_properties(ToBasic self, Span* section) except -1:
+    """Have the plain rules read the properties, where there is a value that is not read here."""
+    cdef Made* made = &self.made
+    cdef bytes text
+    cdef Value* v
+    cdef int i
+    if self.size > CERTAIN:
+        return ODD
+    said = self.plain.properties(
+        PyBytes_FromStringAndSize(<const char*> section.at, section.n),
+        made.parts > 0 and not made.is_marked,
+    )
+    if said is None:
+        return ODD
+    self.held.append(said)
+    self.has_compounds = True
+    for i in range(self.early_count):
+        if self.early[i].target >= 0:
+            made.there[self.early[i].target] = False
+    memset(made.keeps, 0, sizeof(made.keeps))
+    given, seconds, keeps, is_kept, losses = said
+    for target, text in given:
+        i = target
+        made.there[i] = True
+        v = &made.given[i]
+        v.kind = STRING
+        v.at, v.n = <cursor> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+    if seconds is not None:
+        made.there[TIMESTAMP_AT] = True
+        made.given[TIMESTAMP_AT].number = 1000 * <int64_t> seconds
+    made.keeps_field = bool(keeps)
+    for index, text in keeps:
+        i = index
+        made.keeps[i] = True
+        made.fields[i].at, made.fields[i].n = (
+            <cursor> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+        )
+    if is_kept:
+        made.properties = section[0]
+    for loss in losses:
+        end_told(&self.losses, loss)
+    return GOOD
 
 
 cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t count) except -1:
@@ -296,13 +414,14 @@ cdef int read_application(ToBasic self, Span* section) except -1:
         entry = &self.made.entries.at[self.made.entries.count]
         if (
             read_value(&p, stop, &key) == ODD or key.kind != STRING
-            or key.n > 255 or bytes_found(key.at, key.n)
-            or begins(key.at, key.n, b"x-") or is_route(key.at, key.n)
-            or is_known(&self.made.entries, 0, key.at, key.n)
+            or begins(key.at, key.n, b"x-") or is_known(&self.made.entries, 0, key.at, key.n)
         ):
             return ODD
         start = p
-        if read_scalar(&p, stop, &entry.value) == GOOD and letter_of(&entry.value):
+        if (
+            read_scalar(&p, stop, &entry.value) == GOOD and letter_of(&entry.value)
+            and key.n <= 255 and not bytes_found(key.at, key.n) and not is_route(key.at, key.n)
+        ):
             self.is_wider = self.is_wider or start[0] == 0x56
             if lossless_header_of(self, entry, &key) == ODD:
                 return ODD
@@ -350,8 +469,6 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
                 return ODD
         elif not begins(key.at, key.n, b"x-opt-"):
             is_same_name = False
-        if v.kind == NULL_KIND:
-            return ODD
     if v.kind == BINARY and is_utf8(v.at, v.n) and not (is_annotation and self.saved.at != NULL):
         if not is_plain_name(key.at, key.n):
             return ODD
@@ -389,7 +506,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
     cdef Entry* entry
     cdef Made* made = &self.made
     cdef int last = 0, place
-    cdef bint is_exact = True, is_known_value, is_odd, is_wider = is_wide(section)
+    cdef bint is_exact = not self.is_elsewhere, is_known_value, is_odd, is_wider = is_wide(section)
     self.anew.size = self.anew_count = 0
     open_compound(&p, stop, 0xC1, &count, &stop)  # which `find_delivery` has seen
     for i in range(count >> 1):
@@ -413,7 +530,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
                 entry.value.at = p
             if is_fact(self, &key, &entry.value):
                 if not is_known_value:
-                    p += size_of(p, stop)
+                    p += any_size(p, stop)
                 continue
         if begins(key.at, key.n, ROW_PREFIX):
             place = annotated(self, &key, &entry.value) if is_known_value else 0
@@ -425,7 +542,9 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
             continue
         is_odd = is_odd_name(self, &key)
         # The digits of a real number are told by the plain rules.
-        if is_known_value and not is_odd and not (
+        if is_known_value and not is_odd and letter_of(&entry.value) and not (
+            entry.value.kind == NULL_KIND
+        ) and not (
             (entry.value.kind == DOUBLE or entry.value.kind == FLOAT)
             and not begins(key.at, key.n, b"x-opt-")
         ):
@@ -437,8 +556,11 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
                 p = entry.value.start
             if self.ask_plain(entry, &key, &p, stop) == ODD:
                 return ODD
-            if entry.name == NULL if self.saved.at != NULL else is_odd and entry.name != NULL:
-                return ODD
+            if entry.name == NULL:
+                if self.saved.at != NULL:
+                    return ODD
+            elif is_odd and not is_text(entry.name, entry.size, FILTER_VALUE):
+                self.has_history = True
             is_wider = is_wider or not is_same(
                 p - entry.value.number, entry.value.number,
                 entry.value.start, entry.value.number,
@@ -455,20 +577,24 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
             self.losses.recoverable.at[i] = False  # no residual will hold it
         return GOOD
     if not is_exact or (is_wider and not self.has_facts):
-        made.annotations = section[0]
+        keep_annotations(self, section)
         if not is_exact:
             self.puts_first = False
-        if self.has_facts:
-            self.content.size = 0
-            octet(&self.content, 0)
-            octet(&self.content, 0x53)
-            octet(&self.content, MESSAGE_ANNOTATIONS_CODE)
-            put_compound(&self.content, 0xC1, self.anew_count, &self.anew)
-            self.anew.size = 0
-            put_out(&self.anew, &self.content)
-            made.annotations.at = self.anew.at
-            made.annotations.n = self.anew.size
     return GOOD
+
+
+cdef int keep_annotations(ToBasic self, Span* section) except -1:
+    """Keep all annotations, but for those that a delivery added."""
+    self.made.annotations = section[0]
+    if self.has_facts:
+        self.content.size = 0
+        begin_section(&self.content, MESSAGE_ANNOTATIONS_CODE)
+        put_compound(&self.content, 0xC1, self.anew_count, &self.anew)
+        self.anew.size = 0
+        put_out(&self.anew, &self.content)
+        self.made.annotations.at = self.anew.at
+        self.made.annotations.n = self.anew.size
+    return 0
 
 
 cdef int put_anew(ToBasic self, Value* key, Value* v) except -1:
@@ -500,6 +626,14 @@ cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
             target = APP_ID
         elif is_text(p, n, b"cluster-id"):
             target = CLUSTER_ID
+        elif is_text(p, n, b"content-type") or is_text(p, n, b"content-encoding"):
+            # What a field of 1.0 could not say.
+            target = CONTENT_TYPE if n == 12 else CONTENT_ENCODING
+            if v.kind == STRING and (bytes_found(v.at, v.n) or (
+                self.made.parts and not self.made.is_marked
+                and self.is_known_symbol(target, v.at, v.n)
+            )):
+                return 0
         else:
             return 0
         if v.kind != STRING or not is_short(v.at, v.n) or is_text(v.at, v.n, MARKER):

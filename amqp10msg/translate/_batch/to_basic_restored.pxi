@@ -1,8 +1,8 @@
 # Of `ToBasic`: a message of 1.0 that was one of 0-9-1, whose residual is read here.
 #
-# It is one of those that `write_residual` writes, in the very same bytes: the whole table of
-# headers, their order, or that there were none. Where a header was edited since, the plain rules
-# merge the two.
+# It is deterministic, and compared byte by byte: the whole table of headers, single fields of it,
+# their order, or that there were none; properties that stand nowhere in 1.0; or that the payload is
+# the body's sections. Where one of them was edited since, the plain rules merge the two.
 
 
 cdef int restore(ToBasic self, Py_ssize_t told) except -1:
@@ -10,8 +10,8 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
     cdef Made* made = &self.made
     cdef cursor p = self.saved.at
     cdef cursor stop = p + self.saved.n
-    cdef Span kept
-    cdef uint64_t key = 0, n = 0
+    cdef uint64_t count = 0, key = 0, n = 0
+    cdef int64_t last = -1
     cdef Py_ssize_t i
     cdef int what
     if made.delivery.at != NULL or made.footer.at != NULL or made.keeps_entry:
@@ -22,27 +22,31 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
     if stop - p < 3 or p[0] != 0x83 or p[1] != 1:
         return ODD
     p += 2
-    if cbor_read(&p, stop, 5, &n) == ODD or n != 1 or cbor_read(&p, stop, 0, &key) == ODD:
+    if cbor_read(&p, stop, 5, &count) == ODD:
         return ODD
     self.content.size = 0
-    cbor_head(&self.content, 5, 1)
-    cbor_head(&self.content, 0, key)
-    if key == 3:
-        if told or cbor_read(&p, stop, 2, &n) == ODD:
+    cbor_head(&self.content, 5, count)
+    for i in range(<Py_ssize_t> count):
+        if cbor_read(&p, stop, 0, &key) == ODD or <int64_t> key <= last:
             return ODD
-        kept.at, kept.n = p - <Py_ssize_t> n, <Py_ssize_t> n
-        cbor_bytes(&self.content, kept.at, kept.n)
-        what = restore_table(self, &kept)
-    elif key == 17:
-        what = restore_order(self, &p, stop)
-    else:
-        what = cbor_read(&p, stop, 0, &n)
-        if key != 18 or n != 1:
+        last = <int64_t> key
+        cbor_head(&self.content, 0, key)
+        if key == 3:
+            what = restore_table(self, &p, stop) if not told and count == 1 else ODD
+        elif key == 16:
+            what = restore_fields(self, &p, stop) if not told else ODD
+        elif key == 17:
+            what = restore_order(self, &p, stop)
+        elif key == 15 or key == 18:
+            what = cbor_read(&p, stop, 0, &n)
+            if n != 1 or (key == 15 and not self.is_sections):
+                return ODD
+            cbor_head(&self.content, 0, 1)
+            self.is_empty = self.is_empty or key == 18
+        else:
+            what = restore_property(self, &p, stop, <int> min(key, 255))
+        if what == ODD:
             return ODD
-        cbor_head(&self.content, 0, 1)
-        self.is_empty = True
-    if what == ODD:
-        return ODD
     # One content has one encoding: so head by head and the checksum are compared.
     self.table.size = 0
     put_packed(&self.table, &self.content)
@@ -73,16 +77,108 @@ cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
     return GOOD
 
 
-cdef int restore_table(ToBasic self, Span* kept) except -1:
+cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) except -1:
+    """Set a property that stands nowhere in 1.0; odd where it stands there."""
+    cdef cursor p = place[0]
+    cdef bint is_text = p < stop and p[0] >> 5 == 2
+    cdef uint64_t n = 0
+    cdef Value* v
+    if cbor_read(place, stop, 2 if is_text else 0, &n) == ODD:
+        return ODD
+    if is_text:
+        p = place[0] - <Py_ssize_t> n
+        cbor_bytes(&self.content, p, <Py_ssize_t> n)
+        said = PyBytes_FromStringAndSize(<const char*> p, <Py_ssize_t> n)
+    else:
+        cbor_head(&self.content, 0, n)
+        said = n
+    if (
+        not 0 < number <= PROPERTIES or self.made.there[number - 1]
+        or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT  # which are written from numbers
+        or not self.plain.is_nowhere(
+            number, said, self.made.parts > 0 and not self.made.is_marked
+        )
+    ):
+        return ODD
+    v = &self.made.given[number - 1]
+    v.kind = STRING
+    v.at, v.n, v.number = p, <Py_ssize_t> n, <int64_t> n
+    self.made.there[number - 1] = True
+    return GOOD
+
+
+cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
+    """Put the fields that headers were in their places; odd where one of them was edited."""
+    cdef Entries* entries = &self.made.entries
+    cdef Entry* entry
+    cdef uint64_t count = 0, size = 0, n = 0, last_size = 0
+    cdef Py_ssize_t i, k, wide
+    cdef cursor name, last = NULL
+    cdef bytes field, wire
+    if cbor_read(place, stop, 5, &count) == ODD:
+        return ODD
+    cbor_head(&self.content, 5, count)
+    for i in range(<Py_ssize_t> count):
+        if cbor_read(place, stop, 3, &size) == ODD:
+            return ODD
+        name = place[0] - <Py_ssize_t> size
+        if last != NULL and not (last_size < size or (last_size == size and stands_before(
+            last, <Py_ssize_t> size, name, <Py_ssize_t> size
+        ))):
+            return ODD
+        last, last_size = name, size
+        cbor_head(&self.content, 3, size)
+        put(&self.content, name, <Py_ssize_t> size)
+        if cbor_read(place, stop, 2, &n) == ODD or n == 0:
+            return ODD
+        field = PyBytes_FromStringAndSize(
+            <const char*> place[0] - <Py_ssize_t> n, <Py_ssize_t> n
+        )
+        cbor_bytes(&self.content, place[0] - <Py_ssize_t> n, <Py_ssize_t> n)
+        for k in range(entries.count):
+            if is_same(entries.at[k].name, entries.at[k].size, name, <Py_ssize_t> size):
+                break
+        else:
+            return ODD
+        entry = &entries.at[k]
+        found = self.plain.value_of(
+            PyBytes_FromStringAndSize(<const char*> name, <Py_ssize_t> size), field
+        )
+        if found is None or entry.kept:
+            return ODD
+        wire = found
+        wide = (
+            <Py_ssize_t> entry.value.number if entry.value.kind == ENCODED
+            else entry.value.at + entry.value.n - entry.value.start
+        )
+        if not is_same(
+            <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), entry.value.start, wide
+        ):
+            return ODD
+        self.held.append(field)
+        entry.letter = field[0]
+        entry.value.kind = ENCODED
+        entry.value.at = <cursor> PyBytes_AS_STRING(field) + 1
+        entry.value.n = PyBytes_GET_SIZE(field) - 1
+    return GOOD
+
+
+cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
     """Take the headers from the table that was; odd where one of them was edited."""
     cdef Entries* found = &self.originals
     cdef Entries* entries = &self.made.entries
-    cdef cursor p = kept.at
-    cdef cursor stop = p + kept.n
+    cdef uint64_t size = 0
+    cdef cursor p
+    cdef cursor stop
     cdef Py_ssize_t i, k, matched = 0, items = 0, split = 0
     cdef Entry* entry
     cdef int is_annotation
-    if kept.n <= 4 or <Py_ssize_t> unsigned_at(p, 4) != kept.n - 4:
+    if cbor_read(place, end, 2, &size) == ODD or size <= 4:
+        return ODD
+    stop = place[0]
+    p = stop - size
+    cbor_bytes(&self.content, p, <Py_ssize_t> size)
+    if unsigned_at(p, 4) != size - 4:
         return ODD
     p += 4
     found.count = 0
@@ -109,13 +205,13 @@ cdef int restore_table(ToBasic self, Span* kept) except -1:
         entry.value.at = entry.value.start
         entry.value.n = p - entry.value.start
         found.count += 1
-        if stands_nowhere(entry):
-            continue
         for k in range(entries.count):
             if is_same(entries.at[k].name, entries.at[k].size, entry.name, entry.size):
                 break
         else:
-            return ODD
+            if has_place(self, entry):
+                return ODD  # it was taken away
+            continue
         if entries.at[k].kept:
             return ODD
         self.shape.size = 0
@@ -140,11 +236,12 @@ cdef int restore_table(ToBasic self, Span* kept) except -1:
     return GOOD
 
 
-cdef bint stands_nowhere(Entry* entry) noexcept:
-    """Whether 1.0 has no place for a header, so that the residual alone holds it."""
-    if begins(entry.name, entry.size, b"x-"):
-        return entry.letter == c"V"
-    return entry.letter == c"A" or entry.letter == c"F" or is_route(entry.name, entry.size)
+cdef bint has_place(ToBasic self, Entry* entry) except -1:
+    """Whether 1.0 has a place for a header, so that not only the residual holds it."""
+    return self.plain.has_place(
+        PyBytes_FromStringAndSize(<const char*> entry.name, entry.size),
+        PyBytes_FromStringAndSize(<const char*> entry.value.start - 1, entry.value.n + 1),
+    )
 
 
 cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) noexcept nogil:

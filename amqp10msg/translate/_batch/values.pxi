@@ -266,6 +266,12 @@ cdef int skip_any(cursor* place, cursor stop) noexcept nogil:
     return ODD
 
 
+cdef Py_ssize_t any_size(cursor p, cursor stop) noexcept nogil:
+    """Return the size of any encoded value, which may be described; 0 where it is cut off."""
+    cdef cursor begin = p
+    return p - begin if skip_any(&p, stop) == GOOD else 0
+
+
 cdef inline bint is_wide(Span* section) noexcept nogil:
     """Whether a section's list or map is in its long form and need not be."""
     return section.at[3] & 0xD0 == 0xD0 and section.n < 3 + 9 + 255
