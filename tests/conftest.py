@@ -264,6 +264,16 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A `Browser`, which the tests of a module share."""
+    from tests.browser import Browser, find_chromium  # noqa: PLC0415  (few tests need it)
+
+    opened = Browser(find_chromium(), tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
+
+
 @pytest.fixture
 def few_examples() -> Iterator[None]:
     """Let hypothesis draw little: for examples of the documentation, which show how."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from amqp10msg.net.bridge.management import Queue  # noqa: E402
 from amqp10msg.net.bridge.migration import Migration  # noqa: E402
 from amqp10msg.net.bridge.report import as_html, as_json, migration_html  # noqa: E402
 from amqp10msg.net.bridge.statistics import Statistics  # noqa: E402
-from tests.browser import Browser, find_chromium  # noqa: E402
+from tests.browser import Browser  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
 pytestmark = pytest.mark.once
@@ -148,13 +148,6 @@ def test_a_report_in_json_says_the_same() -> None:
     assert (__version__, "amqp10msg bridge --report r.json") == (made["version"], made["command"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", made["date"])
     assert 0 <= made["seconds"] < 60
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(find_chromium(), tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 @pytest.mark.xdist_group("chromium")

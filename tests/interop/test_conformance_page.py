@@ -21,7 +21,7 @@ from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import PeerResults, Result
 from amqp10msg.interop.conformance.results import percent
 from amqp10msg.interop.corpus import Case, Fault
-from tests.browser import Browser, find_chromium
+from tests.browser import Browser
 from tests.pages import Page
 from tests.samples import corpus_cases
 
@@ -122,13 +122,6 @@ def test_100_percent_is_all_of_it(held: int, asked: int) -> None:
 
     assert (percent(held, asked) == "100") == (held == asked)
     assert abs(float(percent(held, asked)) - 100 * held / asked) <= 0.1
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(find_chromium(), tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from amqp10msg import Data, Header, Message, Properties, validate
 from amqp10msg.notation import parse_tree, render_html
 from amqp10msg.testing import messages, mutated
-from tests.browser import Browser, find_chromium
+from tests.browser import Browser
 
 MESSAGE = Message(
     "hello",
@@ -184,13 +183,6 @@ def test_large_messages_are_cut() -> None:
 
 
 # In Chromium.
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    opened = Browser(find_chromium(), tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
 
 
 pytestmark = pytest.mark.once
