@@ -47,8 +47,8 @@ _SOURCE, _TARGET = 5, 6
 _MORE, _ABORTED = 5, 9
 # AMQP 0-9-1: types of frames, and the end of each (2.3.5 and 4.2.3).
 _METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
-_OLD_FRAMES = {_METHOD, _HEADER, _BODY, _HEARTBEAT}
-_FRAME_END = 0xCE
+OLD_FRAMES = {_METHOD, _HEADER, _BODY, _HEARTBEAT}
+FRAME_END = 0xCE
 # Methods that content follows: class basic and the number of each, and where their texts begin.
 _BASIC = 60
 _PUBLISH, _RETURN, _DELIVER, _GET_OK = 40, 50, 60, 71
@@ -280,13 +280,13 @@ class Frames:
         if len(buffer) < 7:
             return False
         size = int.from_bytes(buffer[3:7], "big")
-        if buffer[0] not in _OLD_FRAMES or size > _MAX_FRAME:
+        if buffer[0] not in OLD_FRAMES or size > _MAX_FRAME:
             return (yield from self._out_of_step(packet))
         if len(buffer) < size + 8:
             return False
         kind, channel = buffer[0], int.from_bytes(buffer[1:3], "big")
         payload = bytes(buffer[7 : 7 + size])
-        if buffer[7 + size] != _FRAME_END:
+        if buffer[7 + size] != FRAME_END:
             return (yield from self._out_of_step(packet))
         del buffer[: size + 8]
         key = (channel, None)
@@ -344,8 +344,8 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
     size = int.from_bytes(octets[3:7], "big")
     return (
         len(octets) >= size + 8
-        and octets[0] in _OLD_FRAMES
-        and octets[7 + size] == _FRAME_END
+        and octets[0] in OLD_FRAMES
+        and octets[7 + size] == FRAME_END
         and (octets[0] != _HEADER or octets[7:9] == b"\x00\x3c")
     )
 

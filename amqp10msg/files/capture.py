@@ -10,16 +10,13 @@ import attrs
 from amqp10msg.files import MAX_SIZE
 from amqp10msg.files._record import Record
 from amqp10msg.files._segments import Flow, Held, Packet, Segment, read_packets, segment_of
-from amqp10msg.files._transfers import FRAME_HEAD, Frames
+from amqp10msg.files._transfers import FRAME_END, FRAME_HEAD, OLD_FRAMES, Frames
 
 #: Connections that are followed at once; beyond, the one that was silent longest is given up.
 _MAX_FLOWS = 65_536
 # Types of link layers: Ethernet, IP as it is, and the interface "any" of Linux.
 _LINKS = (1, 101, 113, 276)
 _CUT = "this is not all of the message: more packets or frames belong to it"
-_FRAME_END = b"\xce"
-# Of AMQP 0-9-1: method, header, body, heartbeat.
-_OLD_KINDS = frozenset((1, 2, 3, 8))
 
 
 def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Record]:
@@ -124,8 +121,8 @@ def _are_frames(data: bytes) -> bool:
     if at and at == len(data):
         return True
     at = 0
-    while len(data) - at - 8 >= 0 and data[at] in _OLD_KINDS:
+    while len(data) - at - 8 >= 0 and data[at] in OLD_FRAMES:
         at += int.from_bytes(data[at + 3 : at + 7], "big") + 8
-        if data[at - 1 : at] != _FRAME_END:
+        if at > len(data) or data[at - 1] != FRAME_END:
             break
     return bool(at) and at == len(data)

@@ -122,19 +122,13 @@ def _sections_of(rows: list[Row]) -> list[str]:
 
 def _row(row: Row, section: str) -> dict[str, Any]:
     shown = attrs.asdict(row, recurse=False)
-    indent = _markup("&nbsp;" * (2 * min(row.level, 40)))
+    indent = pages.markup("&nbsp;" * (2 * min(row.level, 40)))
     parts = "|".join(f"{at} {what}" for at, what in _parts(row))
     return {**shown, "section": section, "indent": indent, "parts": parts, "group": _group(row)}
 
 
 def _group(row: Row) -> str:
     return "wrong" if row.group == "error" else row.group
-
-
-def _markup(text: str) -> Any:
-    from markupsafe import Markup  # noqa: PLC0415  (an extra, and notation is imported without it)
-
-    return Markup(text)  # noqa: S704  (only of the constants above)
 
 
 def _parts(row: Row) -> Iterator[tuple[int, str]]:
@@ -205,7 +199,7 @@ def _lines(
             pieces.append(_piece(data, start, at, stop, _OTHER))
         missing = start + _PER_LINE - stop
         fill = _NONE * missing + (_GAP if missing >= _PER_LINE // 2 else "")
-        yield {"left_out": 0, "start": start, "pieces": pieces, "fill": _markup(fill)}
+        yield {"left_out": 0, "start": start, "pieces": pieces, "fill": pages.markup(fill)}
 
 
 def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str, Any]:
@@ -214,7 +208,11 @@ def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str
     if begin <= start + _PER_LINE // 2 < end:
         hexes.insert(start + _PER_LINE // 2 - begin, _GAP)
     chars = [_CHARS[octet] for octet in data[begin:end]]
-    return {"kind": kind, "hexes": _markup("".join(hexes)), "chars": _markup("".join(chars))}
+    return {
+        "kind": kind,
+        "hexes": pages.markup("".join(hexes)),
+        "chars": pages.markup("".join(chars)),
+    }
 
 
 def _classes(row: Row, section: str) -> str:

@@ -190,7 +190,7 @@ def moment_of(text: str) -> datetime.datetime:
     """Return a time of ISO 8601; in UTC where it has no zone.
 
     Raises:
-        ValueError: the text is no time.
+        ValueError: the text is not a time.
     """
     moment = datetime.datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)

@@ -14,7 +14,7 @@ from amqp10msg.app.made import line
 from amqp10msg.app.text import plural, printable
 from amqp10msg.wire.later import of_extra
 
-__all__ = ["render"]
+__all__ = ["markup", "render"]
 
 # After these, unless a space or the end of the text follows. "&" would part an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
@@ -41,6 +41,13 @@ def render(template: str, **values: Any) -> str:
         values.setdefault("made", line())
     page: str = _environment().get_template(template).render(**values)
     return page
+
+
+def markup(text: str) -> Any:
+    """Return a text that a page takes as HTML: whoever made it has escaped what it was given."""
+    from markupsafe import Markup  # noqa: PLC0415  (comes with Jinja2)
+
+    return Markup(text)  # noqa: S704  (see above)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app.pages import render
+from amqp10msg.app.pages import markup, render
 from amqp10msg.validation import RULES
 from amqp10msg.validation.rules import RuleCount
 
@@ -187,7 +187,7 @@ def columns(bars: Sequence[Bar], label: str, width: int = WIDE) -> Any:
             texts.append(_Text(x, bottom + 17, bar.tick))
             free = end + 6
     box = f"-8 -4 {width + 24} {bottom + 36}"
-    return _markup(render("chart.svg", box=box, label=label, rects=rects, texts=texts, lines=lines))
+    return markup(render("chart.svg", box=box, label=label, rects=rects, texts=texts, lines=lines))
 
 
 def proportions(parts: Sequence[tuple[str, int]], least: float = 0) -> Any:
@@ -205,13 +205,7 @@ def proportions(parts: Sequence[tuple[str, int]], least: float = 0) -> Any:
     for (kind, _), share in zip(parts, shares, strict=True):
         rects.append(_Rect(x, 0, share * scale, 1, kind=kind))
         x += share * scale
-    return _markup(render("chart.svg", box="0 0 100 1", label="", rects=rects))
-
-
-def _markup(text: str) -> Any:
-    from markupsafe import Markup  # noqa: PLC0415  (comes with Jinja2)
-
-    return Markup(text)  # noqa: S704  (the template escaped what it was given)
+    return markup(render("chart.svg", box="0 0 100 1", label="", rects=rects))
 
 
 def _round_numbers(highest: int) -> list[int]:
