@@ -260,9 +260,9 @@ def _user_backward(octets: Any) -> tuple[Any, bool]:
 
 _URN = "urn:uuid:"
 _URN_SIZE = 45  # bytes
-#: What the text of an id begins with that is a binary.
+#: What the text of an id begins with that is a binary, or a ulong.
 BINARY_ID = "ID:AMQP_BINARY:"
-_ULONG = "ID:AMQP_ULONG:"
+ULONG_ID = "ID:AMQP_ULONG:"
 
 
 def is_poison(text: str) -> bool:
@@ -290,8 +290,8 @@ def _id_of(text: str) -> Any:
         except ValueError:
             return text
         return octets if BINARY_ID + octets.hex().upper() == text else text
-    if text.startswith(_ULONG):
-        digits = text[len(_ULONG) :]
+    if text.startswith(ULONG_ID):
+        digits = text[len(ULONG_ID) :]
         if digits.isascii() and digits.isdigit() and len(digits) < 21:
             number = int(digits)
             if str(number) == digits and number < 2**64:
@@ -328,7 +328,7 @@ def _id_backward(value: Any) -> tuple[Any, bool]:
     if isinstance(value, (bytes, bytearray)):
         text = BINARY_ID + value.hex().upper()
         return (text, True) if len(text) <= 255 else (None, False)
-    return f"{_ULONG}{int(value)}", True
+    return f"{ULONG_ID}{int(value)}", True
 
 
 # The usual forms of values: what the engine translates by itself. A value of that form is exact in

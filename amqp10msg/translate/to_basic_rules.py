@@ -55,7 +55,7 @@ from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
 from amqp10msg.translate.residual import NAME, SPARSE_PROPERTIES, is_of_basic
-from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS, shortstr
+from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS, ULONG_ID, shortstr
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel.codes import PROPERTIES_CODE
@@ -157,7 +157,7 @@ _KEPT_WHOLE = _rows(
 def rules_of(version: BrokerVersion | None) -> ToBasicRules:
     """Return the engine's rules of a RabbitMQ version; None for the lossless profile."""
     if version is None:
-        return ToBasicRules("lossless", _LOSSLESS, number_prefix=b"ID:AMQP_ULONG:", facts=_FACTS)
+        return ToBasicRules("lossless", _LOSSLESS, number_prefix=ULONG_ID.encode(), facts=_FACTS)
     if version.is_plugin:
         return ToBasicRules("kept whole", _KEPT_WHOLE, stream=version.stream)
     late = {

@@ -30,6 +30,7 @@ from amqp10msg import (
     Symbol,
     Timestamp,
     UInt,
+    ULong,
 )
 from amqp10msg.basic import (
     BasicMessage,
@@ -187,6 +188,9 @@ DELIVERED: dict[str, Message] = {
             message_id=b"\xff", correlation_id="urn:uuid:" + 36 * "x", creation_time=Timestamp(-1)
         ),
     ),
+    "an id that is a number, and a body in parts": Message(
+        [Data(b"a"), Data(b"b")], properties=Properties(message_id=ULong(5))
+    ),
     "a content-type that is no symbol": to_amqp10(
         BasicMessage(BasicProperties(content_type="json", content_encoding="utf-8"), b"x")
     ).message,
@@ -223,7 +227,8 @@ def _recorded(name: str) -> tuple[list[bytes], list[BasicMessage]]:
     wires, basics = set(), []
     folder = Path(__file__).parents[1] / "vectors"
     with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        found = [json.loads(line)["gives"] for line in lines]
+        entries = [json.loads(line) for line in lines]
+    found = [entry["raw" if name == "recorded" else "gives"] for entry in entries]
     for one in found:
         if isinstance(one, str):
             wires.add(bytes.fromhex(one))
@@ -285,6 +290,7 @@ def _drawn(count: int) -> tuple[list[bytes], list[BasicMessage]]:
 SOURCES = {
     "circumstances": lambda: _recorded("circumstances"),
     "translations": lambda: _recorded("translations"),
+    "recorded": lambda: _recorded("recorded"),
     "drawn": lambda: _drawn(1_000),
 }
 
@@ -303,7 +309,7 @@ def test_on_the_second_hop_few_messages_leave_the_engine(source: str, is_routed:
     returned = [to_amqp10(one).message.encode() for one in basics]
 
     assert len(sent) > 500
-    assert len(returned) > 500
+    assert len(returned) > 500 or source == "recorded"  # which has none of 0-9-1
     assert len(odd_rows("1.0", columns_of(sent))) <= 0.05 * len(sent)
     given_ = {"wire": pa.array(returned, pa.binary())}
     assert len(odd_rows("0-9-1", given_)) <= 0.05 * len(returned)

@@ -45,8 +45,9 @@ cdef const char* RESIDUAL
 # The type that says that the payload is encoded body sections.
 cdef const char* MARKER
 cdef const char* ROW_PREFIX
-# What the text of an id begins with that is a binary.
+# What the text of an id begins with that is a binary, or a ulong.
 cdef const char* BINARY_ID
+cdef const char* NUMBER_ID
 # Limits of the residual, and of a reply-to that may be a long address.
 cdef Py_ssize_t CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
 # By kind of value, the letter of the field that holds it.
@@ -63,9 +64,10 @@ cdef const char* held(str given) except NULL:
 
 def _fill():
     """Take over the tables of the plain rules."""
-    global RESIDUAL, MARKER, ROW_PREFIX, BINARY_ID, CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
+    global RESIDUAL, MARKER, ROW_PREFIX, BINARY_ID, NUMBER_ID
+    global CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
     RESIDUAL, MARKER, ROW_PREFIX = held(residual.NAME), held(table.MARKER), held(table.PREFIX)
-    BINARY_ID = held(table.BINARY_ID)
+    BINARY_ID, NUMBER_ID = held(table.BINARY_ID), held(table.ULONG_ID)
     CERTAIN, ROOMY = residual.CERTAIN, residual.ROOMY
     MOST_CONTENT = BEFORE_PROPERTIES + residual.MOST_PROPERTIES
     LONGEST_REPLY = table.SHORT_REPLY

@@ -436,7 +436,7 @@ cdef class ToAmqp10:
             if form == BROKER_ID_FORM or not begins(v.at, v.n, b"ID:AMQP_"):
                 return GOOD
             if not begins(v.at, v.n, BINARY_ID):
-                return ODD
+                return self.read_number_id(v)
             if are_upper_digits(v.at + strlen(BINARY_ID), v.n - <Py_ssize_t> strlen(BINARY_ID)):
                 v.kind = BINARY
                 v.at += strlen(BINARY_ID)
@@ -450,6 +450,18 @@ cdef class ToAmqp10:
             return ODD if is_text(v.at, v.n, b"amq.rabbitmq.reply-to") else GOOD
         if index == USER_ID and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
             return ODD
+        return GOOD
+
+    cdef int read_number_id(self, Value* v) noexcept:
+        """Read the text of an id that is a ulong; odd without a residual, as a loss is told."""
+        cdef uint64_t found = 0
+        cdef Py_ssize_t size = <Py_ssize_t> strlen(NUMBER_ID)
+        if self.given.residual.at == NULL or not begins(v.at, v.n, NUMBER_ID):
+            return ODD
+        if not is_number(v.at + size, v.n - size, &found):
+            return ODD
+        v.kind = ULONG
+        v.number = <int64_t> found
         return GOOD
 
     cdef bint is_known(self, int index, Value* v) except -1:

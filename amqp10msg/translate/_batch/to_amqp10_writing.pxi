@@ -392,7 +392,12 @@ cdef int write_field(ToAmqp10 self, Out* o, PropertyRule* rule, Value* v) except
         return put_uuid_value(o, v.at)
     if v.kind == BINARY:
         put_variable(o, BINARY8, v.at, v.n // 2)  # makes room for the bytes
-        return GOOD if read_hex(o.at + o.size - v.n // 2, v.at, v.n) else ODD
+        read_hex(o.at + o.size - v.n // 2, v.at, v.n)
+        return 0
+    if v.kind == ULONG:
+        reserve(o, 9)
+        write_ulong(o, <uint64_t> v.number)
+        return 0
     if rule.form == ADDRESS_FORM and self.rules.address != NULL:
         made.size = 0
         put_address(made, self.rules.address, v.at, v.n, not self.rules.is_plugin)

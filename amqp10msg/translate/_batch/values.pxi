@@ -326,9 +326,9 @@ cdef inline int begin_section(Out* o, int code) except -1:
 
 
 cdef int read_digits(Value* v) noexcept nogil:
-    """Read the usual decimal digits of a ttl, at most nine."""
+    """Read the usual decimal digits of a ttl."""
     cdef uint64_t found = 0
-    if v.n > 9 or not is_number(v.at, v.n, &found):
+    if v.n > 10 or not is_number(v.at, v.n, &found) or found >> 32:
         return ODD
     v.kind = UINT
     v.number = <int64_t> found
