@@ -55,6 +55,8 @@ DIRECTIVES = {
     # Threads share what is kept between calls without the GIL, too: tests/message/test_threads.py.
     "freethreading_compatible": True,
 }
+#: Whose kernels -O3 makes 2 to 12 % quicker. All others are as quick with -O2, compiled sooner.
+HARDER = ("amqp10msg.columns.", "amqp10msg.delivery.", "amqp10msg.translate.")
 MODES = ("auto", "skip", "require")
 
 
@@ -149,7 +151,8 @@ class BuildKernel(build_ext):
         if self.compiler.compiler_type == "unix":
             # What compilers warn of is C that Cython wrote, and nobody mends; -g0, as Python's own
             # flags ask for debug symbols, which are three quarters of a library.
-            ext.extra_compile_args = ["-O3", "-w", "-g0"]
+            level = "-O3" if ext.name.startswith(HARDER) else "-O2"
+            ext.extra_compile_args = [level, "-w", "-g0"]
             if sanitizers():
                 flags = [f"-fsanitize={sanitizers()}", "-fno-omit-frame-pointer", "-g"]
                 ext.extra_compile_args = ["-O2", "-fno-sanitize-recover=all", *flags]
