@@ -51,11 +51,11 @@ LETTERS: dict[str, frozenset[str]] = {
 }
 # By byte, for reading: which ones are letters, how wide their ints are, which of these have signs.
 _KNOWN = {
-    dialect: bytes(chr(octet) in letters for octet in range(256))
+    dialect: bytes([chr(octet) in letters for octet in range(256)])
     for dialect, letters in LETTERS.items()
 }
-_WIDTHS = bytes(FIXED[chr(octet)].size if chr(octet) in FIXED else 0 for octet in range(256))
-_SIGNED = bytes(chr(octet) in "bsIlUL" for octet in range(256))
+_WIDTHS = bytes([FIXED[chr(octet)].size if chr(octet) in FIXED else 0 for octet in range(256)])
+_SIGNED = bytes([chr(octet) in "bsIlUL" for octet in range(256)])
 SPEC_FIXED = {**FIXED, "l": _U64}
 # The letters with a code of their own; Qpid has two more of strings.
 _LONG_STRING, _INT, _BOOLEAN, _LONG, _DOUBLE, _SHORT, _VOID, _BYTES, _FLOAT, _TABLE, _ARRAY = (
@@ -139,10 +139,10 @@ class PropertyRows:
 
     def __init__(self, cls: Any, rows: Any) -> None:
         self.rows = rows
-        self.known = sum(1 << row.bit for row in rows)
-        self.names = tuple(row.wire_name for row in rows)
+        self.known = sum([1 << row.bit for row in rows])
+        self.names = tuple([row.wire_name for row in rows])
         self.domains = bytes(
-            ("shortstr", "table", "octet", "timestamp").index(row.domain) for row in rows
+            [("shortstr", "table", "octet", "timestamp").index(row.domain) for row in rows]
         )
         self.blank: list[Any] = [None] * len(rows)
         self.attributes = Slots(cls, [row.name for row in rows])

@@ -137,7 +137,7 @@ _TAGS[KIND_DECIMAL32] = _TAGS[KIND_DECIMAL64] = _TAGS[KIND_DECIMAL128] = _DECIMA
 #: By tag from the first one on: the kind, 0 for decimals, whose size tells which they are.
 _KINDS = bytes(
     [
-        *(TYPE_IDS[name] for name in INTEGERS),
+        *[TYPE_IDS[name] for name in INTEGERS],
         *(KIND_FLOAT, KIND_DOUBLE, 0, KIND_CHAR, KIND_SYMBOL, KIND_MAP, KIND_ARRAY),
         KIND_DESCRIBED,
     ]

@@ -115,7 +115,7 @@ class Rows:
         self.marker = "$" + entry.name.replace("-", "_")
         self.names = [row.name for row in entry.fields]
         self.kinds = entry.spec.kinds
-        self.multiple = bytes(row.multiple for row in entry.fields)
+        self.multiple = bytes([row.multiple for row in entry.fields])
         self.places = {
             name: place
             for place, row in enumerate(entry.fields)

@@ -83,7 +83,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 _NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
 _NAMES[0] = "described"
 #: Of the types that are written by their bits: the bytes that they take, by format code.
-_BITS = bytes(WIDTHS.get(name, 0) for name in _NAMES)
+_BITS = bytes([WIDTHS.get(name, 0) for name in _NAMES])
 _IDS = {name: TYPE_IDS[name] for name in TYPES.values()}
 #: The format code of each of these types.
 _CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}

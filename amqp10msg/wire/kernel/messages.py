@@ -86,7 +86,7 @@ class Reader(ValueReader):
         if kind == KIND_FIELDS and have == KIND_MAP:
             start = self.pos - 1
             made = self.read(code)
-            if self.lenient or (type(made) is dict and all(type(key) is Symbol for key in made)):
+            if self.lenient or (type(made) is dict and {*map(type, made)} <= {Symbol}):
                 return made
             raise DecodeError(
                 f"the keys of {spec.names[index]} must be symbols",
@@ -366,7 +366,7 @@ class Reader(ValueReader):
 
     def misplaced(self, index: int, last: int, places: int, start: int) -> DecodeError:
         name = SECTIONS[index].name
-        seen = sum(1 << i for i, place in enumerate(PLACES) if places >> place & 1)
+        seen = sum([1 << i for i, place in enumerate(PLACES) if places >> place & 1])
         rule = order_rule(index, last, seen)
         if rule == "duplicate-section":
             reason = f"duplicate {name} section"

@@ -7,8 +7,9 @@ cdef class Keys:
     def __cinit__(self, dict places):
         cdef Py_ssize_t i
         self.keys = tuple(places)
-        if not all(type(key) is bytes for key in self.keys):
-            raise TypeError("keys are bytes")
+        for key in self.keys:
+            if type(key) is not bytes:
+                raise TypeError("keys are bytes")
         self.places = <Py_ssize_t *>PyMem_Malloc(max(len(places), 1) * sizeof(Py_ssize_t))
         if self.places == NULL:
             raise MemoryError

@@ -481,16 +481,17 @@ def shared_code(kind: int, elements: Any) -> int:
         return 0x56
     if kind in _SHORT_CODES:
         short = _SHORT_CODES[kind]
-        return short + 0x10 if any(e[0] == short + 0x10 for e in elements) else short
+        return short + 0x10 if short + 0x10 in [e[0] for e in elements] else short
     wide = _WIDE[kind]
-    if SMALL_CODES[kind] and elements and all(e[0] != wide for e in elements):
+    if SMALL_CODES[kind] and elements and wide not in [e[0] for e in elements]:
         return SMALL_CODES[kind]
     return wide
 
 
 def base_of(value: Any) -> type:
     """Return which known class a value's class derives from."""
-    return next(base for base in type(value).__mro__ if base in KINDS)
+    base, *_ = [base for base in type(value).__mro__ if base in KINDS]
+    return base
 
 
 def hint(kind: int, value: Any) -> str:

@@ -92,7 +92,7 @@ class Spec:
         self.place = PLACES[index] if is_section else 0
         self.is_body = self.place == PLACE_BODY
         self.followers = FOLLOWERS[index + 1] if is_section else b""
-        self.usual = b"".join(USUAL[kind] for kind in kinds)
+        self.usual = b"".join([USUAL[kind] for kind in kinds])
         # Whether each field is written by its kind alone, and left out where it is its default.
         self.is_plain = not mandatory and not any(multiple)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
