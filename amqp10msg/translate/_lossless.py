@@ -38,6 +38,7 @@ from amqp10msg.translate.residual import (
     NULL,
     PAYLOAD,
     PLACES,
+    SHAPE,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
     UNMARKED,
@@ -196,8 +197,10 @@ def _restored(made: BasicDraft, notes: Notes) -> BasicMessage:
         if fields:
             kept[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
+    # The parts of a body are not kept either.
+    lost = ("header", "message-annotations", *(["body"] if SHAPE in made.carried else []))
     for place, loss in enumerate(notes.losses):
-        if loss.recoverable and loss.path.startswith(("header", "message-annotations")):
+        if loss.recoverable and loss.path.startswith(lost):
             action = "dropped" if loss.action == "carried" else loss.action
             notes.losses[place] = attrs.evolve(loss, action=action, recoverable=False)
     if kept:

@@ -72,4 +72,4 @@ def kernel(
         return made.ToAmqp10(rules, user, strict, *own, (lossless, plugin))
     if user is not None and (len(user) > 255 or not utf8_without_nul(user)):
         user = None
-    return made.ToBasic(basic_rules(version), plain, user)
+    return made.ToBasic(basic_rules(version), plain, user, strict)

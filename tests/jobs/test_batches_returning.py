@@ -43,6 +43,7 @@ from amqp10msg.translate import PROFILES, Circumstances, Death, to_amqp10, to_ba
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 
+from amqp10msg.jobs.translating import Translator  # noqa: E402
 from amqp10msg.translate.batches import kernel  # noqa: E402
 
 if kernel("0-9-1", "lossless") is None:
@@ -313,3 +314,22 @@ def test_on_the_second_hop_few_messages_leave_the_engine(source: str, is_routed:
     assert len(odd_rows("1.0", columns_of(sent))) <= 0.05 * len(sent)
     given_ = {"wire": pa.array(returned, pa.binary())}
     assert len(odd_rows("0-9-1", given_)) <= 0.05 * len(returned)
+
+
+FACT = Message(b"x", **ONE, message_annotations={**ROUTE, Symbol("x-delivery-count"): 1})
+GROUPED = Message(b"x", properties=Properties(group_id="g"))
+
+
+def test_in_strict_mode_what_a_broker_added_is_refused() -> None:
+    given_ = {"wire": pa.array([FACT.encode(), GROUPED.encode(), None], pa.binary())}
+    translator = Translator("0-9-1", "lossless", strict=True)
+
+    assert ["not-translatable", None, None] == translator.run(given_)["error_code"].to_pylist()
+    assert_same(translator, given_)
+
+
+@pytest.mark.parametrize("body", [[Data(b"a"), Data(b"b")], None])
+def test_bodies_that_were_put_into_messages_of_0_9_1(body: Any) -> None:
+    sent = to_amqp10(BasicMessage(BasicProperties(expiration=""))).message
+
+    assert_same(TO_BASIC, {"wire": pa.array([sent.evolve(body=body).encode()], pa.binary())})

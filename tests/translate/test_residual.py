@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import (
+    Data,
     Int,
     Message,
     Properties,
@@ -392,3 +393,12 @@ def test_values_nested_as_deeply_as_decoding_allows(name: str) -> None:
     message = Message.decode(wire)
 
     assert wire == to_amqp10(sent(to_basic(message).message)).message.encode()
+
+
+@pytest.mark.parametrize("body", [[Data(b"a"), Data(b"b")], None])
+def test_parts_of_a_body_that_a_residual_of_0_9_1_does_not_keep_are_lost(body: Any) -> None:
+    edited = to_amqp10(BasicMessage(BasicProperties(expiration=""))).message.evolve(body=body)
+    made = to_basic(edited)
+
+    assert to_amqp10(made.message).message.body != edited.body
+    assert [False] == [loss.recoverable for loss in made.losses if loss.path == "body"]

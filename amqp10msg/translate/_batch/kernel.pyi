@@ -12,7 +12,14 @@ _Symbol: TypeAlias = Callable[[int, bytes], bool]
 _Encoded: TypeAlias = tuple[bytes, list[tuple[int, int, int]]]
 
 class ToBasic:
-    def __init__(self, rules: ToBasicRules, plain: PlainValues, user: bytes | None, /) -> None: ...
+    def __init__(
+        self,
+        rules: ToBasicRules,
+        plain: PlainValues,
+        user: bytes | None,
+        strict: bool = False,
+        /,
+    ) -> None: ...
     def run(self, rows: int, wire: tuple[Any, ...] | None) -> tuple[list[int], tuple[Any, ...]]: ...
     @overload
     def one(

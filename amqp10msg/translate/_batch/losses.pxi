@@ -111,6 +111,15 @@ cdef void cut_losses(Losses* to, Mark* mark) noexcept:
     to.recoverable.size = mark.count
 
 
+cdef bint are_recoverable(Losses* to, Py_ssize_t first) noexcept:
+    """Whether translating back makes good all losses from this one on."""
+    cdef Py_ssize_t i
+    for i in range(first, to.count):
+        if not to.recoverable.at[i]:
+            return False
+    return True
+
+
 cdef int end_losses(Losses* to) except -1:
     """End the list of a row."""
     cdef int32_t end = <int32_t> to.count

@@ -126,8 +126,10 @@ cdef class ToBasic:
         profile: what `translate.to_basic_rules.rules_of` returns.
         plain: what the plain rules say of single values: `translate.to_basic_rules.PlainValues`.
         user: the name that a user-id must be; None to leave messages with one to the plain rules.
+        strict: messages of which something is lost for good are odd ones.
     """
 
+    cdef bint strict
     cdef object plain, is_symbol, rewritten
     cdef bytes user
     cdef list odd_names
@@ -165,7 +167,8 @@ cdef class ToBasic:
     cdef Texts header, payload, exchange, routing_key
     cdef Out there, redelivered, table, content
 
-    def __cinit__(self, profile, plain, bytes user or None):
+    def __cinit__(self, profile, plain, bytes user or None, bint strict=False):
+        self.strict = strict
         self.plain = plain
         self.is_symbol = plain.is_symbol
         self.rewritten = plain.rewritten
@@ -274,8 +277,6 @@ cdef class ToBasic:
         cdef Span body
         cdef BasicReader reader
         cdef Made* made = &self.made
-        cdef Py_ssize_t i
-        cdef bint are_recoverable = True
         if self.is_busy:  # in another thread
             return None
         self.is_busy = True
@@ -285,8 +286,6 @@ cdef class ToBasic:
                 <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), &body
             ) == ODD:
                 return None
-            for i in range(self.losses.count):
-                are_recoverable = are_recoverable and self.losses.recoverable.at[i]
             header = taken(&self.header.data)
             if not is_encoded:
                 reader = BasicReader(header, "rabbitmq", UNLIMITED)
@@ -300,7 +299,7 @@ cdef class ToBasic:
                 bool(made.redelivered),
             ]
             basic = tuple(found) if is_encoded else BASIC_MESSAGE.build(found)
-            return basic, self.losses.count, bool(are_recoverable)
+            return basic, self.losses.count, bool(are_recoverable(&self.losses, 0))
         finally:
             if self.header.data.room > MOST_KEPT:
                 free_out(&self.header.data)
@@ -350,7 +349,10 @@ cdef class ToBasic:
         """Write the content header and the losses of a message; where it is odd, nothing."""
         cdef Mark mark = mark_of(&self.losses)
         cdef Py_ssize_t size = self.header.data.size
-        if self.read(p, n, body) == ODD or self.write(body.n) == ODD:
+        if (
+            self.read(p, n, body) == ODD or self.write(body.n) == ODD
+            or (self.strict and not are_recoverable(&self.losses, mark.count))
+        ):
             cut_losses(&self.losses, &mark)
             self.header.data.size = size
             return ODD

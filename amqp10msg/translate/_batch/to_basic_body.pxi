@@ -76,6 +76,7 @@ cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except 
 cdef int tell_parts(ToBasic self) except -1:
     """Tell of a body that 0-9-1 has not, or in one piece."""
     cdef Losses* losses = &self.losses
+    cdef bint comes_back = self.way == LOSSLESS and self.saved.at == NULL
     if self.made.parts == 1 or self.made.is_marked:
         return 0
     say(&losses.path.data, b"body")
@@ -86,7 +87,7 @@ cdef int tell_parts(ToBasic self) except -1:
         return 0
     digits(&losses.before.data, <uint64_t> self.made.parts)
     octet(&losses.after.data, 49)
-    return end_loss(losses, LOST_JOINED if self.way == LOSSLESS else LOST_JOINED_FOR_GOOD, True)
+    return end_loss(losses, LOST_JOINED if comes_back else LOST_JOINED_FOR_GOOD, True)
 
 
 cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) except -1:

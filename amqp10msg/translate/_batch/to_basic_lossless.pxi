@@ -68,6 +68,8 @@ cdef int tell_body(ToBasic self, Span* body) except -1:
         return GOOD
     if made.is_marked and not made.is_usual and write_anew(self, body) == ODD:
         return ODD
+    if made.parts == 0 and self.saved.at != NULL:
+        return ODD  # such a residual does not say so
     return tell_parts(self) or GOOD
 
 
