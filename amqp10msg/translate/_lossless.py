@@ -150,8 +150,11 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
 
 def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     """Add a residual, or restore from the one that is there."""
+    sparse = made.carried.get(SPARSE_PROPERTIES)
     is_certain = not carry_encodings(made) and made.is_certain
     if made.saved is not None:
+        if sparse:  # the encoding is not kept, the fields are
+            made.carried[SPARSE_PROPERTIES] = sparse
         return _restored(made, notes)
     if not made.carried:
         _tell_order(made.entries, notes)

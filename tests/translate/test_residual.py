@@ -402,3 +402,14 @@ def test_parts_of_a_body_that_a_residual_of_0_9_1_does_not_keep_are_lost(body: A
 
     assert to_amqp10(made.message).message.body != edited.body
     assert [False] == [loss.recoverable for loss in made.losses if loss.path == "body"]
+
+
+def test_properties_in_another_encoding_that_0_9_1_has_not_are_kept_beside_a_residual() -> None:
+    sent = to_amqp10(BasicMessage(BasicProperties(expiration=""))).message
+    edited = sent.evolve(properties=Properties(group_id="g")).encode()
+    short = edited[edited.index(b"\0\x53\x73") + 3 :]
+    size, count = short[1:3]
+    wide = b"\xd0" + (size + 3).to_bytes(4) + count.to_bytes(4)
+    made = to_basic(Message.decode(edited.replace(short[:3], wide)))
+
+    assert to_amqp10(made.message).message.encode() == edited
