@@ -333,3 +333,14 @@ def test_bodies_that_were_put_into_messages_of_0_9_1(body: Any) -> None:
     sent = to_amqp10(BasicMessage(BasicProperties(expiration=""))).message
 
     assert_same(TO_BASIC, {"wire": pa.array([sent.evolve(body=body).encode()], pa.binary())})
+
+
+def test_odd_properties_in_another_encoding_beside_a_residual() -> None:
+    sent = to_amqp10(
+        BasicMessage(BasicProperties(headers=FieldTable.of([("x-cc", "S", "q")])))
+    ).message
+    wire = sent.evolve(properties=Properties(creation_time=Timestamp(-1500))).encode()
+    short = wire[wire.index(b"\0\x53\x73") + 3 :]
+    wide = b"\xd0" + (short[1] + 3).to_bytes(4) + short[2].to_bytes(4)
+
+    assert_same(TO_BASIC, {"wire": pa.array([wire.replace(short[:3], wide)], pa.binary())})

@@ -361,6 +361,8 @@ cdef int ask_properties(ToBasic self, Span* section) except -1:
             made.there[self.early[i].target] = False
     memset(made.keeps, 0, sizeof(made.keeps))
     given, seconds, keeps, is_kept, losses = said
+    if is_kept and self.saved.at != NULL:
+        return ODD  # beside a residual from 0-9-1 the fields are kept, not the section
     for target, text in given:
         i = target
         made.there[i] = True
