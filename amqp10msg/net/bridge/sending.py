@@ -150,7 +150,7 @@ def _ends(octets: bytes) -> array[int]:
 def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
     _, ends, data = buffers
     if not data:
-        return [b""] * (len(ends) // 4 - 1)
+        return [b""] * (len(_ends(ends)) - 1)
     return [data[start:end] for start, end in pairwise(_ends(ends))]
 
 

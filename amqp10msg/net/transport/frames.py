@@ -32,6 +32,8 @@ AMQP_FRAME, SASL_FRAME = 0, 1
 HEAD_WORDS = HEAD_SIZE // 4
 #: The smallest max-frame-size (Part 2, 2.7.1).
 MIN_FRAME = 512
+#: The most bytes of a delivery-tag (Part 2, 2.8.7).
+MAX_TAG = 32
 
 
 class SenderSettleMode(IntEnum):
@@ -57,7 +59,7 @@ rcv_settle_mode = Annotated[
 ]
 handle = Annotated[int, Wire("uint", "handle")]
 delivery_number = Annotated[int, Wire("uint", "delivery-number")]
-delivery_tag = Annotated[bytes, Wire("binary", "delivery-tag", size=32)]
+delivery_tag = Annotated[bytes, Wire("binary", "delivery-tag", size=MAX_TAG)]
 message_format = Annotated[int, Wire("uint", "message-format")]
 languages = Annotated[tuple[str, ...], Wire("symbol", "ietf-language-tag", multiple=True)]
 # Read as it is, and looked at by what knows the states and the termini.

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 
+from amqp10msg.net.transport.frames import MAX_TAG
+
 __all__ = ["whole_transfers"]
 
 #: Bytes of a frame before the fields of its performative, a described list8: the frame's head,
 #: descriptor and code, and the list's size and count. The size counts from after itself.
 _FIELDS, _COUNTED = 14, 13
 _UINT0, _SMALL_UINT, _UINT, _BINARY = 0x43, 0x52, 0x70, 0xA0
-#: Bytes of a delivery-tag at most.
-_TAG = 32
+_TAG = MAX_TAG
 #: The fields after the tag, where they say no more than that it is unsettled and whole, has no
 #: state, and is of message-format 0.
 _REST = {

@@ -760,12 +760,7 @@ class Session:
         return link
 
     def _on_transfer(self, transfer: Transfer, payload: bytes) -> None:
-        self._next_incoming = (self._next_incoming + 1) & _MASK
-        self._window -= 1
-        if self._window < 0:
-            raise SessionFaultError(WINDOW_VIOLATION, "transfers exceed the window")
-        if self._window * 2 < _WINDOW:
-            self.write_flow()
+        self._use_window(1)
         link = self._link_of(transfer.handle)
         if not link.is_open:
             return
@@ -785,6 +780,15 @@ class Session:
             self.handler.on_transfer(delivery)
         else:
             self.handler.on_part(link, len(payload))
+
+    def _use_window(self, count: int) -> None:
+        """Take note of so many transfers, and open the window again where half of it is used."""
+        self._next_incoming = (self._next_incoming + count) & _MASK
+        self._window -= count
+        if self._window < 0:
+            raise SessionFaultError(WINDOW_VIOLATION, "transfers exceed the window")
+        if self._window * 2 < _WINDOW:
+            self.write_flow()
 
     def taker_of(self, handle: int, found: list[tuple[int, bytes, bytes]]) -> Link | None:
         """Return the link that can take whole messages at once, None where one may break a rule.
@@ -808,11 +812,7 @@ class Session:
 
     def take(self, link: Link, found: list[tuple[int, bytes, bytes]]) -> None:
         """Take the messages of which `taker_of` says that they can be."""
-        count = len(found)
-        self._next_incoming = (self._next_incoming + count) & _MASK
-        self._window -= count
-        if self._window * 2 < _WINDOW:
-            self.write_flow()
+        self._use_window(len(found))
         deliveries = link.take(found)
         self.incoming.update({one.number: one for one in deliveries})
         self.handler.on_transfers(link, deliveries)
