@@ -16,7 +16,7 @@ from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.message import Message
-from amqp10msg.sections import SPEC_OF
+from amqp10msg.sections import SPEC_OF, ApplicationProperties
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
     HEADERS,
@@ -30,9 +30,15 @@ from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate._single import translated as by_engine
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import draft_of, translated
-from amqp10msg.translate._to_basic import BasicDraft, carry, carry_encodings, read
+from amqp10msg.translate._to_basic import (
+    BasicDraft,
+    carry,
+    carry_encodings,
+    names_of_annotations,
+    read,
+)
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
-from amqp10msg.translate.report import Notes
+from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
     FORMAT,
     NULL,
@@ -58,7 +64,14 @@ from amqp10msg.wire.kernel.messages import decode_message
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
-_KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SPARSE_APPLICATION)
+_KEPT = (
+    UNMARKED,
+    DELIVERY_ANNOTATIONS_CODE,
+    APPLICATION_PROPERTIES_CODE,
+    FOOTER_CODE,
+    SPARSE_PROPERTIES,
+    SPARSE_APPLICATION,
+)
 
 
 def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
@@ -150,12 +163,19 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
 
 def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     """Add a residual, or restore from the one that is there."""
-    sparse = made.carried.get(SPARSE_PROPERTIES)
+    by_rules = dict(made.carried)
     is_certain = not carry_encodings(made) and made.is_certain
     if made.saved is not None:
-        if sparse:  # the encoding is not kept, the fields are
-            made.carried[SPARSE_PROPERTIES] = sparse
-        return _restored(made, notes)
+        # Values are kept that no header can say, but no encoding.
+        for code in (SPARSE_PROPERTIES, SPARSE_APPLICATION):
+            if code in by_rules:
+                made.carried[code] = by_rules[code]
+        clashing: set[str] = set()
+        if made.carried.pop(APPLICATION_PROPERTIES_CODE, None) and (
+            APPLICATION_PROPERTIES_CODE in by_rules
+        ):
+            clashing = _carry_application(made)
+        return _restored(made, clashing, notes)
     if not made.carried:
         _tell_order(made.entries, notes)
         return _fitting(made.basic, made.wire, message.message_format, notes)
@@ -182,26 +202,40 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     return _fitting(basic, made.wire, format_, notes)
 
 
-def _restored(made: BasicDraft, notes: Notes) -> BasicMessage:
+def _carry_application(made: BasicDraft) -> set[str]:
+    """Carry the application properties beside a residual of 0-9-1.
+
+    Returns:
+        The keys of those that do not come back: an annotation has the header of their name, and
+        is not carried as well.
+    """
+    found: Any = made.message.application_properties
+    clashing = names_of_annotations(made).intersection(found)
+    kept = {key: value for key, value in found.items() if key not in clashing}
+    if kept:
+        section = ApplicationProperties(kept)
+        carry(made, APPLICATION_PROPERTIES_CODE, section)
+    return clashing
+
+
+def _restored(made: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessage:
     """Finish a message that carries what was left over when it was a 0-9-1 message.
 
     What a broker adds to it on the way is not part of it: encodings and delivery details go.
     """
     basic = restored_basic(made, notes)
-    # Properties that no header can say are part of it, and stand with the others.
-    inexpressible = any(
-        loss.action == "carried" and loss.path.startswith("application-properties[")
-        for loss in notes.losses
-    )
-    wanted = (*_KEPT, APPLICATION_PROPERTIES_CODE) if inexpressible else _KEPT
-    kept = {code: value for code, value in made.carried.items() if code in wanted}
+    kept = {code: value for code, value in made.carried.items() if code in _KEPT}
     if fields := kept.pop(SPARSE_PROPERTIES, None):
         fields = {index: octets for index, octets in fields.items() if octets != NULL}
         if fields:
             kept[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
     # The parts of a body are not kept either.
-    lost = ("header", "message-annotations", *(["body"] if SHAPE in made.carried else []))
+    lost = (
+        *("header", "message-annotations"),
+        *(["body"] if SHAPE in made.carried else []),
+        *(path_of_key("application-properties", key) for key in clashing),
+    )
     for place, loss in enumerate(notes.losses):
         if loss.recoverable and loss.path.startswith(lost):
             action = "dropped" if loss.action == "carried" else loss.action

@@ -113,7 +113,8 @@ def _restore_fields(made: BasicDraft, entries: list[Any], fields: dict[str, byte
         mapped, _ = header_value(name, letter, value)
         if mapped is not NOTHING and identical(mapped, now[key]):
             entries[place] = (name, letter, value)
-            _drop(made, SPARSE_APPLICATION, name)
+            if key == ("p", name):
+                _drop(made, SPARSE_APPLICATION, name)
 
 
 def _drop(made: BasicDraft, code: int, key: Any) -> None:
@@ -153,31 +154,41 @@ def _values_by_name(made: BasicDraft) -> dict[Any, Any]:
 
 
 def _whole_table(made: BasicDraft, original: list[Any]) -> list[Any]:
-    """Merge the table that was with what stands in the message now."""
+    """Merge the table that was with what stands in the message now.
+
+    Of headers of one name, 1.0 has the first that it can say. If that was edited, it becomes the
+    first of all, and the others stay; if it was taken away, they go with it.
+    """
     now = _values_by_name(made)
     current = {entry[0]: entry for entry in made.entries}
-    result: list[Any] = []
-    seen: set[Any] = set()
-    found: list[Any] = []
-    for name, letter, value in original:
+    places: dict[str, int] = {}
+    edited: set[str] = set()
+    for place, (name, letter, value) in enumerate(original):
         key = place_of(name)
-        mapped: Any = NOTHING
-        if key is not None and key not in seen:
-            mapped, _ = header_value(name, letter, value)
-            if mapped is not NOTHING:
-                seen.add(key)
-        found.append((name, letter, value, key, mapped))
-    used = {name for name, _, _, _, mapped in found if mapped is not NOTHING}
-    for name, letter, value, key, mapped in found:
-        if mapped is NOTHING:
-            # What stands there now was added in its place.
-            is_replaced = name in current and name not in used
-            used.add(name)
-            result.append(current[name] if is_replaced else (name, letter, value))
-        elif key in now and identical(mapped, now[key]):
-            result.append((name, letter, value))
+        mapped, _ = header_value(name, letter, value) if key is not None else (NOTHING, False)
+        if mapped is NOTHING or name in places:
+            continue
+        places[name] = place
+        if key not in now or not identical(mapped, now[key]):
+            edited.add(name)
+        elif key == ("p", name):
             _drop(made, SPARSE_APPLICATION, name)
-        elif name in current:
-            result.append(current[name])
-    result += [entry for entry in made.entries if entry[0] not in used]
-    return result
+    for place, (name, _, _) in enumerate(original):
+        if name in current and name not in places:  # it was added in the place of one without
+            places[name] = place
+            edited.add(name)
+    result: list[Any] = []
+    met: set[str] = set()
+    for place, entry in enumerate(original):
+        name = entry[0]
+        if name in edited:
+            if name not in current:
+                continue
+            if name not in met:
+                result.append(current[name])
+            met.add(name)
+            if places[name] == place:
+                continue
+        result.append(entry)
+    names = {entry[0] for entry in original}
+    return result + [entry for entry in made.entries if entry[0] not in names]

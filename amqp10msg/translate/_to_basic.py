@@ -287,7 +287,7 @@ def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
         is_taken = False
         if named is not None and not named[1]:
             if annotated is None:
-                annotated = _names_of_annotations(made)
+                annotated = names_of_annotations(made)
             is_taken = named[0] in annotated
         name, letter, item, exact = property_header(None if is_taken else named, key, value, notes)
         whole = whole or named is None or not letter or not named[1]
@@ -337,7 +337,7 @@ def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> N
         notes.add(path, "dropped", value, item, reason, recoverable=True)
 
 
-def _names_of_annotations(made: BasicDraft) -> set[str]:
+def names_of_annotations(made: BasicDraft) -> set[str]:
     """Return the names of the headers that annotations become."""
     found = map(header_of, made.message.message_annotations or ())
     return {one[0] for one in found if one is not None}

@@ -27,7 +27,7 @@ from amqp10msg.basic import (
     FieldTable,
     ScaledDecimal,
 )
-from amqp10msg.testing import composites, values
+from amqp10msg.testing import composites, simple_values, values
 from amqp10msg.translate import as_published, to_amqp10, to_basic
 from amqp10msg.translate.residual import (
     NAME,
@@ -413,3 +413,52 @@ def test_properties_in_another_encoding_that_0_9_1_has_not_are_kept_beside_a_res
     made = to_basic(Message.decode(edited.replace(short[:3], wide)))
 
     assert to_amqp10(made.message).message.encode() == edited
+
+
+#: Of headers and properties added to them: as annotations are called, too, and as brokers' facts.
+_KEYS = st.sampled_from(["b", "x-b", "x-opt-b", "x-opt-x-b", "x-delay", "x-exchange", "CC"])
+
+
+@given(
+    st.lists(st.tuples(_KEYS, st.sampled_from([("L", 7), ("S", "v"), ("A", FieldArray.of([]))]))),
+    st.dictionaries(_KEYS, simple_values(), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_properties_that_were_added_to_a_message_of_0_9_1_come_back_or_are_told_as_lost(
+    headers: list[Any], added: dict[str, Any], is_wide: bool
+) -> None:
+    table = FieldTable.of([(name, *field) for name, field in headers])
+    sent = to_amqp10(BasicMessage(BasicProperties(headers=table, expiration=""), b"x")).message
+    edited = sent.evolve(application_properties={**(sent.application_properties or {}), **added})
+    if is_wide:
+        edited = Message.decode(widened(edited.encode()))
+    made = to_basic(edited)
+    back: Any = to_amqp10(made.message).message.application_properties or {}
+    lost = {loss.path for loss in made.losses if not loss.recoverable}
+
+    assert [] == [
+        (key, value, back.get(key))
+        for key, value in added.items()
+        if not (key in back and encode_value(value) == encode_value(back[key]))
+        and f"application-properties[{key!r}]" not in lost
+    ]
+
+
+def widened(wire: bytes) -> bytes:
+    """A message whose application properties have a size of 32 bits."""
+    place = wire.index(b"\0\x53\x74") + 3
+    if wire[place] != 0xC1:
+        return wire
+    size, count = wire[place + 1 : place + 3]
+    head = b"\xd1" + (size + 3).to_bytes(4, "big") + count.to_bytes(4, "big")
+    return wire[:place] + head + wire[place + 3 :]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_header_that_was_taken_away_goes_with_the_others_of_its_name(kept: bool) -> None:
+    table = FieldTable.of([("a", "I", 1), ("a", "I", 2)])
+    sent = to_amqp10(BasicMessage(BasicProperties(headers=table))).message
+    edited = sent if kept else sent.evolve(application_properties=None)
+    expected = table if kept else None
+
+    assert expected == to_basic(edited).message.properties.headers
