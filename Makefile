@@ -42,9 +42,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet
-# The suite does nothing but compute, so a worker a core; one worker would only add overhead.
-# The tests of a file or a group stay on one worker (tests/scheduling.py). The last -m is the one
-# that counts.
+# A worker a core, and two more where tests wait (tests/conftest.py). The tests of a file or a group
+# stay on one worker (tests/scheduling.py). The last -m is the one that counts.
 PYTEST := $(PY) -m pytest -n auto --dist loadgroup
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github
 SPHINX := $(PY) -m sphinx -n -W --keep-going -q

@@ -132,6 +132,15 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)  # there is none with -p no:xdist
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Take two workers more than cores where tests of servers and pages are: most of them wait."""
+    if PURE_PASS or "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (len(affinity(0)) if affinity else os.cpu_count() or 1) + 2
+
+
+@pytest.hookimpl(optionalhook=True)  # there is none with -p no:xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Hand out files and groups to the workers, not single tests."""
     if config.getvalue("dist") != "loadgroup":
