@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from amqp10msg import __version__
 from amqp10msg.composite import Error
@@ -32,7 +32,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, Tie, User, Wire, dial, refuse
+from amqp10msg.net.bridge.wire import Tie, User, Wire, attached, dial, refuse
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.wire.errors import (
     CONNECTION_FORCED,
@@ -311,14 +311,35 @@ class SessionUser(User, Protocol):
         """Called when the peer told the state of a delivery."""
 
 
-class LinkUser(Protocol):
-    """What an attachment calls of a source or target."""
+class LinkUser:
+    """What an attachment calls of a source or target; override what is of interest.
+
+    Attributes:
+        tie: of its session to the connection.
+    """
+
+    tie: Tie
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+        return self.tie.alive
+
+    async def close(self, wait: float) -> None:
+        """Send what is pending, and close; give up after this many seconds."""
+        await self.tie.close(wait)
+
+    def abort(self) -> None:
+        """Leave the connection at once; nothing is called any more."""
+        self.tie.abort()
 
     def attached(self, remote: transport.Attach) -> bool:
         """Called when the peer attached; return whether the link may be used now."""
+        raise NotImplementedError
 
     def on_other_attach(self, link: transport.Link) -> None:
-        """Called when the peer attached another link of the session."""
+        """Called when the peer attached another link of the session: nobody asked for it."""
+        link.refuse(_NO_LINKS)
 
     def on_flow(self) -> None:
         """Called when the peer told the state of its end."""
@@ -489,7 +510,7 @@ _EXCESS = 4
 _QUEUE_BEFORE_4 = "/amq/queue/"
 
 
-class Amqp10Source:
+class Amqp10Source(LinkUser):
     """A receiver of an address; deliveries come by `receive`.
 
     Attributes:
@@ -511,6 +532,7 @@ class Amqp10Source:
         self._answer: asyncio.Future[None] | None = None
         self._connection = connection
         self.attachment = Attachment(connection, self, request.on_lost, sends=False)
+        self.tie = self.attachment.tie
         self.link = self.attachment.link
         self._attach(self.link)
 
@@ -528,11 +550,6 @@ class Amqp10Source:
         link.excess = _EXCESS * self._window
         self.attachment.touch()
 
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.attachment.tie.alive
-
     def _large(self) -> transport.Sink:
         try:
             self._incomplete = self._overflow()
@@ -544,17 +561,17 @@ class Amqp10Source:
     def cannot_keep(self, error: OSError) -> None:
         """End this link, and not the connection: what takes large messages does not."""
         text = f"a message that is too large cannot be set aside: {error}"
-        self.attachment.tie.fail(LinkError(text))
+        self.tie.fail(LinkError(text))
 
     def attached(self, remote: transport.Attach) -> bool:
         """Grant credit, unless the peer would settle before we do."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
             text = "this source sends settled: what is lost on the way would be lost for good"
-            self.attachment.tie.fail(LinkError(text, said=True, permanent=True))
+            self.tie.fail(LinkError(text, said=True, permanent=True))
             return False
         if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
             text = "RabbitMQ 3.10 gives out nothing of a stream over 1.0: read it over amqp091"
-            self.attachment.tie.fail(LinkError(text, said=True, permanent=True))
+            self.tie.fail(LinkError(text, said=True, permanent=True))
             return False
         self.link.grant(self._window)  # 0 for one that only asks
         return True
@@ -588,31 +605,21 @@ class Amqp10Source:
             self._incomplete.discard()
             self._incomplete = None
 
-    def on_other_attach(self, link: transport.Link) -> None:
-        """Refuse a link that nobody asked for."""
-        link.refuse(_NO_LINKS)
-
-    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Take note of what a sender settles, which is nothing here."""
-
-    def on_room(self) -> None:
-        """Take note that the peer reads again."""
-
     def hold(self, held: bool) -> bool:
         """Stop reading from the connection, or read on; return whether no other link has it."""
-        if held and not self.attachment.tie.claim():
+        if held and not self.tie.claim():
             return False
         self._connection.hold(held)
         return True
 
     async def close(self, wait: float) -> None:
         """Send what is pending, and close; give up after this many seconds."""
-        await self.attachment.tie.close(wait)
+        await super().close(wait)
         self._discard()
 
     def abort(self) -> None:
         """Leave the connection at once; nothing is called any more."""
-        self.attachment.tie.abort()
+        super().abort()
         self._discard()
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
@@ -698,7 +705,7 @@ class Amqp10Source:
             self.attachment.touch()
 
 
-class Amqp10Target:
+class Amqp10Target(LinkUser):
     """A sender to an address; outcomes come by `on_outcomes`.
 
     RabbitMQ 3 says accepted over 1.0 for what no queue takes. So it is asked for the queue first,
@@ -726,13 +733,9 @@ class Amqp10Target:
         self._longest = 0
         self._connection = connection
         self.attachment = Attachment(connection, self, request.on_lost, sends=True)
+        self.tie = self.attachment.tie
         self.link = self.attachment.link
         self._attach(self.link)
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.attachment.tie.alive
 
     def _attach(self, link: transport.Link) -> None:
         link.snd_settle_mode = SenderSettleMode.UNSETTLED
@@ -747,7 +750,7 @@ class Amqp10Target:
             return True
         if not address.isascii():
             text = "RabbitMQ 3 finds nothing over 1.0 whose name is not ASCII: send over amqp091"
-            self.attachment.tie.fail(LinkError(text, said=True, permanent=True))
+            self.tie.fail(LinkError(text, said=True, permanent=True))
             return False
         if not self._asks or not address.startswith(_QUEUE_BEFORE_4):
             return True
@@ -758,7 +761,7 @@ class Amqp10Target:
     def on_other_attach(self, link: transport.Link) -> None:
         """Begin to send, where it was asked for the queue: it is there."""
         if link is not self.asked:
-            link.refuse(_NO_LINKS)
+            super().on_other_attach(link)
         elif link.remote is not None and link.remote.source is not None:
             self.asked = None
             link.detach()
@@ -770,9 +773,7 @@ class Amqp10Target:
         attachment = self.attachment
         if self._connection.paused or not self.alive or attachment.session.blocked:
             return 0
-        return (
-            min(self.link.credit, self._window - self._unsettled) if attachment.tie.has_turn else 0
-        )
+        return min(self.link.credit, self._window - self._unsettled) if self.tie.has_turn else 0
 
     @property
     def waits(self) -> bool:
@@ -789,20 +790,6 @@ class Amqp10Target:
             self._on_room()
             self.link.drained()
 
-    def on_transfers(self, deliveries: list[transport.LinkDelivery]) -> None:
-        """Take note of what a receiver sends, which is nothing."""
-
-    def failing(self, lost: LinkError) -> None:
-        """Take note of the end; nobody waits here."""
-
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
-        await self.attachment.tie.close(wait)
-
-    def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
-        self.attachment.tie.abort()
-
     def send(self, messages: Sequence[Sent]) -> None:
         """Send messages; what is too long for the peer has its outcome at once."""
         charged = 0
@@ -817,7 +804,7 @@ class Amqp10Target:
             sent.context = delivery
             self._unsettled += 1
             charged += len(octets)
-        self.attachment.tie.charge(charged)
+        self.tie.charge(charged)
         self.attachment.touch()
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
@@ -853,27 +840,17 @@ def _again(octets: bytes) -> bool:
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 
-_Made = TypeVar("_Made", Amqp10Source, Amqp10Target)
-
-
 async def connected(at: Endpoint) -> Amqp10Connection:
     """Return a connection that the peer has opened, too.
 
     Raises:
         LinkError: it did not succeed.
     """
-    made = Amqp10Connection(at)
-    await dial(made, at, made.handshake)
-    return made
+    return await dial(Amqp10Connection(at))
 
 
-async def _attached(
-    request: SourceRequest | TargetRequest, make: Callable[[Amqp10Connection], _Made]
-) -> _Made:
-    lines = Lines() if request.lines is None else request.lines
-    made = await lines.join(request.endpoint, connected, make, alone=request.alone)
-    await made.attachment.tie.within(made.attachment.opened)
-    return made
+def _opened(made: Amqp10Source | Amqp10Target) -> asyncio.Future[None]:
+    return made.attachment.opened
 
 
 async def open_source(request: SourceRequest) -> Amqp10Source:
@@ -882,7 +859,7 @@ async def open_source(request: SourceRequest) -> Amqp10Source:
     Raises:
         LinkError: it did not succeed.
     """
-    return await _attached(request, lambda at: Amqp10Source(request, at))
+    return await attached(request, connected, lambda at: Amqp10Source(request, at), _opened)
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
@@ -899,8 +876,8 @@ async def open_target(request: TargetRequest) -> Amqp10Target:
         return made[-1]
 
     try:
-        return await _attached(request, make)
+        return await attached(request, connected, make, _opened)
     except LinkError as error:
         if not made or made[0].asked is None or NOT_FOUND in str(error):
             raise
-        return await _attached(request, make)
+        return await attached(request, connected, make, _opened)

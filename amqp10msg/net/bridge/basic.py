@@ -9,9 +9,9 @@ import asyncio
 import hashlib
 import tempfile
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 from pika import spec
@@ -53,7 +53,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, Tie, Wire, dial, refuse
+from amqp10msg.net.bridge.wire import Lines, Tie, Wire, attached, dial, refuse
 
 _MAX_FRAME = 131_072
 #: Channels that are used of a connection, where the broker names no bound.
@@ -293,7 +293,26 @@ class BasicConnection(Wire):
 
 
 class ChannelUser:
-    """What a channel calls; override what is of interest."""
+    """What a channel calls; override what is of interest.
+
+    Attributes:
+        tie: of its channel to the connection.
+    """
+
+    tie: Tie
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+        return self.tie.alive
+
+    async def close(self, wait: float) -> None:
+        """Send what is pending, and close; give up after this many seconds."""
+        await self.tie.close(wait)
+
+    def abort(self) -> None:
+        """Leave the connection at once; nothing is called any more."""
+        self.tie.abort()
 
     def on_content(self, content: Content) -> None:
         """Called with each content that is complete."""
@@ -507,6 +526,7 @@ class BasicSource(ChannelUser):
         self.channel = Channel(
             connection, self, request.on_lost, request.max_message, request.overflow
         )
+        self.tie = self.channel.tie
         self._connection = connection
         self._receive = request.receive
         self._window = request.window
@@ -531,11 +551,6 @@ class BasicSource(ChannelUser):
         arguments = {} if start is None else {STREAM_OFFSET: start}
         consume = spec.Basic.Consume(0, self.endpoint.queue, "bridge", arguments=arguments)
         await ask(consume, spec.Basic.ConsumeOk)
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.channel.tie.alive
 
     @property
     def incomplete(self) -> bool:
@@ -640,18 +655,10 @@ class BasicSource(ChannelUser):
 
     def hold(self, held: bool) -> bool:
         """Stop reading from the connection, or read on; return whether no other link has it."""
-        if held and not self.channel.tie.claim():
+        if held and not self.tie.claim():
             return False
         self._connection.hold(held)
         return True
-
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
-        await self.channel.tie.close(wait)
-
-    def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
-        self.channel.tie.abort()
 
 
 class BasicTarget(ChannelUser):
@@ -667,6 +674,7 @@ class BasicTarget(ChannelUser):
         self.endpoint = request.endpoint
         self.product = connection.product
         self.channel = Channel(connection, self, request.on_lost, 1 << 30)
+        self.tie = self.channel.tie
         self._connection = connection
         self._outcomes = request.on_outcomes
         self._on_room = request.on_room
@@ -690,14 +698,9 @@ class BasicTarget(ChannelUser):
         await ask(spec.Confirm.Select(), spec.Confirm.SelectOk)
 
     @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.channel.tie.alive
-
-    @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        if self._connection.paused or self._connection.blocked or not self.channel.tie.has_turn:
+        if self._connection.paused or self._connection.blocked or not self.tie.has_turn:
             return 0
         return self._window - len(self._unconfirmed)
 
@@ -725,7 +728,7 @@ class BasicTarget(ChannelUser):
                 continue
             self._unconfirmed.add(delivery, outgoing)
             charged += len(header) + len(body)
-        self.channel.tie.charge(charged)
+        self.tie.charge(charged)
         self._connection.extend(frames)
 
     def on_content(self, content: Content) -> None:
@@ -741,33 +744,9 @@ class BasicTarget(ChannelUser):
         self._outcomes(self._unconfirmed.confirm(tag, multiple=multiple, accepted=accepted))
         self._on_room()
 
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
-        await self.channel.tie.close(wait)
-
-    def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
-        self.channel.tie.abort()
-
 
 async def _call(at: Endpoint) -> BasicConnection:
-    made = BasicConnection(at)
-    await dial(made, at, made.handshake)
-    return made
-
-
-_Made = TypeVar("_Made", BasicSource, BasicTarget)
-
-
-async def _attached(
-    request: SourceRequest | TargetRequest,
-    make: Callable[[BasicConnection], _Made],
-    attach: Callable[[_Made], Awaitable[None]],
-) -> _Made:
-    lines = Lines() if request.lines is None else request.lines
-    made = await lines.join(request.endpoint, _call, make, alone=request.alone)
-    await made.channel.tie.within(attach(made))
-    return made
+    return await dial(BasicConnection(at))
 
 
 async def open_source(request: SourceRequest) -> BasicSource:
@@ -776,7 +755,7 @@ async def open_source(request: SourceRequest) -> BasicSource:
     Raises:
         LinkError: it did not succeed.
     """
-    return await _attached(request, lambda at: BasicSource(request, at), BasicSource.attach)
+    return await attached(request, _call, lambda at: BasicSource(request, at), BasicSource.attach)
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
@@ -785,7 +764,7 @@ async def open_target(request: TargetRequest) -> BasicTarget:
     Raises:
         LinkError: it did not succeed.
     """
-    return await _attached(request, lambda at: BasicTarget(request, at), BasicTarget.attach)
+    return await attached(request, _call, lambda at: BasicTarget(request, at), BasicTarget.attach)
 
 
 async def depth_of(endpoint: Endpoint, queue: str, lines: Lines | None = None) -> Depth:
@@ -869,6 +848,6 @@ async def _read(endpoint: Endpoint, offset: str, lines: Lines | None) -> dict[in
             overflow=lambda: Oversized(Path(folder), 0),
             lines=lines,
         )
-        made = await _attached(request, lambda at: BasicSource(request, at), attach)
+        made = await attached(request, _call, lambda at: BasicSource(request, at), attach)
         await made.close(_GOODBYE)
     return found

@@ -299,22 +299,11 @@ class LinkError(ConnectionError):
         text = str(self)
         if not secret or secret not in text:
             return self
-        return self._as(text.replace(secret, "…"), shared=self.shared)
+        return LinkError(text.replace(secret, "…"), **vars(self))
 
     def of_several(self) -> LinkError:
         """Return it as that of a connection that several links had."""
-        return self._as(str(self), shared=True)
-
-    def _as(self, text: str, *, shared: bool) -> LinkError:
-        return LinkError(
-            text,
-            said=self.said,
-            permanent=self.permanent,
-            failed=self.failed,
-            scope=self.scope,
-            shared=shared,
-            missing=self.missing,
-        )
+        return LinkError(str(self), **{**vars(self), "shared": True})
 
 
 class Link(Protocol):

@@ -15,11 +15,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import attrs
 
-from amqp10msg.net.bridge.terms import LinkError, OnLost
+from amqp10msg.net.bridge.terms import LinkError, OnLost, SourceRequest, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.sockets import Socket
 
@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"\[Errno (\d+)\]")
 #: Bytes that a link sends in its turn, where others share its connection.
 _TURN = 1 << 18
 _T = TypeVar("_T")
+_W = TypeVar("_W", bound="Wire")
 
 
 async def beside(call: Callable[..., _T], *args: Any) -> _T:
@@ -56,18 +57,14 @@ async def beside(call: Callable[..., _T], *args: Any) -> _T:
     return await found
 
 
-async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
-    """Connect, and wait until the peer has agreed.
-
-    Args:
-        made: the protocol of asyncio; its ``abort`` is called where it did not succeed.
-        at: where.
-        ready: waits until the peer has agreed.
+async def dial(made: _W) -> _W:
+    """Connect, wait until the peer has agreed, and return the connection.
 
     Raises:
         LinkError: it did not succeed; for good where the certificate is not to be trusted, TLS
             cannot be agreed on, or a file of ours cannot be read.
     """
+    at = made.endpoint
     context = trusted(at)
     try:
         async with asyncio.timeout(at.timeout):
@@ -76,8 +73,9 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
             await asyncio.get_running_loop().create_connection(
                 lambda: made, sock=reached, ssl=context, server_hostname=name
             )
-            await ready()
+            await made.handshake()
             made.is_open = True
+            return made
     except (asyncio.CancelledError, LinkError):
         made.abort()
         raise
@@ -363,6 +361,14 @@ class Wire(Socket):
 
     # What a protocol does.
 
+    async def handshake(self) -> None:
+        """Wait until the peer has agreed to the connection.
+
+        Raises:
+            LinkError: it refused.
+        """
+        raise NotImplementedError
+
     def receive(self, data: bytes) -> None:
         """Process bytes of the peer."""
         raise NotImplementedError
@@ -518,6 +524,30 @@ class Lines:
             raise
         finally:
             dialing.waiting -= 1
+
+
+async def attached(
+    request: SourceRequest | TargetRequest,
+    call: Callable[[Endpoint], Awaitable[Any]],
+    make: Callable[[Any], _T],
+    ready: Callable[[_T], Awaitable[None]],
+) -> _T:
+    """Return the link that is asked for, once the peer has agreed to it.
+
+    Args:
+        request: for the link.
+        call: as for `Lines.join`.
+        make: likewise; what it returns has its `Tie` as ``tie``.
+        ready: waits until the peer has agreed.
+
+    Raises:
+        LinkError: it did not succeed.
+    """
+    made: Any = await (request.lines or Lines()).join(
+        request.endpoint, call, make, alone=request.alone
+    )
+    await made.tie.within(ready(made))
+    return cast("_T", made)
 
 
 @attrs.frozen
