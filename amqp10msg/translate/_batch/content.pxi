@@ -83,6 +83,8 @@ cdef struct Given:
     Py_ssize_t count
     Span exchange, routing_key, body, residual
     bint redelivered, is_delivered, is_marked, has_facts, has_offset, has_unplaced, is_empty
+    bint has_own_offset  # that a sender's header states, and RabbitMQ 3.10 believes
+    int64_t own_offset
     Span[SAVED] saved
     bint has_saved
     Span header, delivery, annotations, properties, application, footer, shape
@@ -156,6 +158,26 @@ cdef inline bint is_broker_text(cursor p, Py_ssize_t n) noexcept nogil:
 cdef inline bint is_plain_ascii(cursor p, Py_ssize_t n) noexcept nogil:
     """Whether bytes are ASCII without NUL."""
     return bytes_found(p, n) == 0
+
+
+cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
+    """Whether a field that was checked is no long string but UTF-8, nor has one in it."""
+    cdef cursor p = v.at
+    cdef cursor stop = p + v.n
+    cdef Value inner
+    cdef int code
+    if letter == c"S":
+        return is_utf8(p, v.n)
+    if letter != c"A" and letter != c"F":
+        return True
+    while p < stop:
+        if letter == c"F":
+            p += 1 + p[0]
+        code = p[0]
+        p += 1
+        if read_content(&p, stop, code, &inner) == ODD or not is_text_throughout(code, &inner):
+            return False
+    return True
 
 
 cdef inline Py_ssize_t begin_compound(Out* o) except -1:

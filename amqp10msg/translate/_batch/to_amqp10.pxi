@@ -235,6 +235,8 @@ cdef class ToAmqp10:
                 return GOOD
             if self.prove(header, o.at + start, o.size - start) == ODD:
                 return ODD
+            if g.has_own_offset:
+                insert_own_offset(self, o, start)
             if not is_returned:
                 return GOOD if (
                     g.residual.at == NULL or self.lossless.made.redelivered == g.redelivered
@@ -317,7 +319,7 @@ cdef class ToAmqp10:
         for i in range(SAVED):
             g.saved[i].at = NULL
         g.has_saved = g.has_offset = g.has_unplaced = g.is_empty = g.puts_first = False
-        g.has_facts = g.is_moved = False
+        g.has_facts = g.is_moved = g.has_own_offset = False
         g.place_count = 0
         g.is_delivered = g.exchange.n > 0 or g.routing_key.n > 0
         memset(g.keeps, 0, sizeof(g.keeps))
@@ -366,8 +368,27 @@ cdef class ToAmqp10:
         if g.has_offset and g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 1:
             self.tell(DELIVERY_MODE, LOSS_FACT, NOTHING_AFTER)
             g.there[DELIVERY_MODE] = False
-        # The bytes of a table are not those that a stream changed.
-        return ODD if g.has_offset and (g.has_unplaced or g.residual.at != NULL) else GOOD
+        if g.has_own_offset and g.saved[0].at != NULL:
+            return ODD  # it is put into these annotations
+        if g.has_offset and g.residual.at != NULL:
+            return ODD
+        return self.restore_bytes() if g.has_offset and g.has_unplaced else GOOD
+
+    cdef int restore_bytes(self) noexcept:
+        """Make the bytes again of which a stream made long strings; odd where that takes more."""
+        cdef Given* g = &self.given
+        cdef Field* field
+        cdef Value* v
+        cdef Py_ssize_t i
+        for i in range(g.count):
+            field = &g.fields[i]
+            v = &field.value
+            if field.place != UNPLACED or is_text_throughout(field.letter, v):
+                continue
+            if field.letter != c"S" or self.single is not None:
+                return ODD  # the losses of one message are about its own headers
+            field.letter = c"x"
+        return GOOD
 
     cdef int read_kind_of_body(self) except -1:
         """Look at what the properties say of the body."""
@@ -649,9 +670,13 @@ cdef class ToAmqp10:
         if (
             (is_route(field.name, field.size) and field.letter != c"A")
             or (self.rules.is_stream and field.letter == c"D")
-            or is_text(field.name, field.size, b"x-stream-offset")
         ):
             return ODD
+        if not self.rules.is_stream and is_text(field.name, field.size, b"x-stream-offset"):
+            if field.letter != c"l":
+                return ODD
+            g.has_own_offset = True
+            g.own_offset = v.number
         return self.check(field.letter, v, 0, False)
 
     cdef int check(self, int letter, Value* v, int level, bint is_converted) except -1:

@@ -334,6 +334,7 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
 cdef int write_table(ToAmqp10 self, Out* o) except -1:
     """Write the headers without what a broker added to them."""
     cdef Given* g = &self.given
+    cdef Field* field
     cdef Py_ssize_t i, size = 0
     for i in range(g.count):
         if g.fields[i].place != LEFT_OUT:
@@ -341,9 +342,39 @@ cdef int write_table(ToAmqp10 self, Out* o) except -1:
     cbor_head(o, 2, <uint64_t> size + 4)
     number(o, <uint64_t> size, 4)
     for i in range(g.count):
-        if g.fields[i].place != LEFT_OUT:
-            put(o, g.fields[i].start, g.fields[i].stop - g.fields[i].start)
+        field = &g.fields[i]
+        if field.place != LEFT_OUT:
+            put(o, field.start, 1 + field.size)
+            octet(o, field.letter)
+            put(o, field.value.start, field.stop - field.value.start)
     return 0
+
+
+cdef int insert_own_offset(ToAmqp10 self, Out* o, Py_ssize_t start) except -1:
+    """Put the offset that a sender's header states after the header section, as RabbitMQ 3.10 does.
+
+    A string, where a symbol belongs; a negative number is cut to its last byte.
+    """
+    cdef int64_t offset = self.given.own_offset
+    cdef Out* rest = &self.packed
+    cdef Py_ssize_t place
+    start += 5 + o.at[start + 4]  # what a list of 8 bits has in front, and its size
+    rest.size = 0
+    put(rest, o.at + start, o.size - start)
+    o.size = start
+    begin_section(o, MESSAGE_ANNOTATIONS_CODE)
+    place = begin_compound(o)
+    put_variable(o, 0xA1, <cursor> b"x-stream-offset", 15)
+    if offset == 0:
+        octet(o, 0x44)
+    elif offset < 256:
+        octet(o, 0x53)
+        octet(o, <int> (offset & 0xFF))
+    else:
+        octet(o, 0x80)
+        number(o, <uint64_t> offset, 8)
+    end_compound(o, place, 0xC1, 2)
+    return put(o, rest.at, rest.size)
 
 
 cdef int write_properties(ToAmqp10 self, Out* o) except -1:
