@@ -161,7 +161,7 @@ cdef inline bint is_plain_ascii(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
-    """Whether a field that was checked is no long string but UTF-8, nor has one in it."""
+    """Whether each long string in a field that was checked, or that it is, is UTF-8."""
     cdef cursor p = v.at
     cdef cursor stop = p + v.n
     cdef Value inner
