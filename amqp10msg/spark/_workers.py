@@ -20,6 +20,8 @@ from amqp10msg.wire.kernel import COMPILED
 limits: Any = None
 with suppress(ImportError):
     limits = import_module("pyspark.sql.streaming.datasource")
+#: What such a reader is, besides.
+AvailableNow: Any = getattr(limits, "SupportsTriggerAvailableNow", object)
 
 _TEXT = (
     "amqp10msg runs on {} without its compiled kernel, and several times slower: install a wheel "

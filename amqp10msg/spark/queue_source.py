@@ -29,7 +29,7 @@ from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.landing import LANDED, Landing, file_name
 from amqp10msg.net.spool import Batches, spool_from
 from amqp10msg.spark._frames import for_spark
-from amqp10msg.spark._workers import limits, plainly, settle
+from amqp10msg.spark._workers import AvailableNow, limits, plainly, settle
 
 _MAX_FILES = "maxFilesPerTrigger"
 _OPTIONS = ("url", "landing", "rowsPerFile", "secondsPerFile", "idle", "keep", _MAX_FILES)
@@ -122,9 +122,7 @@ class Amqp10Queue(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of what comes."""
         options = _Options.of(self.options)
-        if limits is not None:
-            return _LimitedReader(options)
-        if options.max_files is not None:
+        if limits is None and options.max_files is not None:
             with plainly():
                 raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
         return _Reader(options)
@@ -232,8 +230,10 @@ class Consumer:
         self._landing.__exit__()
 
 
-class _Reader(DataSourceStreamReader):
+class _Reader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # Any where Spark has no types
     """Reads files of the landing; an offset has the number of the next one."""
+
+    _end: int | None = None
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -254,13 +254,38 @@ class _Reader(DataSourceStreamReader):
         names = sorted(path.stem for path in self._options.landing.glob("*.parquet"))
         return {"next": int(names[0]) if names else 0}
 
-    @plainly()
-    def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802  (Spark's names)
+    def _next(self) -> int:
         time.sleep(max(0.0, min(_BETWEEN, self._looked + _BETWEEN - time.monotonic())))
         consumer = self._consuming()
         consumer.start()
         self._looked = time.monotonic()
-        return {"next": consumer.next}
+        return consumer.next
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
+        most = self._options.max_files
+        return limits.ReadAllAvailable() if most is None else limits.ReadMaxFiles(most)
+
+    @plainly()
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
+        consumer = self._consuming()
+        consumer.drain()
+        self._end = consumer.next
+
+    @plainly()
+    def latestOffset(  # noqa: N802  (Spark's names)
+        self, start: Offset | None = None, limit: Any = None
+    ) -> Offset:
+        end = self._next() if self._end is None else self._end
+        if start is None:  # before PySpark 4.2
+            return {"next": end}
+        if end < start["next"]:
+            raise ValueError(
+                f"{self._options.landing}: file {start['next'] - 1} was read, and the next "
+                f"one would be {end}: the files were removed; give the query a new checkpoint"
+            )
+        if isinstance(limit, limits.ReadMaxFiles):
+            end = min(end, start["next"] + limit.max_files)
+        return {"next": end}
 
     @plainly()
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
@@ -302,35 +327,3 @@ class _Reader(DataSourceStreamReader):
         if self._consumer is not None:
             self._consumer.stop()
             self._consumer = None
-
-
-if limits is not None:
-
-    class _LimitedReader(_Reader, limits.SupportsTriggerAvailableNow):  # type: ignore[misc]  # Any where Spark has no types
-        """Reads no more files at a time than it is told."""
-
-        _end: int | None = None
-
-        def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
-            most = self._options.max_files
-            return limits.ReadAllAvailable() if most is None else limits.ReadMaxFiles(most)
-
-        @plainly()
-        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
-            consumer = self._consuming()
-            consumer.drain()
-            self._end = consumer.next
-
-        @plainly()
-        def latestOffset(  # type: ignore[override]  # noqa: N802  (Spark's names)
-            self, start: Offset, limit: Any
-        ) -> Offset:
-            end = super().latestOffset()["next"] if self._end is None else self._end
-            if end < start["next"]:
-                raise ValueError(
-                    f"{self._options.landing}: file {start['next'] - 1} was read, and the next "
-                    f"one would be {end}: the files were removed; give the query a new checkpoint"
-                )
-            if isinstance(limit, limits.ReadMaxFiles):
-                end = min(end, start["next"] + limit.max_files)
-            return {"next": end}

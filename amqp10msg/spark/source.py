@@ -36,7 +36,7 @@ from amqp10msg.jobs.inputs import (
     ranges_of,
     refuse_unknown,
 )
-from amqp10msg.spark._workers import limits, plainly, settle
+from amqp10msg.spark._workers import AvailableNow, limits, plainly, settle
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter
 
 _MAX_FILES = "maxFilesPerTrigger"
@@ -82,9 +82,7 @@ class Amqp10(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of files as they come."""
         options = _Options.of(self.options)
-        if limits is not None:
-            return _LimitedStreamReader(options)
-        if options.max_files is not None:
+        if limits is None and options.max_files is not None:
             with plainly():
                 raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
         return _StreamReader(options)
@@ -159,18 +157,40 @@ class _Reader(_Files, DataSourceReader):
         return self._options.parts(paths)
 
 
-class _StreamReader(_Files, DataSourceStreamReader):
+class _StreamReader(_Files, DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # Any where Spark has no types
     """Reads files in the order of their names; an offset is the last name and how many there were.
 
     A file whose name sorts before one that was read would never be read: that is an error.
     """
 
+    _end: str | None = None
+
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names)
         return {"last": "", "count": 0}
 
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802  (Spark's names)
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
+        limit = self._options.max_files
+        return limits.ReadAllAvailable() if limit is None else limits.ReadMaxFiles(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
         paths = self._options.paths()
-        return {"last": paths[-1], "count": len(paths)} if paths else self.initialOffset()
+        self._end = paths[-1] if paths else ""
+
+    @plainly()
+    def latestOffset(  # noqa: N802  (Spark's names)
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        if start is None:  # before PySpark 4.2
+            paths = self._options.paths()
+            return {"last": paths[-1], "count": len(paths)} if paths else self.initialOffset()
+        seen, new = self._after(start)
+        if self._end is not None:
+            new = [path for path in new if path <= self._end]
+        if isinstance(limit, limits.ReadMaxFiles):
+            new = new[: limit.max_files]
+        if not new:
+            return start
+        return {"last": new[-1], "count": seen + len(new)}
 
     @plainly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -187,32 +207,3 @@ class _StreamReader(_Files, DataSourceStreamReader):
                 f"before {start['last']}, which is read already: names must rise"
             )
         return len(seen), paths[len(seen) :]
-
-
-if limits is not None:
-
-    class _LimitedStreamReader(_StreamReader, limits.SupportsTriggerAvailableNow):  # type: ignore[misc]  # Any where Spark has no types
-        """Reads no more files at a time than it is told."""
-
-        _end: str | None = None
-
-        def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
-            limit = self._options.max_files
-            return limits.ReadAllAvailable() if limit is None else limits.ReadMaxFiles(limit)
-
-        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
-            paths = self._options.paths()
-            self._end = paths[-1] if paths else ""
-
-        @plainly()
-        def latestOffset(  # type: ignore[override]  # noqa: N802  (Spark's names)
-            self, start: dict[str, Any], limit: Any
-        ) -> dict[str, Any]:
-            seen, new = self._after(start)
-            if self._end is not None:
-                new = [path for path in new if path <= self._end]
-            if isinstance(limit, limits.ReadMaxFiles):
-                new = new[: limit.max_files]
-            if not new:
-                return start
-            return {"last": new[-1], "count": seen + len(new)}

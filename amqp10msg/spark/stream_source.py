@@ -51,7 +51,7 @@ from amqp10msg.net.stream_ranges import (
 )
 from amqp10msg.sections import moment_of, to_milliseconds
 from amqp10msg.spark._frames import for_spark, with_errors
-from amqp10msg.spark._workers import limits, plainly, settle
+from amqp10msg.spark._workers import AvailableNow, limits, plainly, settle
 
 #: The columns of every row; those that are decoded come after them.
 STREAM_ROWS = pa.schema(
@@ -473,9 +473,7 @@ class Amqp10Stream(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of what comes."""
         options = _Options.of(self.options)
-        if limits is not None:
-            return _LimitedStreamReader(options)
-        if options.max_rows is not None:
+        if limits is None and options.max_rows is not None:
             with plainly():
                 raise ValueError(f"{_MAX_ROWS} needs PySpark 4.2 or later")
         return _StreamReader(options)
@@ -503,8 +501,10 @@ class _Reader(_Ranges, DataSourceReader):
         return options.parts(start, end, bounds)
 
 
-class _StreamReader(_Ranges, DataSourceStreamReader):
+class _StreamReader(_Ranges, DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # Any where Spark has no types
     """Reads streams as they grow; an offset of Spark has the next offset of each stream."""
+
+    _end: Offsets | None = None
 
     def __init__(self, options: _Options) -> None:
         super().__init__(options)
@@ -534,9 +534,33 @@ class _StreamReader(_Ranges, DataSourceStreamReader):
     def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's names)
         return self._options.start(self._bounds(), self._asked())
 
-    @plainly()
-    def latestOffset(self) -> Offsets:  # type: ignore[override]  # noqa: N802  (Spark's names)
+    def _latest(self) -> Offsets:
         return {name: one.next for name, one in self._bounds().items()}
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
+        most = self._options.max_rows
+        return limits.ReadAllAvailable() if most is None else limits.ReadMaxRows(most)
+
+    @plainly()
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
+        self._end = self._latest()
+
+    @plainly()
+    def latestOffset(  # noqa: N802  (Spark's names)
+        self, start: Offsets | None = None, limit: Any = None
+    ) -> Offsets:
+        end = self._latest() if self._end is None else self._end
+        if start is None:  # before PySpark 4.2
+            return end
+        for name, place in start.items():
+            if end.get(name, place) < place:
+                raise ValueError(_too_far(name, end[name], place))
+        most = limit.max_rows if isinstance(limit, limits.ReadMaxRows) else None
+        # A stream that is not read any more keeps its place.
+        return {**start, **(end if most is None else limited(start, end, most))}
+
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
+        return self._end
 
     @plainly()
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
@@ -548,37 +572,6 @@ class _StreamReader(_Ranges, DataSourceStreamReader):
         if self._probe is not None:
             self._probe.close()
             self._probe = None
-
-
-if limits is not None:
-
-    class _LimitedStreamReader(_StreamReader, limits.SupportsTriggerAvailableNow):  # type: ignore[misc]  # Any where Spark has no types
-        """Reads no more at a time than it is told."""
-
-        _end: Offsets | None = None
-
-        def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
-            most = self._options.max_rows
-            return limits.ReadAllAvailable() if most is None else limits.ReadMaxRows(most)
-
-        @plainly()
-        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
-            self._end = super().latestOffset()
-
-        @plainly()
-        def latestOffset(  # type: ignore[override]  # noqa: N802  (Spark's names)
-            self, start: Offsets, limit: Any
-        ) -> Offsets:
-            end = super().latestOffset() if self._end is None else self._end
-            for name, place in start.items():
-                if end.get(name, place) < place:
-                    raise ValueError(_too_far(name, end[name], place))
-            most = limit.max_rows if isinstance(limit, limits.ReadMaxRows) else None
-            # A stream that is not read any more keeps its place.
-            return {**start, **(end if most is None else limited(start, end, most))}
-
-        def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
-            return None if self._end is None else self._end
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
