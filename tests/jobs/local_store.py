@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
-pytest.importorskip("moto", reason="moto, a local server of S3, is not installed: make setup")
-
-from moto.server import ThreadedMotoServer
+if find_spec("moto") is None:
+    reason = "moto, a local server of S3, is not installed: make setup"
+    pytest.skip(reason, allow_module_level=True)
 
 from amqp10msg.files import stores
 
@@ -28,6 +29,8 @@ CREDENTIALS = {
 @contextmanager
 def s3_server() -> Iterator[Any]:
     """Run a server with a bucket ``lake``, which this process and its children find."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415  (a quarter of a second)
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():
