@@ -12,13 +12,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from amqp10msg.basic.tables import (
-    Dialect,
-    FieldArray,
-    FieldTable,
-    OddTrue,
-    ScaledDecimal,
-)
+from amqp10msg.basic.tables import Dialect, FieldArray, FieldTable, OddTrue, ScaledDecimal
 from amqp10msg.wire.errors import DECODE_ERROR, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.wire.kernel.twin import Cursor, Record, Slot, Slots
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits

@@ -14,14 +14,7 @@ from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal, as_table
 from amqp10msg.wire.primitives import Float
 
-__all__ = [
-    "from_pamqp",
-    "from_pika",
-    "lost_in_pamqp",
-    "lost_in_pika",
-    "to_pamqp",
-    "to_pika",
-]
+__all__ = ["from_pamqp", "from_pika", "lost_in_pamqp", "lost_in_pika", "to_pamqp", "to_pika"]
 
 
 # Letters that each library writes for its Python types, so that a value keeps its letter if it can.

@@ -11,16 +11,7 @@ import pyarrow.compute as pc
 
 from amqp10msg.columns import _prefilter
 from amqp10msg.columns._plain import judged, row, text_size
-from amqp10msg.columns._schema import (
-    ERROR,
-    ERRORS,
-    VALUE,
-    VARIANT,
-    WIRE,
-    MapsAs,
-    Plan,
-    plan_of,
-)
+from amqp10msg.columns._schema import ERROR, ERRORS, VALUE, VARIANT, WIRE, MapsAs, Plan, plan_of
 from amqp10msg.message.picks import Picker
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire.kernel import COMPILED

@@ -11,14 +11,7 @@ from typing import Any, TypeVar
 import attrs
 
 from amqp10msg.wire import kernel
-from amqp10msg.wire.primitives import (
-    Symbol,
-    ULong,
-    Wire,
-    fields,
-    string,
-    symbol,
-)
+from amqp10msg.wire.primitives import Symbol, ULong, Wire, fields, string, symbol
 from amqp10msg.wire.reprs import cut, html_table, short_repr
 
 T = TypeVar("T")

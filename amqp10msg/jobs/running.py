@@ -38,11 +38,7 @@ from itertools import chain
 import pyarrow as pa
 
 from amqp10msg.columns import in_pieces
-from amqp10msg.jobs.inputs import (
-    MESSAGES,
-    RANGE_OCTETS,
-    Input,
-)
+from amqp10msg.jobs.inputs import MESSAGES, RANGE_OCTETS, Input
 
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]

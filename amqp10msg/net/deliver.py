@@ -15,13 +15,7 @@ from amqp10msg.message.picks import Picker
 from amqp10msg.net.bridge.links import open_target
 from amqp10msg.net.bridge.sending import sender_of
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import (
-    LinkError,
-    Outcome,
-    SourceDelivery,
-    TargetLink,
-    TargetRequest,
-)
+from amqp10msg.net.bridge.terms import LinkError, Outcome, SourceDelivery, TargetLink, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Properties

@@ -16,13 +16,7 @@ import pyarrow as pa
 from amqp10msg.net.bridge.links import first_of
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.stream_chunks import (
-    Chunk,
-    ChunkError,
-    RowsOfChunks,
-    StoredRows,
-    parse_chunk,
-)
+from amqp10msg.net.stream_chunks import Chunk, ChunkError, RowsOfChunks, StoredRows, parse_chunk
 from amqp10msg.net.stream_protocol import Delivery, ElsewhereError, StreamConnection
 from amqp10msg.net.stream_ranges import Bounds, Probe, RangeReader, Reading, StreamRange
 
@@ -171,9 +165,7 @@ class StoredProbe(Probe):
 
 
 def read_stored(
-    endpoint: Endpoint,
-    part: StreamRange,
-    reading: Reading = _AS_USUAL,
+    endpoint: Endpoint, part: StreamRange, reading: Reading = _AS_USUAL
 ) -> Iterator[StoredRows | tuple[int, int]]:
     """Read a range of a stream to its end; a connection that is cut is made again.
 

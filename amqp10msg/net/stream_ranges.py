@@ -617,9 +617,7 @@ class Reading:
 
 
 def read_range(
-    endpoint: Endpoint,
-    part: StreamRange,
-    reading: Reading = Reading(),
+    endpoint: Endpoint, part: StreamRange, reading: Reading = Reading()
 ) -> Iterator[StreamRows | tuple[int, int]]:
     """Read a range of a stream to its end; a connection that is cut is made again.
 

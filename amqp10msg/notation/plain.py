@@ -56,18 +56,9 @@ import re
 import struct
 from typing import Any
 
-from amqp10msg.composite import (
-    COMPOSITES,
-    Composite,
-    decode_composite,
-    find_composite,
-)
+from amqp10msg.composite import COMPOSITES, Composite, decode_composite, find_composite
 from amqp10msg.message import Message
-from amqp10msg.notation._common import (
-    TOO_DEEP,
-    default_code,
-    sections_of,
-)
+from amqp10msg.notation._common import TOO_DEEP, default_code, sections_of
 from amqp10msg.sections import KINDS, SectionKind
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import encode_value

@@ -11,10 +11,7 @@ import re
 import uuid
 from typing import Any
 
-from amqp10msg.composite import (
-    decode_composite,
-    named_composite,
-)
+from amqp10msg.composite import decode_composite, named_composite
 from amqp10msg.message import Message
 from amqp10msg.notation._common import (
     DEEPER,

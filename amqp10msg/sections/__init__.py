@@ -136,12 +136,7 @@ def _spec_of(kind: SectionKind) -> kernel.Spec:
         kernel.register_section(kind.cls, known)
         return known
     spec = kernel.Spec(
-        kind.name,
-        kind.code,
-        kind.symbol,
-        _SHAPES[kind.name],
-        kind.cls,
-        _CONTENT.get(kind.cls, ""),
+        kind.name, kind.code, kind.symbol, _SHAPES[kind.name], kind.cls, _CONTENT.get(kind.cls, "")
     )
     kernel.register_section(kind.cls, spec)
     return spec

@@ -194,10 +194,7 @@ def register(
 
 
 def _decoding(
-    wanted: list[str],
-    maps: MapsAs,
-    validate: validation.ProfileName | None,
-    schema: pa.Schema,
+    wanted: list[str], maps: MapsAs, validate: validation.ProfileName | None, schema: pa.Schema
 ) -> Callable[[pa.Array], pa.Array]:
     def decode(messages: pa.Array) -> pa.Array:
         tell(pure_place())

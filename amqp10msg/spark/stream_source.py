@@ -174,9 +174,7 @@ class _Options:
     def decoded(self, octets: pa.Array) -> pa.RecordBatch:
         names: str | Sequence[str] = self.columns
         return decoded(
-            octets,
-            with_errors(names[0] if len(names) == 1 else names, self.maps),
-            maps=self.maps,
+            octets, with_errors(names[0] if len(names) == 1 else names, self.maps), maps=self.maps
         )
 
     def schema(self) -> pa.Schema:

@@ -69,10 +69,7 @@ def _scalars() -> SearchStrategy[tuple[str, Any]]:
         _of("x", st.binary(max_size=40)),
         _of("f", st.integers(0, 2**32 - 1).map(Float.from_bits)),
         _of("d", st.floats() | st.integers(0, 2**64 - 1).map(_double)),
-        _of(
-            "D",
-            st.builds(ScaledDecimal, st.integers(0, 255), st.integers(-(2**31), 2**31 - 1)),
-        ),
+        _of("D", st.builds(ScaledDecimal, st.integers(0, 255), st.integers(-(2**31), 2**31 - 1))),
         st.just(("V", None)),
     )
 

@@ -40,8 +40,7 @@ class Limits:
     """
 
     depth: int = attrs.field(
-        default=_MAX_DEPTH,
-        validator=[attrs.validators.ge(1), attrs.validators.le(_MAX_DEPTH)],
+        default=_MAX_DEPTH, validator=[attrs.validators.ge(1), attrs.validators.le(_MAX_DEPTH)]
     )
     items: int = attrs.field(default=_MAX_ITEMS, validator=_COUNT)
     zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH, validator=_COUNT)

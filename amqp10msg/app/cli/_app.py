@@ -32,10 +32,7 @@ COMMANDS = {
     ),
     "convert": ("convert:convert", "Write messages in another notation."),
     "demo": ("demo:demo", "Show the library at work on real messages."),
-    "diff-profiles": (
-        "translate:diff_profiles",
-        "Show what each bridge would make of a message.",
-    ),
+    "diff-profiles": ("translate:diff_profiles", "Show what each bridge would make of a message."),
     "encode": ("convert:encode", "Encode messages from JSON."),
     "filter": (
         "filter:filter_messages",

@@ -107,9 +107,7 @@ def write_dry(reports: Iterable[Path], checked: Sequence[Checked], **about: str)
     from amqp10msg.net.bridge import dry_report
 
     write_reports(
-        reports,
-        lambda: dry_report.as_json(checked),
-        lambda: dry_report.as_html(checked, **about),
+        reports, lambda: dry_report.as_json(checked), lambda: dry_report.as_html(checked, **about)
     )
 
 

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amqp10msg.app.cli._options import color_option
-from amqp10msg.app.cli._output import (
-    complain,
-    console,
-    counting,
-    safe,
-    table,
-    use_color,
-)
+from amqp10msg.app.cli._output import complain, console, counting, safe, table, use_color
 from amqp10msg.app.text import plural
 
 if TYPE_CHECKING:

@@ -26,13 +26,7 @@ from amqp10msg.app.cli._options import (
     target_option,
     trust_option,
 )
-from amqp10msg.app.cli._output import (
-    console,
-    counting,
-    safe,
-    table,
-    use_color,
-)
+from amqp10msg.app.cli._output import console, counting, safe, table, use_color
 from amqp10msg.app.cli.submit import JOB_FILE
 from amqp10msg.app.text import plural
 from amqp10msg.options import JobOptions, options_of

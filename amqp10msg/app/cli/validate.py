@@ -276,11 +276,7 @@ class _Tally:
             self.warned += 1
         for violation in found:
             new = RuleCount(
-                violation.clause,
-                0,
-                item.source,
-                violation.severity,
-                text=violation.text[:MAX_TEXT],
+                violation.clause, 0, item.source, violation.severity, text=violation.text[:MAX_TEXT]
             )
             self.rules.setdefault(violation.rule, new).violations += 1
         for rule in {violation.rule for violation in found}:

@@ -58,9 +58,7 @@ class Writer:
 
 class Filler:
     def __init__(
-        self,
-        rows: int,
-        steps: list[tuple[int, bytes, int, int, int | None, int, int, Column]],
+        self, rows: int, steps: list[tuple[int, bytes, int, int, int | None, int, int, Column]]
     ) -> None: ...
     def write(
         self, first: int, size: int, to: int, room: int, ends: int, odd: int

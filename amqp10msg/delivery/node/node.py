@@ -190,11 +190,7 @@ class IncomingLink:
     attached: bool = True
 
     def publish(
-        self,
-        message: Message | bytes,
-        *,
-        message_format: int | None = None,
-        origin: object = None,
+        self, message: Message | bytes, *, message_format: int | None = None, origin: object = None
     ) -> int:
         """Publish to the node, as `DistributionNode.publish`."""
         return self.node.publish(message, message_format=message_format, origin=origin)
@@ -774,8 +770,7 @@ class DistributionNode:
         entry.header = scan(octets, limits=UNLIMITED).section("header") or NO_HEADER
         if entry.stored:
             self._store.put(
-                self.name,
-                Stored(entry.sequence, entry.arrival, entry.octets, entry.message_format),
+                self.name, Stored(entry.sequence, entry.arrival, entry.octets, entry.message_format)
             )
 
     def _archive(self, entry: Entry, cause: str) -> None:

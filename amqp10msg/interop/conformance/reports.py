@@ -360,10 +360,7 @@ _MAX_TEXT = 4_000
 
 
 def scoreboard(
-    peers: Sequence[PeerResults],
-    cases: Iterable[Case],
-    *,
-    title: str = "Conformance to AMQP",
+    peers: Sequence[PeerResults], cases: Iterable[Case], *, title: str = "Conformance to AMQP"
 ) -> str:
     """Return the page.
 

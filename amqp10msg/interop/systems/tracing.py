@@ -182,10 +182,7 @@ def inject(
 
 
 def extract(
-    message: Message,
-    context: Context | None = None,
-    *,
-    propagator: TextMapPropagator | None = None,
+    message: Message, context: Context | None = None, *, propagator: TextMapPropagator | None = None
 ) -> Context:
     """Return OpenTelemetry's context with what a message carries.
 

@@ -244,11 +244,7 @@ class BasicConnection(Wire):
         response = f"\0{at.user or ''}\0{at.password or ''}" if mechanism == "PLAIN" else ""
         capabilities = dict.fromkeys(_CAPABILITIES, True)
         said = spec.Connection.StartOk(
-            {
-                "product": "amqp10msg bridge",
-                "version": __version__,
-                "capabilities": capabilities,
-            },
+            {"product": "amqp10msg bridge", "version": __version__, "capabilities": capabilities},
             mechanism,
             response,
             "en_US",

@@ -108,11 +108,7 @@ class Content:
     _pieces: list[bytes] = attrs.Factory(list)
 
     def add(
-        self,
-        kind: int,
-        payload: bytes,
-        most: int,
-        overflow: Callable[[], Oversized] | None = None,
+        self, kind: int, payload: bytes, most: int, overflow: Callable[[], Oversized] | None = None
     ) -> bool:
         """Take a frame; return whether the content is complete.
 

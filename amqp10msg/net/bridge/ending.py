@@ -185,11 +185,7 @@ class Ending:
         counts.asked, counts.uncounted = self._options.asks, why
 
     async def count_rest(
-        self,
-        source: SourceLink | None,
-        following: int | None,
-        wait: float,
-        held: Callable[[], int],
+        self, source: SourceLink | None, following: int | None, wait: float, held: Callable[[], int]
     ) -> None:
         """Count what is left, where the route was to empty the source and ended before that.
 

@@ -114,9 +114,7 @@ async def open_at_first(open_: Callable[[Any], Awaitable[Any]], request: Any) ->
 
 
 async def at_first(
-    endpoint: Endpoint,
-    ask: Callable[[Endpoint], Awaitable[_T]],
-    on_passed: OnPassed | None = None,
+    endpoint: Endpoint, ask: Callable[[Endpoint], Awaitable[_T]], on_passed: OnPassed | None = None
 ) -> _T:
     """Return the answer of the first place of an end that gives one.
 

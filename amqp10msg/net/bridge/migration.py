@@ -15,12 +15,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic import (
-    BasicMessage,
-    FieldTable,
-    decode_content_header,
-    encode_content_header,
-)
+from amqp10msg.basic import BasicMessage, FieldTable, decode_content_header, encode_content_header
 from amqp10msg.net.bridge.bridge import Show, run_bridge
 from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, give_back

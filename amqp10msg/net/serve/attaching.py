@@ -43,12 +43,7 @@ from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
-from amqp10msg.net.serve.nodes import (
-    Published,
-    exchange_of,
-    judged_first,
-    publish_to,
-)
+from amqp10msg.net.serve.nodes import Published, exchange_of, judged_first, publish_to
 from amqp10msg.net.serve.service_bus import chosen_session
 from amqp10msg.wire.errors import (
     INVALID_FIELD,
@@ -356,8 +351,7 @@ class Attacher:
             mode = StdDistMode(source.distribution_mode or StdDistMode.MOVE)
         except ValueError:
             raise NodeError(
-                f"there is no distribution-mode {source.distribution_mode!r} here",
-                NOT_IMPLEMENTED,
+                f"there is no distribution-mode {source.distribution_mode!r} here", NOT_IMPLEMENTED
             ) from None
         bus = self._broker.service_bus
         asked = self._local(source)
@@ -473,8 +467,7 @@ class Attacher:
         topic = isinstance(terminus.address, str) and self._broker.nodes.is_topic(terminus.address)
         known = {_TOPIC} if topic else _QUEUE
         answer = attrs.evolve(
-            terminus,
-            capabilities=tuple(name for name in terminus.capabilities if name in known),
+            terminus, capabilities=tuple(name for name in terminus.capabilities if name in known)
         )
         if terminus.dynamic and node is not None:
             answer.address = node.name

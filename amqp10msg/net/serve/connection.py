@@ -149,10 +149,7 @@ class Outgoing:
         if bus is not None and not self.is_service:
             octets = bus.dressed(delivery, settled=settled)
         theirs = link.send(
-            delivery.tag,
-            octets,
-            settled=settled,
-            message_format=delivery.message_format,
+            delivery.tag, octets, settled=settled, message_format=delivery.message_format
         )
         if not settled:
             theirs.context = delivery

@@ -417,13 +417,7 @@ class Exchanges:
         )
 
     def publish(
-        self,
-        name: str,
-        key: str | None,
-        octets: bytes,
-        message_format: int = 0,
-        *,
-        origin: object,
+        self, name: str, key: str | None, octets: bytes, message_format: int = 0, *, origin: object
     ) -> Published:
         """Publish a message to every queue that it is routed to, once.
 

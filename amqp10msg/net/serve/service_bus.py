@@ -463,9 +463,7 @@ class ServiceBus:
         handle = handlers.get(operation.removeprefix("com.microsoft:"))
         if handle is None or not operation.startswith("com.microsoft:"):
             raise _RequestError(
-                501,
-                NOT_IMPLEMENTED,
-                f"this double of Service Bus has no operation {operation!r}",
+                501, NOT_IMPLEMENTED, f"this double of Service Bus has no operation {operation!r}"
             )
         if not isinstance(body, Mapping):
             raise TypeError("the body is a map as amqp-value")

@@ -188,8 +188,7 @@ class Transactions:
                     raise
                 return None
         raise NodeError(
-            "a coordinator takes a declare without a global-id, or a discharge",
-            NOT_IMPLEMENTED,
+            "a coordinator takes a declare without a global-id, or a discharge", NOT_IMPLEMENTED
         )
 
     def end_of(self, owner: Any) -> None:

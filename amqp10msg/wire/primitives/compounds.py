@@ -57,11 +57,7 @@ class Array(Sequence[Any]):
     values: list[Any]
 
     def __init__(
-        self,
-        constructor: str | int,
-        values: Iterable[Any] = (),
-        *,
-        descriptors: Iterable[Any] = (),
+        self, constructor: str | int, values: Iterable[Any] = (), *, descriptors: Iterable[Any] = ()
     ) -> None:
         if isinstance(constructor, int):
             row = FORMAT_CODES.get(constructor)

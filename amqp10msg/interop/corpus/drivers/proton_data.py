@@ -18,10 +18,7 @@ class Driver:
     """
 
     def __init__(
-        self,
-        what: str = "data",
-        module: str = "proton",
-        distribution: str = "python-qpid-proton",
+        self, what: str = "data", module: str = "proton", distribution: str = "python-qpid-proton"
     ) -> None:
         self._proton = importlib.import_module(module)
         self._message = what == "message"
