@@ -56,7 +56,14 @@ from amqp10msg.sections import (
     MessageAnnotations,
     Properties,
 )
-from amqp10msg.sections.parts import Malformed, octets_of_sections, parts_of, read_message, value_at
+from amqp10msg.sections.parts import (
+    Malformed,
+    entry_of,
+    octets_of_sections,
+    parts_of,
+    read_message,
+    value_at,
+)
 from amqp10msg.validation import Violation, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import ContentError, EncodeError
@@ -432,7 +439,7 @@ class Message(kernel.Record):
         Raises:
             ContentError: the body is several sections.
         """
-        body = self.body
+        body = to_body(self.body)  # which a user may have set to any value
         if isinstance(body, list):
             joined = ", body_bytes() joins them" if type(body[0]) is Data else ""
             raise ContentError(f"the body is {len(body)} sections: message.body lists them{joined}")
@@ -486,7 +493,7 @@ class Message(kernel.Record):
         """
         octets = self.body_bytes()
         coding = self.properties.content_encoding if self.properties is not None else None
-        if not coding or self._is_text:
+        if not coding or self._own_text() is not None:
             return octets
         if not isinstance(coding, str):
             raise ContentError(f"the content-encoding is {coding!r:.80}, and must be a symbol")
@@ -506,8 +513,9 @@ class Message(kernel.Record):
         Raises:
             ContentError: as `content`; the charset is unknown, or the bytes are not text of it.
         """
-        if self._is_text:
-            return str(self.body.value)  # type: ignore[union-attr]  # looked at before
+        own = self._own_text()
+        if own is not None:
+            return own
         octets = self.content(limit=limit)
         if encoding is None:
             given = self.properties.content_type if self.properties is not None else None
@@ -523,9 +531,11 @@ class Message(kernel.Record):
                 "bytes, content()"
             ) from error
 
-    @property
-    def _is_text(self) -> bool:
-        return isinstance(self.body, AmqpValue) and isinstance(self.body.value, str)
+    def _own_text(self) -> str | None:
+        """Return the body if it is a value that is text."""
+        body = to_body(self.body)
+        is_text = isinstance(body, AmqpValue) and isinstance(body.value, str)
+        return str(body.value) if is_text else None  # type: ignore[union-attr]  # looked at before
 
     def json(self, *, limit: int | None = None) -> Any:
         """Return the JSON in the body as dicts, lists and so on.
@@ -575,7 +585,7 @@ class Message(kernel.Record):
             ContentError: as `text`.
             ImportError: the library is not installed.
         """
-        body = self.body
+        body = to_body(self.body)
         value: Any = b""
         if isinstance(body, AmqpValue):
             value = body.value
@@ -629,19 +639,19 @@ class Message(kernel.Record):
 
     def application_property(self, name: str, default: Any = None) -> Any:
         """Return an application property; the default where it, or the section, is absent."""
-        return _entry(self.application_properties, name, default)
+        return entry_of(self.application_properties, name, default)
 
     def message_annotation(self, key: str | int, default: Any = None) -> Any:
         """Return a message annotation; the default where it, or the section, is absent."""
-        return _entry(self.message_annotations, key, default)
+        return entry_of(self.message_annotations, key, default)
 
     def delivery_annotation(self, key: str | int, default: Any = None) -> Any:
         """Return a delivery annotation; the default where it, or the section, is absent."""
-        return _entry(self.delivery_annotations, key, default)
+        return entry_of(self.delivery_annotations, key, default)
 
     def footer_entry(self, key: str | int, default: Any = None) -> Any:
         """Return an entry of the footer; the default where it, or the section, is absent."""
-        return _entry(self.footer, key, default)
+        return entry_of(self.footer, key, default)
 
     def plain_application_properties(self) -> dict[str, Any]:
         """Return the application properties as a plain dict of plain Python values.
@@ -756,10 +766,6 @@ def _height(page: str) -> int:
     chips = -(-(body.count("<li class=") - faults) // 3)
     height = _PAGE + octets + body.count("<tr") * _ROW + faults * _FAULT + chips * _CHIPS
     return min(height, _MOST)
-
-
-def _entry(section: Mapping[Any, Any] | None, key: Any, default: Any) -> Any:
-    return default if section is None else section.get(key, default)
 
 
 def _number(value: Any, path: str) -> int:

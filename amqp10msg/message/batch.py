@@ -66,7 +66,8 @@ def unwrap(
             True, and the envelope was read leniently and has a part that is damaged: this comes
             after the messages that are whole.
     """
-    body = envelope.body if isinstance(envelope.body, list) else [envelope.body]
+    made = Message(envelope.body).body  # also where any value was assigned
+    body = made if isinstance(made, list) else [made]
     for number, part in enumerate(body):
         if not isinstance(part, Data):
             raise ValueError(  # noqa: TRY004  (the message's fault, not the caller's)

@@ -398,15 +398,38 @@ def check_fields(message: Any) -> None:
             raise EncodeError(f"the key {key!r:.80} is not a str", "application-properties")
 
 
-def merged(held: Mapping[Any, Any] | None, new: Mapping[str, Any]) -> Any:
-    """Return the entries of a section of symbols and new ones, which replace those of their keys.
+def entry_of(section: Mapping[Any, Any] | None, key: str | int, default: Any = None) -> Any:
+    """Return an entry of a section by a plain key; the default where it, or the section, is absent.
+
+    Where a lenient decoding left an AmqpMap, whose keys have types, it is the first such entry.
+    """
+    if section is None:
+        return default
+    kind = type(key)
+    if kind not in (str, int) or not isinstance(section, AmqpMap):
+        return section.get(key, default)
+    for held, value in section.pairs:
+        if isinstance(held, kind) and not isinstance(held, bool) and held == key:
+            return value
+    return default
+
+
+def merged(
+    held: Mapping[Any, Any] | None, new: Mapping[str, Any], key_type: type[str] = Symbol
+) -> Any:
+    """Return the entries of a section and new ones, which replace those of their keys.
 
     A dict, or an AmqpMap where the section is one, as a dict cannot hold its keys.
+
+    Args:
+        held: the section, or None.
+        new: the new entries.
+        key_type: of the section's keys, where it is an AmqpMap.
     """
     if not isinstance(held, AmqpMap):
         return {**(held or {}), **new}
     kept = [pair for pair in held.pairs if not (isinstance(pair[0], str) and pair[0] in new)]
-    return AmqpMap([*kept, *((Symbol(name), value) for name, value in new.items())])
+    return AmqpMap([*kept, *((key_type(name), value) for name, value in new.items())])
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:

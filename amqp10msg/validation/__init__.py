@@ -82,10 +82,15 @@ class Profile:
 
     name: str
     description: str
-    severities: Mapping[str, Severity] = attrs.field(converter=_severities, repr=False)
+    severities: Mapping[str, Severity] = attrs.field(converter=_severities, repr=False, hash=False)
     known_keys: Mapping[str, tuple[str, ...]] = attrs.field(
-        factory=lambda: MappingProxyType({}), converter=_frozen, repr=False
+        factory=lambda: MappingProxyType({}), converter=_frozen, repr=False, hash=False
     )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle and copy it by plain dicts, as a mapping that is read-only has no copy."""
+        held = (self.name, self.description, dict(self.severities), dict(self.known_keys))
+        return type(self), held
 
     def __contains__(self, rule: object) -> bool:
         return rule in self.severities

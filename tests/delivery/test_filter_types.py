@@ -39,7 +39,7 @@ from amqp10msg.delivery.filters import (
     PropertiesFilter,
     parse,
 )
-from amqp10msg.testing import simple_values
+from amqp10msg.testing import simple_values, values
 
 # Bindings.
 
@@ -250,6 +250,19 @@ def test_properties_filter(entries: dict[str, Any], expected: bool) -> None:
     assert expected is one.matches(Message.decode(MESSAGE.encode()))
     assert expected is (one.explain(MESSAGE) == ())
     assert all(value is None for value in entries.values()) is one.matches(Message())
+
+
+@given(values(max_leaves=3).filter(lambda value: not isinstance(value, Timestamp)))
+def test_what_a_lenient_decoding_leaves_as_a_moment_matches_none(value: Any) -> None:
+    fields = [*(None,) * 8, value, value]
+    properties = encode_value(Described(ULong(0x73), fields))
+    message = Message.decode(properties + Message("x").encode(), strict=False)
+
+    for name in ("creation-time", "absolute-expiry-time"):
+        one = PropertiesFilter({name: 1})
+        # Of a long, which a moment is in Python, the number counts.
+        assert (value == 1 and type(value) is int) is one.matches(message)
+        assert one.matches(message) is not bool(one.explain(message))
 
 
 def test_a_moment_that_was_assigned_matches_too() -> None:

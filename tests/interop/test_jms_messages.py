@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import math
 from typing import Any
 
@@ -38,6 +39,7 @@ from amqp10msg.testing import messages
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
 from amqp10msg.wire.primitives import identical
 
+UTC = datetime.UTC
 SERIALIZED = "application/x-java-serialized-object"
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 names = st.text("abcXYZ_$1", min_size=1)
@@ -253,6 +255,25 @@ def test_qpid_translates_maps_and_streams_both_ways(
         assert kind == f"jms/{message_type(made)}-message"
         back = to_basic(made, "qpid-broker-j").message
         assert (kind, octets) == (back.properties.content_type, back.body)
+
+
+@given(messages(), values | st.dictionaries(names, values), st.datetimes(timezones=st.just(UTC)))
+def test_what_was_assigned_is_shown_as_it_is_encoded(
+    message: Message, body: Any, moment: datetime.datetime
+) -> None:
+    built = message.evolve(
+        body=body, properties=Properties(creation_time=moment, absolute_expiry_time=moment)
+    )
+    message.body = body
+    message.properties = Properties()
+    message.properties.creation_time = moment  # type: ignore[assignment]
+    message.properties.absolute_expiry_time = moment  # type: ignore[assignment]
+
+    assert message_type(built) == message_type(message)
+    with contextlib.suppress(ContentError):
+        expected = to_jms(built)
+        made = to_jms(message)
+        assert repr(expected) == repr(made)
 
 
 def test_what_qpid_does_to_other_bodies() -> None:

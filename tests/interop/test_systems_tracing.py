@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Message, Symbol, validate
+from amqp10msg import AmqpMap, Described, Message, Symbol, ULong, validate
 from amqp10msg.interop.systems import tracing
 from amqp10msg.interop.systems.tracing import TraceParent
-from amqp10msg.testing import messages
+from amqp10msg.testing import maps, messages, values
+from amqp10msg.wire import kernel
 
 TEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OTHER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
@@ -85,6 +86,24 @@ def test_fields_come_back(message: Message, parent: TraceParent, place: Any, bin
     before, after = (dict(getattr(m, attribute) or {}) for m in (message, again))
     kept = {key: value for key, value in before.items() if key not in tracing.FIELDS}
     assert Message(kept) == Message(after)
+
+
+@given(maps(values(max_leaves=3), values(max_leaves=3)), places, st.booleans())
+def test_what_a_lenient_decoding_leaves_keeps_its_entries(
+    entries: Any, place: Any, twice: bool
+) -> None:
+    code = 0x74 if place == "application-properties" else 0x72
+    pairs = [*entries.items(), *list(entries.items())[: int(twice)]]
+    section = kernel.Writer(True)
+    section.value(Described(ULong(code), AmqpMap(pairs)))
+    came = Message.decode(section.finish() + Message("x").encode(), strict=False)
+
+    made = tracing.with_fields(came, {"traceparent": TEXT}, place)
+    received = Message.decode(made.encode(), strict=False)
+    assert TEXT == tracing.fields(received)["traceparent"]
+    back = tracing.with_fields(received, {}, place)
+    if pairs:
+        assert came == back
 
 
 @given(messages())

@@ -27,6 +27,16 @@ def test_one_message_and_annotations_of_the_envelope() -> None:
     assert MESSAGES[:1] == list(unwrap(Message.decode(envelope.encode())))
 
 
+def test_an_envelope_whose_body_was_assigned() -> None:
+    envelope = Message(message_format=BATCH_FORMAT)
+    envelope.body = MESSAGES[0].encode()  # type: ignore[assignment]
+
+    assert MESSAGES[:1] == list(unwrap(envelope))
+    envelope.body = []
+    with pytest.raises(ValueError, match="a body of Data sections"):
+        list(unwrap(envelope))
+
+
 def test_what_cannot_be_wrapped() -> None:
     with pytest.raises(ValueError, match="at least one"):
         wrap([])

@@ -37,9 +37,18 @@ from amqp10msg import (
 )
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Modified, Received, Rejected, Source
+from amqp10msg.delivery.filters import SqlFilter
 from amqp10msg.notation import from_plain, from_typed, to_plain, to_typed
 from amqp10msg.sections import KINDS
-from amqp10msg.testing import delivery_states, encodings, mutated, sections, values
+from amqp10msg.testing import (
+    annotation_maps,
+    delivery_states,
+    encodings,
+    mutated,
+    sections,
+    values,
+)
+from amqp10msg.wire.kernel import Writer
 from amqp10msg.wire.primitives import identical
 
 NAMES = [kind.name for kind in KINDS]
@@ -224,6 +233,28 @@ def test_a_section_with_a_key_that_stands_twice_is_an_amqp_map() -> None:
     assert message.encode().endswith(wire)
     message.message_annotations = MessageAnnotations({Symbol("x"): "Z"})
     assert {"x": "Z"} == Message.decode(message.encode()).message_annotations
+
+
+@given(annotation_maps(), values(), st.sampled_from(["message", "delivery", "footer"]))
+def test_entries_beside_a_key_that_stands_twice_are_found_by_plain_keys(
+    entries: Any, value: Any, name: str
+) -> None:
+    code = {"delivery": 0x71, "message": 0x72, "footer": 0x78}[name]
+    writer = Writer(True)
+    pairs = [(Symbol("x-twice"), 1), *entries.items(), (Symbol("x-twice"), 2)]
+    writer.value(Described(ULong(code), AmqpMap([*pairs, (Symbol("x-last"), value)])))
+    section, body = writer.finish(), Message("x").encode()
+    message = lenient(body + section if name == "footer" else section + body)
+
+    read = getattr(message, "footer_entry" if name == "footer" else f"{name}_annotation")
+    assert 1 == read("x-twice")
+    assert identical(value, read("x-last"))
+    for key, held in entries.items():
+        if key not in {"x-twice", "x-last"}:
+            assert identical(held, read(str(key) if isinstance(key, str) else int(key)))
+    assert read("x-none", "no") == "no" == read(b"x-none", "no")
+    letter = name[0]
+    assert SqlFilter(f"{letter}.[x-twice] = 1", dialect="oasis").matches(message)
 
 
 @given(

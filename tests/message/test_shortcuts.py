@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import types
 import uuid
+from collections.abc import Callable
 from typing import Any, get_args, get_origin, get_type_hints
 
 import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +23,10 @@ from amqp10msg import (
     Message,
     Properties,
     UInt,
+    encode_value,
 )
 from amqp10msg.message import Shortcut
-from amqp10msg.testing import messages
+from amqp10msg.testing import bodies, messages, values
 
 FIELDS = [(cls, field.name) for cls in (Header, Properties) for field in attrs.fields(cls)]
 
@@ -120,6 +123,34 @@ def test_the_body_is_a_value(body: Any, expected: Any) -> None:
             _ = message.value
     else:
         assert (type(expected), expected) == (type(message.value), message.value)
+
+
+@given(
+    values(max_leaves=5)
+    | st.text()
+    | st.binary()
+    | st.just("[1]")
+    | st.binary().map(bytearray)
+    | bodies(),
+    st.sampled_from([None, "gzip"]),
+)
+def test_a_body_that_was_assigned_is_read_as_it_is_encoded(body: Any, coding: str | None) -> None:
+    properties = Properties(content_encoding=coding)
+    built, assigned = Message(body, properties=properties), Message(properties=properties)
+    assigned.body = body
+
+    def said(read: Callable[[Message], Any], message: Message) -> Any:
+        try:
+            return encode_value(read(message))
+        except (ContentError, msgspec.ValidationError, msgspec.DecodeError, ValueError) as error:
+            return type(error)
+
+    reads: list[Callable[[Message], Any]] = [
+        *(lambda m: m.value, Message.text, Message.json, Message.content),
+        lambda m: m.decoded(list),
+    ]
+    for read in reads:
+        assert said(read, built) == said(read, assigned)
 
 
 @pytest.mark.parametrize("value", [b"x", "text", [1], None])

@@ -5,6 +5,8 @@ What the single rules and the profiles are about is in test_validation_rules.py.
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 import re
 from collections import Counter
@@ -96,6 +98,18 @@ def test_strict_decoding_and_validation_have_the_same_limits(data: bytes, limits
 EVERYTHING = PROFILES["oasis"].derive(
     "everything", "All rules.", severities=dict.fromkeys(RULES, "error"), known_keys={}
 )
+
+
+@pytest.mark.parametrize("profile", [*PROFILES.values(), EVERYTHING], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "way", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+)
+def test_a_profile_can_be_copied_and_sent_to_another_process(way: Any, profile: Profile) -> None:
+    made = way(profile)
+
+    assert profile == made
+    assert hash(profile) == hash(made)
+    assert validate(b"\0\x53\x70\x40", profile) == validate(b"\0\x53\x70\x40", made)
 
 
 @given(OCTETS, st.sampled_from([*PROFILES.values(), EVERYTHING]), st.none() | LIMITS)

@@ -20,7 +20,7 @@ from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
 from amqp10msg.delivery.filters._syntax import UnknownNameError
 from amqp10msg.interop.jms import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
-from amqp10msg.wire.primitives import Char
+from amqp10msg.wire.primitives import Char, Symbol
 
 __all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
 
@@ -34,6 +34,11 @@ def _header(name: str) -> Evaluator:
 
 def _property(name: str) -> Evaluator:
     return PropertyField(name, _PROPERTIES[name].type == "timestamp")
+
+
+def _annotation(section: str, key: str) -> Evaluator:
+    """Return the reader of an entry by its symbol, also of an AmqpMap of a lenient decoding."""
+    return Entry(section, Symbol(key) if key.isascii() else key)
 
 
 def _text_of(value: Any) -> Any:
@@ -84,7 +89,7 @@ _AMQP_NAMES: Final[dict[str, Evaluator]] = {
 _JMS_NAMES: Final[dict[str, Evaluator]] = {
     "JMSCorrelationID": Changed(_property("correlation_id"), _id(to_jms_correlation_id)),
     "JMSDeliveryMode": _DELIVERY_MODE,
-    "JMSDeliveryTime": Entry("message_annotations", "x-opt-delivery-time"),
+    "JMSDeliveryTime": _annotation("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property("to"),
     "JMSExpiration": _EXPIRATION,
     "JMSMessageID": Changed(_property("message_id"), _id(to_jms_message_id)),
@@ -112,7 +117,7 @@ def selector_name(name: str) -> tuple[Evaluator, str | None]:
         field = name.removeprefix("amqp.")
         key = field.removeprefix("annotation.")
         if key and key != field:
-            return Entry("message_annotations", key), None
+            return _annotation("message_annotations", key), None
         if field not in _AMQP_NAMES:
             known = [f"amqp.{known}" for known in (*_AMQP_NAMES, "annotation.<name>")]
             raise UnknownNameError(_unknown(name, known))
@@ -157,7 +162,9 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
                 _unknown(f"{section}.{field}", [f"{section}.{one}" for one in fields])
             )
         return (_header if known == "header" else _property)(field), None
-    return Entry(known, field), field if known == "application_properties" else None
+    if known == "application_properties":
+        return Entry(known, field), field
+    return _annotation(known, field), None
 
 
 def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:

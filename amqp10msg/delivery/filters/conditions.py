@@ -218,7 +218,10 @@ class PropertiesFilter(_PropertyFilter):
             return True, None
         field = _FIELDS[key]
         value = getattr(properties, field.name)
-        if value is not None and field.type == "timestamp":
+        # A lenient decoding leaves values of other types, which match none.
+        if field.type == "timestamp" and (
+            type(value) is int or isinstance(value, datetime.datetime)
+        ):
             value = _timestamp(value)
         return True, value
 
@@ -579,8 +582,7 @@ class XQuery(_Text):
 
 
 def _annotation(message: Message, key: str) -> Any:
-    annotations = message.message_annotations
-    return None if annotations is None else annotations.get(key)
+    return message.message_annotation(str(key))
 
 
 @register

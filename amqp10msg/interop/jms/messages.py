@@ -15,7 +15,15 @@ import attrs
 
 from amqp10msg.interop.jms.typed import JMS_TYPES, TEXT_TYPES
 from amqp10msg.message import Message
-from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
+from amqp10msg.sections import (
+    AmqpSequence,
+    AmqpValue,
+    Data,
+    Header,
+    MessageAnnotations,
+    Properties,
+    to_milliseconds,
+)
 from amqp10msg.sections.parts import check_fields
 from amqp10msg.wire.errors import ContentError, EncodeError
 from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol, ULong
@@ -105,7 +113,8 @@ def message_type(message: Message) -> MessageType:
     The annotation decides where it fits the body, otherwise the body and its content-type, as for
     a message of a sender that knows no JMS.
     """
-    body = message.body[0] if isinstance(message.body, list) else message.body
+    made = Message(message.body).body  # also where any value was assigned
+    body = made[0] if isinstance(made, list) else made
     value = body.value if isinstance(body, AmqpValue) else None
     annotations = message.message_annotations
     number = None if annotations is None else annotations.get(MESSAGE_TYPE)
@@ -154,7 +163,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
     own = message.properties or Properties()
     annotations: Mapping[Any, Any] = message.message_annotations or MessageAnnotations()
     kind = message_type(message)
-    expiration = own.absolute_expiry_time or 0
+    expiration = to_milliseconds(own.absolute_expiry_time) or 0
     if not expiration and header.ttl is not None and arrival is not None:
         expiration = arrival + int(header.ttl)
     sequence = own.group_sequence
@@ -168,7 +177,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
         persistent=bool(header.durable),
         priority=min(int(header.priority), 9),
         expiration=int(expiration),
-        timestamp=int(own.creation_time or 0),
+        timestamp=int(to_milliseconds(own.creation_time) or 0),
         jms_type=own.subject,
         delivery_count=int(header.delivery_count) + 1,
         user_id=None if own.user_id is None else bytes(own.user_id).decode("utf-8", "replace"),
@@ -241,7 +250,7 @@ def _destination(
 
 
 def _body_of(message: Message, kind: MessageType) -> Any:
-    body = message.body
+    body = Message(message.body).body
     if kind == "message":
         return None
     if kind == "text":

@@ -21,7 +21,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
 from amqp10msg.notation.type_names import INTEGERS, TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
-from amqp10msg.sections.parts import check_fields, merged
+from amqp10msg.sections.parts import check_fields, entry_of, merged
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import AmqpMap, Char, Float, Int, Symbol, Timestamp, ULong
 
@@ -122,14 +122,12 @@ def broker_fields(message: Message) -> BrokerFields:
         (message.application_properties, _PROPERTIES),
         (message.delivery_annotations, (("lock_token", "x-opt-lock-token", uuid.UUID),)),
     ):
-        held: Mapping[Any, Any] = section if section is not None else {}
         for name, key, kind in rows:
-            value = held.get(key)
+            value = entry_of(section, key)
             if isinstance(value, kind) and not isinstance(value, bool):
                 found[name] = value if kind is uuid.UUID else kind(value)
-    annotations: Mapping[Any, Any] = message.message_annotations or MessageAnnotations()
-    state = annotations.get("x-opt-message-state")
-    if isinstance(state, int) and 0 <= state < len(_STATES):
+    state = message.message_annotation("x-opt-message-state")
+    if _is_number(state) and 0 <= state < len(_STATES):
         found["state"] = _STATES[state]
     if message.properties is not None and isinstance(message.properties.group_id, str):
         found["session_id"] = message.properties.group_id
@@ -244,7 +242,7 @@ def to_annotated(message: Message, service: Service = "servicebus") -> Any:
     """
     module = importlib.import_module(f"{_client(service).__name__}.amqp")
     check_fields(message)
-    body = message.body
+    body = Message(message.body).body
     parts: list[Any] = body if isinstance(body, list) else [] if body is None else [body]
     given: dict[str, Any] = {}
     if len({type(part) for part in parts}) > 1 or (

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import attrs
 
 from amqp10msg.message import Message
+from amqp10msg.sections.parts import entry_of, merged
 from amqp10msg.wire.later import of_extra
+from amqp10msg.wire.primitives import AmqpMap, Symbol
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -116,10 +118,10 @@ def fields(message: Message) -> dict[str, str]:
         for section in (message.message_annotations, message.application_properties)
         if section
     ]
-    parent = next((s for s in sections if _text(s.get("traceparent")) is not None), {})
-    found = {name: _text(parent.get(name)) for name in ("traceparent", "tracestate")}
+    parent = next((s for s in sections if _text(entry_of(s, "traceparent")) is not None), {})
+    found = {name: _text(entry_of(parent, name)) for name in ("traceparent", "tracestate")}
     found["baggage"] = next(
-        (t for s in sections if (t := _text(s.get("baggage"))) is not None), None
+        (t for s in sections if (t := _text(entry_of(s, "baggage"))) is not None), None
     )
     return {name: text for name, text in found.items() if text is not None}
 
@@ -145,15 +147,24 @@ def with_fields(
         ValueError: traceparent is to be binary, and is none.
     """
     attribute = place.replace("-", "_")
-    held: Mapping[Any, Any] = getattr(message, attribute) or {}
-    made: dict[Any, Any] = {key: value for key, value in held.items() if key not in FIELDS}
-    made.update(fields)
+    new: dict[str, Any] = dict(fields)
     if binary and "traceparent" in fields:
-        made["traceparent"] = bytes(TraceParent.from_text(fields["traceparent"]))
+        new["traceparent"] = bytes(TraceParent.from_text(fields["traceparent"]))
+    held: Mapping[Any, Any] = getattr(message, attribute) or {}
+    kept = [pair for pair in held.items() if not (isinstance(pair[0], str) and pair[0] in FIELDS)]
+    if isinstance(held, AmqpMap):  # a lenient message's, whose keys no dict holds
+        key_type = str if place == "application-properties" else Symbol
+        made = merged(AmqpMap(kept), new, key_type)
+    else:
+        made = merged(dict(kept), new)
     if made == held:
         return message
-    changes: Any = {attribute: made or None}
-    return message.evolve(**changes)
+    is_map = isinstance(made, AmqpMap)
+    changes: Any = {attribute: None if is_map else made or None}
+    copy = message.evolve(**changes)
+    if is_map:
+        setattr(copy, attribute, made or None)
+    return copy
 
 
 def inject(
@@ -198,9 +209,8 @@ def extract(
     carrier = fields(message)
     # Propagators of other formats have fields of their own, such as those of B3 and Jaeger.
     for section in (message.application_properties, message.message_annotations):
-        held: Mapping[Any, Any] = section if section is not None else {}
         for name in used.fields - {*FIELDS}:
-            text = _text(held.get(name))
+            text = _text(entry_of(section, name))
             if text is not None:
                 carrier[name] = text
     return used.extract(carrier, context)
