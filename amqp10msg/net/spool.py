@@ -125,28 +125,22 @@ def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return made, attempts
 
 
+@attrs.define(eq=False, repr=False, slots=False)
 class _Spooler:
     """Takes deliveries into a landing, and accepts them when they are on disk."""
 
-    def __init__(
-        self,
-        node: str,
-        landing: Landing,
-        batches: Batches,
-        now: Callable[[], float],
-        monotonic: Callable[[], float],
-        stopping: threading.Event | None = None,
-    ) -> None:
+    _node: str
+    _landing: Landing
+    _batches: Batches
+    _now: Callable[[], float]
+    _monotonic: Callable[[], float]
+    _stopping: threading.Event | None = None
+
+    def __attrs_post_init__(self) -> None:
         self.total = 0
-        self._stopping = stopping
-        self._node = node
-        self._landing = landing
-        self._batches = batches
-        self._now = now
-        self._monotonic = monotonic
         self._deliveries: list[SourceDelivery] = []
         self._first = 0.0
-        self._last = monotonic()
+        self._last = self._monotonic()
 
     async def spooled(self, place: _Place, warn: Callable[[str], object]) -> int:
         """Return how many messages were taken; see `run`."""

@@ -153,27 +153,21 @@ class StreamsRequest:
     on_passed: OnPassed = pass_over
 
 
+@attrs.define(eq=False, repr=False)
 class Cursor:
     """One reading position in a stream: a link.
 
-    Args:
+    Attributes:
         receive: takes messages.
         on_drained: is told that what was asked for with `drain` has come, as far as it is there.
     """
 
-    def __init__(
-        self,
-        stream: str,
-        wanted: Mapping[Any, Described],
-        receive: Callable[[bytes], None],
-        on_drained: Callable[[], None],
-    ) -> None:
-        self.stream = stream
-        self.wanted = wanted
-        self.receive = receive
-        self.on_drained = on_drained
-        self.link: Any = None
-        self.attached = False
+    stream: str
+    wanted: Mapping[Any, Described]
+    receive: Callable[[bytes], None]
+    on_drained: Callable[[], None]
+    link: Any = None
+    attached: bool = False
 
 
 class Streams:

@@ -104,15 +104,13 @@ def compile_expression(
     return _Compiler(longest, work, octets, concatenate, broker).compiled(node)
 
 
+@attrs.frozen
 class _Compiler:
-    def __init__(
-        self, longest: int, work: Work, octets: bool, concatenate: bool, broker: bool
-    ) -> None:
-        self.longest = longest
-        self.work = work
-        self.broker = broker
-        self.octets = octets
-        self.concatenate = concatenate
+    longest: int
+    work: Work
+    octets: bool
+    concatenate: bool
+    broker: bool
 
     def compiled(self, node: Node) -> Evaluator:
         match node:

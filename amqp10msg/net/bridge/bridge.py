@@ -15,7 +15,7 @@ from amqp10msg.net.bridge.dry import Checked, DryRun, check_queues, dry_run
 from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.records import rename
-from amqp10msg.net.bridge.route import Route
+from amqp10msg.net.bridge.route import Route, log_event
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics
@@ -238,10 +238,8 @@ class Bridge:
             try:
                 await asyncio.to_thread(rename, self._specs[name].options, old, name)
             except OSError as error:
-                fields = {"route": name, "why": str(error)}
-                extra = {"event": "route-not-renamed", "fields": fields}
-                text = "route-not-renamed route=%s why=%s"
-                self._logger.log(logging.ERROR, text, name, error, extra=extra)
+                event, why = "route-not-renamed", str(error)
+                log_event(self._logger, event, logging.ERROR, route=name, why=why)
         if self._next.get(name) is not route or self._stopping:
             return
         del self._next[name]
@@ -423,9 +421,7 @@ class _Reading:
             else:
                 event, level = "routes-read", logging.INFO
                 fields = {name: list(found) for name, found in fields.items()}
-            text = " ".join(f"{name}={value}" for name, value in fields.items())
-            extra = {"event": event, "fields": fields}
-            self._logger.log(level, "%s %s", event, text, extra=extra)
+            log_event(self._logger, event, level, **fields)
             self._service.started()
 
 

@@ -70,6 +70,12 @@ _APART = 10.0
 _STANDS_BY = "another bridge runs it"
 
 
+def log_event(logger: logging.Logger, event: str, level: int, **fields: Any) -> None:
+    """Log an event of a bridge: its record has ``event`` and ``fields``."""
+    text = " ".join(f"{name}={value}" for name, value in fields.items())
+    logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
+
+
 class Route:
     """Moves messages from one source to one target until it is stopped or has done what it was to.
 
@@ -151,10 +157,7 @@ class Route:
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this route."""
-        fields = {"route": self.name, **fields}
-        text = " ".join(f"{name}={value}" for name, value in fields.items())
-        extra = {"event": event, "fields": fields}
-        self._logger.log(level, "%s %s", event, text, extra=extra)
+        log_event(self._logger, event, level, route=self.name, **fields)
 
     async def depth(self) -> int | None:
         """Ask how many messages are still to come, and return the last answer; None without one."""

@@ -103,10 +103,11 @@ class Sender(Protocol):
         """Close the connection after an error of the server itself."""
 
 
+@attrs.define(kw_only=True, eq=False, repr=False, slots=False)
 class Broker:
     """What the connections of a server share.
 
-    Args:
+    Attributes:
         container_id: the server's.
         users: passwords by name.
         anonymous: accept connections without a name.
@@ -118,8 +119,6 @@ class Broker:
         properties: of the open frame.
         clock: returns milliseconds since the Unix epoch.
         logger: gets a record for each event.
-
-    Attributes:
         store: the store of all nodes.
         nodes: the nodes by address.
         exchanges: the exchanges by name.
@@ -136,36 +135,22 @@ class Broker:
         turns: how work is done.
     """
 
-    nodes: Nodes
-    exchanges: Exchanges
+    container_id: str
+    users: Mapping[str, str]
+    anonymous: bool
+    max_message_size: int
+    credit: int
+    memory: Memory
+    limits: Limits
+    receiver_settles_second: bool
+    properties: dict[str, Any]
+    clock: Callable[[], int]
+    logger: logging.Logger
+    nodes: Nodes = attrs.field(init=False)
+    exchanges: Exchanges = attrs.field(init=False)
 
-    def __init__(
-        self,
-        *,
-        container_id: str,
-        users: Mapping[str, str],
-        anonymous: bool,
-        max_message_size: int,
-        credit: int,
-        memory: Memory,
-        limits: Limits,
-        receiver_settles_second: bool,
-        properties: dict[str, Any],
-        clock: Callable[[], int],
-        logger: logging.Logger,
-    ) -> None:
-        self.container_id = container_id
-        self.users = users
-        self.scram = Scram(users) if users and is_installed() else None
-        self.anonymous = anonymous
-        self.max_message_size = max_message_size
-        self.credit = credit
-        self.memory = memory
-        self.limits = limits
-        self.receiver_settles_second = receiver_settles_second
-        self.properties = properties
-        self.clock = clock
-        self.logger = logger
+    def __attrs_post_init__(self) -> None:
+        self.scram = Scram(self.users) if self.users and is_installed() else None
         self.store: MemoryStore | SqliteStore = MemoryStore()
         self.services: dict[str, Callable[[Message, object], Message]] = {}
         self.service_bus: ServiceBus | None = None

@@ -55,6 +55,7 @@ def _name_of(address: str) -> str:
     return address
 
 
+@attrs.define(kw_only=True, eq=False, repr=False, slots=False)
 class Nodes:
     """Creates nodes, finds them by address, and deletes those whose lifetime is over.
 
@@ -68,25 +69,16 @@ class Nodes:
         options: of every node, as `DistributionNode` takes them.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        create: bool,
-        dead_letter: str | None,
-        on_available: Callable[[DistributionNode], None],
-        on_quarantined: Callable[[Quarantined], None],
-        on_fault: Callable[[DistributionNode, Exception], None],
-        options: dict[str, Any],
-    ) -> None:
-        self.store = store
-        self.create = create
-        self._dead_letter = dead_letter
-        self._on_available = on_available
-        self._on_quarantined = on_quarantined
-        self._on_fault = on_fault
-        self._options = options
-        self.limits: Limits | None = options.get("limits")
+    store: Store
+    create: bool
+    _dead_letter: str | None
+    _on_available: Callable[[DistributionNode], None]
+    _on_quarantined: Callable[[Quarantined], None]
+    _on_fault: Callable[[DistributionNode, Exception], None]
+    _options: dict[str, Any]
+
+    def __attrs_post_init__(self) -> None:
+        self.limits: Limits | None = self._options.get("limits")
         self._nodes: dict[str, DistributionNode] = {}
         self._limited: dict[str, DistributionNode] = {}
         self._dynamic = 0

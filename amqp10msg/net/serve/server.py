@@ -380,7 +380,7 @@ class Server(ServerOptions):
             stack.callback(self._close_store, store)
             names = store.names()
         self.broker.nodes = Nodes(
-            self.broker.store,
+            store=self.broker.store,
             create=True,
             dead_letter=self.dead_letter,
             on_available=self.broker.turns.available,
