@@ -35,12 +35,10 @@ from amqp10msg.sections import KINDS
 cdef struct Batch
 
 include "../../wire/kernel/leaves.pxi"
-include "memory.pxi"
 include "buffers.pxi"
 include "values.pxi"
 include "nested.pxi"
 include "sections.pxi"
-include "bodies.pxi"
 include "variant.pxi"
 
 cdef enum:

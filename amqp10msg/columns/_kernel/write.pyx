@@ -19,7 +19,6 @@ from libc.stdint cimport uintptr_t
 
 include "../../wire/kernel/leaves.pxi"
 include "output.pxi"
-include "type_names.pxi"
 include "cells.pxi"
 include "typed.pxi"
 include "rows.pxi"
