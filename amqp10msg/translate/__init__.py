@@ -182,6 +182,9 @@ class EncodedBasic(NamedTuple):
             DecodeError: it cannot be read, or is that of a body of another size.
         """
         header = decode_content_header(self.content_header)
+        if header.weight:
+            text = f"the weight must be 0, and is {header.weight}"
+            raise DecodeError(text, 2, rule="content-weight")
         size = len(self.body)
         if header.body_size != size:
             raise DecodeError(

@@ -16,6 +16,7 @@ from amqp10msg.translate import (
     PROFILES,
     Circumstances,
     EncodedBasic,
+    ProfileName,
     TranslationError,
     encoded_to_amqp10,
     encoded_to_basic,
@@ -95,6 +96,17 @@ def test_a_body_of_another_size_than_the_header_says() -> None:
         with pytest.raises(DecodeError, match="says a body of 5 bytes") as raised:
             encoded_to_amqp10(content._replace(body=body))
         assert rule == raised.value.rule
+
+
+@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-3.10", "rabbitmq-4.0", "qpid-broker-j"])
+def test_a_weight_would_be_lost(profile: ProfileName) -> None:
+    content = EncodedBasic.of(BasicMessage(BasicProperties(), b"hello"))
+    header = content.content_header
+    weighty = content._replace(content_header=header[:3] + b"\1" + header[4:])
+
+    with pytest.raises(DecodeError, match="weight must be 0, and is 1") as raised:
+        encoded_to_amqp10(weighty, profile)
+    assert ("content-weight", 2) == (raised.value.rule, raised.value.offset)
 
 
 def test_an_unknown_profile() -> None:

@@ -328,7 +328,7 @@ cdef class ToAmqp10:
             is_short(g.exchange.at, g.exchange.n) and is_short(g.routing_key.at, g.routing_key.n)
         ):
             return ODD
-        if stop - p < 14 or unsigned_at(p, 2) != 60:
+        if stop - p < 14 or unsigned_at(p, 4) != 60 << 16:  # the class, and a weight of 0
             return ODD
         if unsigned_at(p + 4, 8) != <uint64_t> g.body.n:
             return ODD
