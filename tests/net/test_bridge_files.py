@@ -153,6 +153,8 @@ def test_what_a_filter_passes_over_goes_back_after_a_pause(server: Server) -> No
         ([line(BasicMessage(body=b"x"))], "file:in.jsonl", "message 1 is of AMQP 0-9-1: give"),
         (['{"raw": "xyz"}\n'], "file:in.jsonl", "line 1"),
         (["5\n"], "file:in.jsonl", "line 1"),
+        (["00537dc00100\n"], "file:in.jsonl", "line 1: not JSON"),
+        ([line(Message(b"x")).replace('": "', '" "', 1)], "file:in.jsonl", "line 1: not JSON"),
         ([line(Message(b"x"), routing_key=5)], "file:in.jsonl", "are texts"),
         ([line(Message(b"x"))], "file:in.jsonl?offset=last", "first or a number"),
     ],
@@ -164,6 +166,48 @@ def test_a_file_is_looked_through_before_anything_is_sent(
         append_lines(Path("in.jsonl"), lines)
     with pytest.raises(LinkError, match=said):
         asyncio.run(bridged(url, f"{server.url}/nothing"))
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.data())
+def test_what_was_not_finished_is_passed_over(kinds: list[int], data: st.DataObject) -> None:
+    """Of a kill, a beginning is left; of a loss of power, zeros."""
+    whole = [line(Message(b"%d" % number)) for number in range(len(kinds))]
+    written, kept = [], []
+    for kind, one in zip(kinds, whole, strict=True):
+        end = data.draw(st.integers(0, len(one) - 3))
+        written.append([one, one[:end] + "\n", one[:end] + "\0" * (len(one) - end) + "\n"][kind])
+        kept += [one] * (kind == 0)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.jsonl")
+        path.write_text("".join(written))
+        assert [bytes.fromhex(json.loads(one)["raw"]) for one in kept] == [
+            entry.octets for entry in read_quarantine(path)
+        ]
+
+
+def test_another_file_is_not_taken_for_one_that_was_read(server: Server) -> None:
+    """After a rotation, with the state file of the one before."""
+    path, target = Path("in.jsonl"), f"{server.url}/rotated"
+    append_lines(path, [line(Message(b"%d" % number)) for number in range(9)])
+    asyncio.run(bridged(f"file:{path}", target, state=Path("state.db")))
+    path.write_text(line(Message(b"new")))
+
+    with pytest.raises(LinkError, match="has 1 messages, and was read up to 9"):
+        asyncio.run(bridged(f"file:{path}", target, state=Path("state.db")))
+    assert 1 == asyncio.run(bridged(f"file:{path}", target, state=Path("other.db"))).accepted
+
+
+def test_a_file_that_is_changed_while_it_is_read_ends_its_route(server: Server) -> None:
+    path = Path("in.jsonl")
+
+    def damage(message: Any, _: Any) -> Any:
+        path.write_text("gone\n")
+        return message
+
+    append_lines(path, [line(Message(b"x" * 50_000)) for _ in range(50)])
+    with pytest.raises(LinkError, match="not JSON"):
+        asyncio.run(bridged(f"file:{path}", f"{server.url}/s", change=damage, connect_timeout=0.2))
 
 
 def test_a_file_that_cannot_be_written_is_said_at_once(server: Server) -> None:

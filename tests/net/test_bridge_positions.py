@@ -17,7 +17,7 @@ from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
 from amqp10msg.net.bridge.records import Positions, Records, StateFile, position_of
-from amqp10msg.net.bridge.terms import SourceDelivery
+from amqp10msg.net.bridge.terms import LinkError, SourceDelivery
 from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.wire.primitives import Symbol, ULong
 from tests.basic_broker import BasicBroker, Stored
@@ -170,6 +170,39 @@ def test_what_a_stream_cannot_take_back_is_set_aside() -> None:
     came = bodies(run(do))
     (entry,) = read_quarantine(Path("quarantine.jsonl"))
     assert (b"5", 99) == (entry.octets, len(set(came)))
+
+
+@pytest.mark.parametrize("given", [{}, {"until_length": True, "idle": None}, {"idle": None}])
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_stream_that_ends_before_what_was_read_is_not_taken_for_an_empty_one(
+    given: dict[str, Any], left: int
+) -> None:
+    """Declared again, it would deliver nothing before the position that the state file has."""
+
+    async def do(broker: BasicBroker) -> None:
+        await bridged(broker, state="state.db")
+        del broker.streams["stream"][left:]
+        with pytest.raises(LinkError, match=f"ends at position {left}, and was read up to 100: .*"):
+            await bridged(broker, state="state.db", **given)
+
+    assert 100 == len(bodies(run(do)))
+
+
+def test_a_stream_that_is_declared_again_meanwhile_is_not_gone_on_with() -> None:
+    async def do(broker: BasicBroker) -> None:
+        def declare_again(stored: Stored) -> str:
+            if stored.body == b"50":
+                broker.refuses = lambda _: ""
+                del broker.streams["stream"][10:]
+                broker.cut()
+                return "cut"
+            return ""
+
+        broker.refuses = declare_again
+        with pytest.raises(LinkError, match="deleted and declared again"):
+            await bridged(broker, connect_timeout=0.5)
+
+    run(do)
 
 
 def test_a_state_file_is_for_what_keeps_its_messages() -> None:

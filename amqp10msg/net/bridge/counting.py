@@ -111,17 +111,21 @@ class Counting:
         """Note that messages came."""
         self._nought_since = None
 
-    async def begin(self, source: Endpoint) -> Depth:
+    async def begin(self, source: Endpoint, following: int | None = None) -> Depth:
         """Count what is there before the source is read, and where a stream begins and ends.
 
         Args:
             source: where it is; of a file, from where it is to be read.
+            following: of a stream, the position after the last message that was read.
 
         Raises:
-            LinkError: the source cannot be reached, or refuses.
+            LinkError: the source cannot be reached, or refuses; or it is not the stream that was
+                read.
         """
         if self.is_stream:
-            return await self._begin_stream()
+            depth = await self._begin_stream()
+            _refuse_another(self.end, following)
+            return depth
         if source.protocol == "0-9-1" and source.file is None:
             return await _declared(source, self._lines)
         link = await open_source(
@@ -144,6 +148,25 @@ class Counting:
             ) from None
         finally:
             await link.close(5.0)
+
+    async def check(self, following: int) -> None:
+        """Refuse a stream that ends before what was read of it, where that can be known.
+
+        RabbitMQ delivers nothing of it before that position, and does not say so.
+
+        Raises:
+            LinkError: it was deleted and declared again, or this is another one.
+        """
+        from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
+
+        at = self._over_basic
+        if at is None:
+            return
+        try:
+            last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
+        except LinkError:
+            return  # whether it is there is seen when it is read
+        _refuse_another(0 if last is None else last[1] + 1, following)
 
     async def _begin_stream(self) -> Depth:
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
@@ -262,6 +285,10 @@ class Counting:
             last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
         except LinkError as error:
             return Depth(why=str(error.without(at.password)))
+        try:
+            _refuse_another(0 if last is None else last[1] + 1, following)
+        except LinkError as error:
+            return Depth(why=str(error))
         following = self.first if following is None else following
         if last is None:
             return Depth(ready=0, others=0, unacknowledged=0)
@@ -283,6 +310,20 @@ class Counting:
         if count is None:
             return Depth(why="the management API does not say what others hold")
         return attrs.evolve(depth, unacknowledged=max(count - held, 0))
+
+
+def _refuse_another(end: int | None, following: int | None) -> None:
+    """Refuse a stream that ends before what was read of it.
+
+    A replica may lag for a moment, so a route that was running tries again.
+    """
+    if end is not None and following is not None and end < following:
+        raise LinkError(
+            f"the stream ends at position {end}, and was read up to {following}: it was deleted "
+            "and declared again, or is another one; give another --state to read it from its "
+            "beginning",
+            permanent=True,
+        )
 
 
 def declared(endpoint: Endpoint) -> Depth:

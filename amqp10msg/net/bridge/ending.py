@@ -64,22 +64,27 @@ class Ending:
     async def begin(self, source: Endpoint, following: int | None) -> None:
         """Count what is to be done, before the source is opened for the first time.
 
+        Before each time, a stream is refused that ends before what was read of it.
+
         Args:
             source: from where it is read.
             following: of a stream or file, the position after all that is finished.
 
         Raises:
-            LinkError: the source cannot be counted, or not be reached.
+            LinkError: the source cannot be counted, or not be reached; or it is not the stream that
+                was read.
         """
         if not self._begun:
             await self._begin(source, following)
             self._begun = True
+        elif self._counting.is_stream and following is not None:
+            await self._counting.check(following)
 
     async def _begin(self, source: Endpoint, following: int | None) -> None:
         counting = self._counting
         if not (self._options.until_length or counting.is_stream):
             return
-        depth = await counting.begin(source)
+        depth = await counting.begin(source, following)
         if not self._options.until_length:
             return
         if counting.end is not None:

@@ -208,12 +208,19 @@ def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
         for number, line in enumerate(file, first):
             try:
                 found = json.loads(line)
-            except ValueError:
-                continue
+            except ValueError as error:
+                if _is_unfinished(line.strip()):
+                    continue
+                raise ValueError(f"{path}, line {number}: not JSON: {error}") from None
             try:
                 yield entry_of(found, path.parent)
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: {error}") from None
+
+
+def _is_unfinished(line: bytes) -> bool:
+    """Whether a line that is not JSON is what a kill leaves, or a loss of power: zeros."""
+    return not line or b"\0" in line or (line[:1] == b"{" and line[-1:] != b"}")
 
 
 _TEXTS = (
@@ -277,6 +284,7 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
         text = f"offset= of a file is first or a number of messages, not {endpoint.offset!r}"
         raise ValueError(text)  # noqa: TRY004  (of a URL)
     path = Path(endpoint.file or "")
+    number = -1
     for number, entry in enumerate(read_quarantine(path)):
         if number < start or endpoint.route not in {None, entry.route}:
             continue
@@ -288,6 +296,9 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
             text = f"has {size} bytes, and max-message are {request.max_message}"
             raise ValueError(f"{path}: message {number + 1} {text}")
         yield number, entry
+    if number + 1 < start:
+        text = f"has {number + 1} messages, and was read up to {start}: it was cut, or is"
+        raise ValueError(f"{path} {text} another file; give another --state to read all of it")
 
 
 class FileSource:
@@ -304,7 +315,7 @@ class FileSource:
 
     def __init__(self, request: SourceRequest) -> None:
         self.endpoint = request.endpoint
-        self._receive = request.receive
+        self._receive, self._on_lost = request.receive, request.on_lost
         self._window = request.window
         self._loop = asyncio.get_running_loop()
         # Looked through before anything is sent.
@@ -325,13 +336,18 @@ class FileSource:
         for _ in range(_TURN):
             if not self.alive or self._stopped or self._held or self._unsettled >= self._window:
                 return
-            found = self._back.popleft() if self._back else next(self._entries, None)
-            if found is None:
+            if not self._left:
                 return
-            number, entry = found
+            try:
+                found = self._back.popleft() if self._back else next(self._entries)
+                delivery = self._delivery(*found)
+            except (OSError, ValueError, StopIteration) as error:
+                self.abort()
+                self._on_lost(LinkError(f"the file was changed while it was read: {error}"))
+                return
             self._unsettled += 1
             self._left -= 1
-            self._receive([self._delivery(number, entry)])
+            self._receive([delivery])
         self._schedule()
 
     def _delivery(self, number: int, entry: Entry) -> SourceDelivery:
