@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg.files.atomic import locked_folder, publish, sync_folder, synced, write_whole
+from amqp10msg.files.atomic import lock, locked_folder, publish, sync_folder, synced, write_whole
 from amqp10msg.files.stores import Place, is_url, opened
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
@@ -145,6 +146,8 @@ class Output:
         self._aside = self.unfinished / "before"
         self._plan = self.unfinished / "plan.json"
         self._notes = self.unfinished / "done"
+        self._moving = self.unfinished / "moving.json"
+        self._ended = False  # what is to be done was done by a job that was killed as it ended
 
     def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
         """Run a job on the batches of one part, and write the results.
@@ -184,23 +187,55 @@ class Output:
     def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
         """Publish what was made of the parts.
 
-        Where the folder is there and is not to be replaced, the files are moved into it one by one.
+        Where the folder is there and is not to be replaced, the files are moved into it one by one,
+        and taken back where that does not succeed; where it was killed, by the next job.
+
+        Raises:
+            BlockingIOError: another job does this now.
         """
-        whole = self.gather(parts)
-        if self.path.exists() and not overwrite:
-            self._append(whole, [file for done in parts for file in done.files])
-        else:
-            self.put(whole)
+        if not self._ended:
+            self._restore()
+            whole = self.gather(parts)
+            if overwrite:
+                self.put(whole)
+            else:
+                self._add(whole, [file for done in parts for file in done.files])
         self.clear()
 
     def abort(self) -> None:
-        """Remove what was written, and restore what a job had moved aside when it was killed."""
+        """Remove what was written, and restore what a job had moved when it was killed."""
         self._restore()
         self.clear()
 
-    def _restore(self) -> None:
+    def _restore(self) -> bool:
+        """Undo what a job was doing when it was killed; return whether it had done it all."""
         if self._aside.exists() and not self.path.exists():
             self._aside.rename(self.path)
+        if not self._moving.exists():
+            return False
+        with self._moving.open("r+", encoding="utf-8") as notes:
+            self._lock(notes)
+            said = {}
+            with contextlib.suppress(ValueError):  # it was killed before it moved anything
+                said = json.load(notes)
+        if said:
+            whole = self.unfinished / said["whole"]
+            if not (whole / STATS).exists():
+                return True
+            self._take_back(whole, said["files"])
+        self._moving.unlink()
+        return False
+
+    def _lock(self, notes: IO[str]) -> None:
+        try:
+            lock(notes.fileno(), wait=False)
+        except OSError:
+            raise self._busy() from None
+        notes.seek(0)
+
+    def _busy(self) -> BlockingIOError:
+        said = "another job writes to it: wait for it, or give each a folder of its own"
+        return BlockingIOError(errno.EWOULDBLOCK, said, str(self.path))
 
     def check(self, *, overwrite: bool) -> None:
         """Take any folder: it is added to, or replaced."""
@@ -229,22 +264,25 @@ class Output:
             try:
                 stack.enter_context(locked_folder(self.unfinished))
             except BlockingIOError:
-                said = "another job writes to it: wait for it, or give each a folder of its own"
-                raise BlockingIOError(errno.EWOULDBLOCK, said, str(self.path)) from None
+                raise self._busy() from None
             yield
 
-    def resume(self, key: str, parts: Sequence[Any]) -> tuple[list[Any], dict[int, Done]]:
-        """Return the parts of a job, and what is done of them.
+    def resume(
+        self, key: str, parts: Sequence[Any], *, overwrite: bool
+    ) -> tuple[list[Any], dict[int, Done]]:
+        """Return the parts of a job, and what is done of them; no parts where all is in the folder.
 
         Args:
             key: the same for the same job on the same input.
             parts: how it would be divided now; what is done is of parts as they were then. JSON.
+            overwrite: whether the folder is to be replaced.
         """
-        self._restore()
+        ended = self._restore() and not overwrite
         with contextlib.suppress(OSError, ValueError, KeyError):
             plan = json.loads(self._plan.read_text(encoding="utf-8"))
             if plan["key"] == key:
-                return plan["parts"], self._noted(len(plan["parts"]))
+                self._ended = ended
+                return ([], {}) if ended else (plan["parts"], self._noted(len(plan["parts"])))
         for path in self.unfinished.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         write_whole(self._plan, json.dumps({"key": key, "parts": parts}))
@@ -274,15 +312,38 @@ class Output:
         """Remove what is not finished."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
 
-    def _append(self, whole: Path, files: list[str]) -> None:
+    def _add(self, whole: Path, files: list[str]) -> None:
+        """Make files appear in the folder, or the folder with them, and then their counts."""
+        with self._moving.open("w", encoding="utf-8") as notes:
+            self._lock(notes)
+            json.dump({"whole": whole.name, "files": files}, notes)
+            notes.flush()
+            os.fsync(notes.fileno())
+            sync_folder(self.unfinished)
+            if not self.path.exists():
+                self.put(whole)
+                return
+            try:
+                for file in files:
+                    target = self.path / file
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    (whole / file).rename(target)
+                for folder in output_of(self.path):
+                    if folder.exists():
+                        sync_folder(folder)
+                (whole / STATS).replace(self.path / STATS)
+            except BaseException:  # Ctrl-C, too
+                self._take_back(whole, files)
+                raise
+        sync_folder(self.path)
+
+    def _take_back(self, whole: Path, files: Iterable[str]) -> None:
+        """Put files back among the parts, also those that are not yet in the folder."""
         for file in files:
-            target = self.path / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (whole / file).rename(target)
-        (whole / STATS).replace(self.path / STATS)
-        for folder in (*output_of(self.path), self.path):
-            if folder.exists():
-                sync_folder(folder)
+            (self._parts / file).parent.mkdir(parents=True, exist_ok=True)
+            for place in (self.path, whole):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    (place / file).rename(self._parts / file)
 
 
 @contextlib.contextmanager

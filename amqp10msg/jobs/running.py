@@ -75,7 +75,8 @@ def run(
 
     The folder has ``messages/`` and ``quarantine/`` of Parquet. It is made elsewhere and renamed
     when all is done: it is there whole or not at all. With `overwrite` and a folder that is there,
-    the two are exchanged; without, the files are moved into it one by one.
+    the two are exchanged; without, the files are moved into it one by one, or taken back, where a
+    job is killed meanwhile by the next one.
 
     In an object store, files are written where they stay, and ``_amqp10msg.json``, written last,
     lists those of all that is done: `made_files` reads it, and so do jobs that have the folder as
@@ -170,11 +171,14 @@ def carry_out(
     with output.held():
         output.check(overwrite=overwrite)
         listed, done = output.resume(
-            work.key(parts), [[attrs.astuple(one) for one in part] for part in parts]
+            work.key(parts),
+            [[attrs.astuple(one) for one in part] for part in parts],
+            overwrite=overwrite,
         )
         try:
             given = [tuple(Range(*one) for one in part) for part in listed]
-            carry_on(given, done)
+            if given:
+                carry_on(given, done)
             output.commit([done[number] for number in range(len(given))], overwrite=overwrite)
         except (KeyboardInterrupt, InterruptedJobError):
             if not done:

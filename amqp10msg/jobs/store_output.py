@@ -39,6 +39,7 @@ class StoreOutput:
         self._manifest = self.path / STATS
         self._plan = self.path / UNFINISHED / "plan.json"
         self._before = self._manifest.read()
+        self._ended = False  # what is to be done was done by a job that was killed as it ended
 
     def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
         """Run a job on the batches of one part, and write the results; see `Output.write`."""
@@ -53,6 +54,9 @@ class StoreOutput:
         Raises:
             BlockingIOError: another job has changed the folder meanwhile.
         """
+        if self._ended:
+            self.clear()
+            return
         stats = Stats()
         made: dict[str, list[str]] = {GOOD: [], BAD: []}
         for done in parts:
@@ -104,14 +108,18 @@ class StoreOutput:
     def leave(self) -> None:
         """Do nothing: a store has no folders that could be empty."""
 
-    def resume(self, key: str, parts: Sequence[Any]) -> tuple[list[Any], dict[int, Done]]:
+    def resume(
+        self, key: str, parts: Sequence[Any], *, overwrite: bool
+    ) -> tuple[list[Any], dict[int, Done]]:
         """Return the parts of a job, and what is done of them; see `Output.resume`."""
         plan = {}
         with contextlib.suppress(ValueError):
             plan = parsed(self._plan.read(), self._plan)
         if plan.get("key") == key:
             self._mark = plan["mark"]
-            return plan["parts"], self._noted()
+            listed = self._keys(parsed(self._before, self._manifest).get("files", {}))
+            self._ended = not overwrite and any(self._mark in key for key in listed)
+            return ([], {}) if self._ended else (plan["parts"], self._noted())
         self._remove(plan.get("mark"))
         said = {"key": key, "mark": self._mark, "parts": list(parts)}
         self._plan.write(json.dumps(said).encode())

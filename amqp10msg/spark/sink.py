@@ -191,8 +191,9 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
 
     The folder is made elsewhere and renamed when all is done: it is there whole or not at all. With
     the mode ``overwrite`` and a folder that is there, the two are exchanged. With ``append`` the
-    files are moved into it one by one, so that a crash in this instant leaves some of them. In an
-    object store, ``_amqp10msg.json`` lists what counts, as `amqp10msg.jobs.run` says.
+    files are moved into it one by one, so that a crash in this instant leaves some of them
+    until the next job takes them back. In an object store, ``_amqp10msg.json`` lists what counts,
+    as `amqp10msg.jobs.run` says.
 
     Options:
         path: the folder, on a file system that all executors share, or a URL of an object store.

@@ -8,6 +8,8 @@ import io
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -103,6 +105,76 @@ def test_what_a_killed_job_left_goes_and_what_it_put_aside_comes_back(tmp_path: 
     assert {"old", "messages"} <= set(names_in(out))
     assert 1 == len(read(output_of(out)[0]))
     assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+# Adds to a folder, and is killed as it is to give a file, the counts or nothing their place.
+ADDING = """
+import os, sys
+from pathlib import Path
+from amqp10msg import jobs
+from amqp10msg.jobs import output
+
+source, out, at = sys.argv[1:]
+moves, left = [Path.rename, Path.replace], int(at)
+
+def killed(move):
+    def moving(self, target):
+        global left
+        if Path(target).is_relative_to(out):
+            left -= 1
+            if left < 0:
+                os._exit(9)
+        return move(self, target)
+    return moving
+
+Path.rename, Path.replace = map(killed, moves)
+output.Output.clear = lambda self: os._exit(9)
+jobs.run(source, out, jobs.Job("decode"), options={"rangeBytes": "2000"}, workers=1)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("at", [0, 1, 2, -1], ids=["first", "second", "third", "end"])
+@pytest.mark.parametrize("there", [True, False], ids=["added to", "new"])
+@pytest.mark.parametrize("again", ["again", "another", "overwrite"])
+def test_a_job_that_is_killed_as_it_adds_its_files_adds_them_once(
+    tmp_path: Path, at: int, there: bool, again: str
+) -> None:
+    source, out = write(tmp_path / "in.bin", [*SOUND[:100], b"\0"]), tmp_path / "out"
+    before = 10 if there else 0
+    if there:
+        jobs.run(write(tmp_path / "before.bin", SOUND[500:510]), out, Job("decode"))
+    command = [sys.executable, "-c", ADDING, str(source), str(out), str(at % 1_000)]
+    assert 9 == subprocess.run(command, check=False, timeout=60).returncode
+
+    if again != "another":
+        replaces, options = again == "overwrite", {"rangeBytes": "2000"}
+        made = jobs.run(source, out, Job("decode"), options=options, overwrite=replaces)
+        assert (101, 1) == (made.rows, made.errors)
+        rows, bad = 100 + before * (not replaces), 1
+    else:
+        jobs.run(write(tmp_path / "other.bin", SOUND[600:605]), out, Job("decode"))
+        is_done = at < 0 or (not there and at > 0)
+        rows, bad = 5 + before + 100 * is_done, int(is_done)
+    found = [[*map(str, read(folder))] for folder in output_of(out)]
+    assert [rows, bad] == [len(one) for one in found]
+    assert rows == len({row["message_id"] for row in read(output_of(out)[0])})
+    assert ".out.unfinished" not in names_in(tmp_path)
+
+
+@pytest.mark.once
+def test_a_job_that_cannot_add_all_its_files_adds_none(tmp_path: Path) -> None:
+    """Half of it without its quarantine would look like all, and come twice with the next run."""
+    source, out = write(tmp_path / "in.bin", [*SOUND[:100], b"\0"]), tmp_path / "out"
+    jobs.run(write(tmp_path / "before.bin", SOUND[500:510]), out, Job("decode"))
+    shutil.rmtree(output_of(out)[1])
+    output_of(out)[1].write_text("in the way")
+
+    with pytest.raises(OSError, match="quarantine"):
+        jobs.run(source, out, Job("decode"))
+
+    assert 10 == len(read(output_of(out)[0]))
+    assert ".out.unfinished" not in names_in(tmp_path)
 
 
 @pytest.mark.once

@@ -187,6 +187,33 @@ def test_an_interrupted_job_shows_nothing_and_goes_on(lake: str, is_first: bool)
     assert [] == [name for name in names(f"{lake}/out") if name.startswith("_unfinished")]
 
 
+@pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_job_that_is_interrupted_when_all_is_listed_is_not_listed_twice(
+    lake: str, monkeypatch: pytest.MonkeyPatch, at: int, overwrite: bool
+) -> None:
+    parquet(f"{lake}/in.parquet")
+    how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}}
+    left, delete = [at], Place.delete
+
+    def interrupted(place: Place) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        delete(place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "delete", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), **how)
+    assert 50 == len(rows(f"{lake}/out"))
+
+    stats = jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), overwrite=overwrite, **how)
+    assert 50 == stats.good
+    assert [f"m-{i}" for i in range(50)] == [row["message_id"] for row in rows(f"{lake}/out")]
+    assert [] == [name for name in names(f"{lake}/out") if name.startswith("_unfinished")]
+
+
 def test_another_job_removes_what_an_interrupted_one_left(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
 
