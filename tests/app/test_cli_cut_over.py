@@ -355,6 +355,34 @@ def test_an_exclusive_queue_is_not_passed_over_in_silence() -> None:
     assert "mine: not moved: exclusive" in done.output
 
 
+@pytest.mark.parametrize("page", [0, 1])
+def test_a_queue_that_goes_while_queues_are_listed_hides_no_other(page: int) -> None:
+    """It is on a page that was read, and moves the first queue of the next page to that one."""
+
+    class Going(list[dict[str, Any]]):
+        def __getitem__(self, place: Any) -> Any:
+            found = list.__getitem__(self, place)
+            if place.start == page and next(iter(self))["name"] == "0":
+                del self[0]
+            return found
+
+    old, new = BasicBroker("a", "b"), BasicBroker("a", "b")
+    for name in "ab":
+        old.queues[name].extend(numbered(10))
+    usual = {"type": "classic", "durable": True, "arguments": {}, "messages_unacknowledged": 0}
+    rows = Going({"name": name, **usual} for name in "0ab")
+    with (
+        running(old),
+        running(new),
+        management(rows, others=OTHERS) as one,
+        management(rows[1:], others=OTHERS) as other,
+    ):
+        done = Cut(old, new, (one, other)).run()
+
+    assert "done: 2 queues" == done.output.splitlines()[-1]
+    assert [10, 10] == [len(new.queues[name]) for name in "ab"]
+
+
 def test_a_target_that_refuses_to_make_something_is_not_done() -> None:
     with cut(names=("refused",)) as found:
         done = found.run(status=6)

@@ -234,8 +234,8 @@ def migrate(
         ]
         hide_credentials("migrate", ends, apis)
         options = RouteOptions(**{"state": Path("migrate.db"), **wanted, "idle": idle})
-        specs = routes_of_queues(ends[0], ends[1], options, pattern)
         listed = queues_of(apis[0])
+        specs = routes_of_queues(ends[0], ends[1], options, pattern, listed)
         queues = {queue.name: queue for queue in listed}
         for queue in listed:
             if queue.exclusive and fnmatch.fnmatchcase(queue.name, pattern):

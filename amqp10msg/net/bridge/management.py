@@ -199,6 +199,8 @@ def _reason(said: bytes) -> str:
 
 
 _PAGE = 100
+# Times that queues on several pages are listed until two times agree, at most.
+_LISTINGS = 10
 _MIRRORED = (
     "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
     "declare a quorum queue"
@@ -289,7 +291,20 @@ def queues_of(api: Management) -> list[Queue]:
         LinkError: it does not answer, or refuses.
         ValueError: that is not an answer of it.
     """
-    found: list[Queue] = []
+    before: set[str] | None = None
+    for _ in range(_LISTINGS):
+        found, pages = _listed(api)
+        # A queue that goes between two pages moves another one to the page that was read.
+        names = {name for name, queue in found.items() if not queue.exclusive}
+        if pages <= 1 or names == before:
+            return [found[name] for name in sorted(found)]
+        before = names
+    raise LinkError(f"{api.place}: its queues come and go faster than they can be listed")
+
+
+def _listed(api: Management) -> tuple[dict[str, Queue], int]:
+    """Return the queues on all pages, by their names, and how many pages there are."""
+    found: dict[str, Queue] = {}
     page, pages = 1, 1
     while page <= pages:
         answer = api.queues(f"?page={page}&page_size={_PAGE}")
@@ -297,6 +312,6 @@ def queues_of(api: Management) -> list[Queue]:
             items, pages = answer["items"], int(answer["page_count"])
         except (KeyError, TypeError, ValueError):
             raise ValueError(f"{api.place} is not a management API of RabbitMQ") from None
-        found += [Queue.of(item) for item in items]
+        found |= {queue.name: queue for queue in map(Queue.of, items)}
         page += 1
-    return sorted(found, key=lambda queue: queue.name)
+    return found, pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import attrs
 from amqp10msg.basic import BasicMessage
 from amqp10msg.delivery.filters import LANGUAGES
 from amqp10msg.net.bridge.counting import over_basic
-from amqp10msg.net.bridge.management import Management, queues_of
+from amqp10msg.net.bridge.management import Management, Queue, queues_of
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls, queue_address
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.options import options_of
@@ -188,6 +188,7 @@ def routes_of_queues(
     target: str | Sequence[str] | Endpoint,
     options: RouteOptions,
     pattern: str,
+    listed: Iterable[Queue] | None = None,
 ) -> list[RouteSpec]:
     """Return a route for each queue of a RabbitMQ with such a name, which it is called by.
 
@@ -197,6 +198,7 @@ def routes_of_queues(
         options: of all routes; their management API lists the queues. A stream is read from its
             first message on.
         pattern: as of files: ``*``, ``?``, ``[...]``.
+        listed: the queues, where they were listed before.
 
     Raises:
         LinkError: the management API does not answer, or refuses.
@@ -207,9 +209,11 @@ def routes_of_queues(
         raise ValueError("all-queues needs the management API of the source, which lists them")
     if source.file is not None or source.queue is not None or source.address is not None:
         raise ValueError(f"{source}: with all-queues, the source is a broker, without a queue")
+    if listed is None:
+        listed = queues_of(Management(options.management, source))
     found = [
         queue
-        for queue in queues_of(Management(options.management, source))
+        for queue in listed
         if fnmatch.fnmatchcase(queue.name, pattern) and not queue.exclusive
     ]
     if not found:
