@@ -11,7 +11,14 @@ import decimal
 from typing import Any
 
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
-from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal, as_table
+from amqp10msg.basic.tables import (
+    FieldArray,
+    FieldTable,
+    OddTrue,
+    ScaledDecimal,
+    as_decoded,
+    as_table,
+)
 from amqp10msg.wire.primitives import Float
 
 __all__ = ["from_pamqp", "from_pika", "lost_in_pamqp", "lost_in_pika", "to_pamqp", "to_pika"]
@@ -118,7 +125,10 @@ def _plain_table(table: Any) -> dict[str, Any] | None:
 
 def _plain_field(letter: str, value: Any) -> Any:
     """Return the names under which libraries hold a field; for seconds, its letter says so."""
-    return _moment(value) if letter == "T" else _plain(value)
+    if letter == "T":
+        return _moment(value)
+    # The libraries take no tuples and no views, nor tables within plain lists.
+    return _plain(as_decoded(letter, value) if letter in "AFx" else value)
 
 
 def _moment(seconds: Any) -> Any:
@@ -151,6 +161,8 @@ def _lost_in_table(table: FieldTable, path: str, letter_of: Any, found: list[str
 
 
 def _lost_value(letter: str, value: Any, here: str, letter_of: Any, found: list[str]) -> None:
+    if letter in "AFx":
+        value = as_decoded(letter, value)
     if isinstance(value, FieldTable):
         _lost_in_table(value, here, letter_of, found)
     elif isinstance(value, FieldArray):
@@ -195,8 +207,12 @@ def to_pika(properties: BasicProperties) -> Any:
     made = pika.BasicProperties()
     for row in PROPERTIES:
         value = getattr(properties, row.name)
+        if row.name == "headers":
+            value = _plain_table(value)
+        elif isinstance(value, datetime.datetime):  # which pika does not write there
+            value = int(value.timestamp())
         if value is not None:
-            setattr(made, row.name, _plain_table(value) if row.name == "headers" else value)
+            setattr(made, row.name, value)
     return made
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeAlias
 import attrs
 
 from amqp10msg.wire.errors import EncodeError
-from amqp10msg.wire.primitives import Float, identical
+from amqp10msg.wire.primitives import Float, Timestamp, identical
 
 #: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x bytes. ``spec``, as the
 #: text of 0-9-1 says: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l int64,
@@ -121,7 +121,9 @@ def letter_of(value: Any) -> str:
 class FieldArray(Sequence[Any]):
     """A field array (letter ``A``): values of any types, in order.
 
-    As a sequence it gives the values; `entries` has the letters with them.
+    As a sequence it gives the values; `entries` has the letters with them. Two arrays are equal if
+    they have the same values with the same letters and bits; a list counts as the array that is
+    made of it.
 
     Attributes:
         entries: a list of (letter, value).
@@ -131,7 +133,10 @@ class FieldArray(Sequence[Any]):
     entries: list[tuple[str, Any]]
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
-        """Take values, each with the letter that `letter_of` chooses."""
+        """Take values, each with the letter that `letter_of` chooses, or those of an array."""
+        if isinstance(values, FieldArray):
+            self.entries = list(values.entries)
+            return
         self.entries = [(letter_of(value), value) for value in values]
 
     @classmethod
@@ -150,6 +155,11 @@ class FieldArray(Sequence[Any]):
         return self.entries[index][1]
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, list):
+            try:
+                other = FieldArray(other)
+            except EncodeError:
+                return False
         if not isinstance(other, FieldArray):
             return NotImplemented
         return _are_same(self, other)
@@ -254,6 +264,13 @@ def _same(a: Any, b: Any) -> bool:
 
 def _are_same(one: Any, other: Any) -> bool:
     """Whether two tables or arrays hold the same, to the bit."""
+    try:
+        return _hold_same(one, other)
+    except (EncodeError, ValueError):  # of a value that no field can hold
+        return False
+
+
+def _hold_same(one: Any, other: Any) -> bool:
     pairs = [(one, other)]
     compared: set[tuple[int, int]] = set()  # as one may hold itself
     while pairs:
@@ -272,8 +289,25 @@ def _are_same(one: Any, other: Any) -> bool:
             *front_of_b, value_of_b = entry_of_b
             if front != front_of_b:
                 return False
-            pairs.append((value, value_of_b))
+            pairs.append((as_decoded(front[-1], value), as_decoded(front[-1], value_of_b)))
     return True
+
+
+def as_decoded(letter: str, value: Any) -> Any:
+    """Return a value that was given as it is when it is decoded, so that both compare."""
+    if letter == "A" and isinstance(value, (list, tuple)):
+        return FieldArray(value)
+    if letter == "F" and isinstance(value, Mapping) and not isinstance(value, FieldTable):
+        return FieldTable(value)
+    if letter == "D" and isinstance(value, decimal.Decimal):
+        return ScaledDecimal.from_decimal(value)
+    if letter == "T" and isinstance(value, datetime.datetime):
+        return Timestamp.from_datetime(value) // 1000
+    if letter == "x" and isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if letter == "S" and isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return value
 
 
 def _shown(value: Any) -> str:

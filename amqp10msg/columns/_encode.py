@@ -193,6 +193,8 @@ def _table(batch: Any) -> pa.Table:
         wanted = _TYPES[name]
         try:
             column = batch.column(name)
+            if pa.types.is_dictionary(column.type):  # of views, as Polars has them, none is cast
+                column = column.cast(pa.dictionary(column.type.index_type, wanted))
             if column.type != wanted:
                 column = column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

@@ -138,7 +138,7 @@ def bytes_of_message(plain: Any) -> Any:
     message_format = given.pop("message_format", None)
     number = 0 if message_format is None else _whole(message_format)
     if type(number) is not int or not 0 <= number <= UInt.max:
-        raise _unfit(KIND_UINT, message_format)
+        raise _unfit(KIND_UINT, message_format).within(".message_format")
     writer = _writer(0, _FLOOR)
     if given.get("sections") is None:
         octets = writer.message(given, True)
@@ -767,7 +767,7 @@ def _code_of(name: str, plain: Any) -> int:
     match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
     row = FORMAT_CODES.get(int(match[1], 16)) if match else None
     if row is None or row.type != name:
-        raise wrong(f"a format code of {name}, such as 0x71 of int,", plain)
+        raise wrong(f"a format code of {name}, such as 0x71 of int", plain)
     return row.code
 
 
@@ -825,7 +825,7 @@ def _unfit(kind: int, plain: Any) -> NotationError:
         if type(plain) is int:
             return wrong("milliseconds in 64 bits", plain)
         return wrong(
-            "milliseconds, or a time with its zone such as 2024-02-29T12:00:00.000Z,", plain
+            "milliseconds, or a time with its zone such as 2024-02-29T12:00:00.000Z", plain
         )
     if KIND_FLOAT <= kind <= KIND_DECIMAL128:
         return _unfit_number(kind, plain)

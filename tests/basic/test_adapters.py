@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
 
-from amqp10msg.basic import BasicMessage
+from amqp10msg.basic import BasicMessage, BasicProperties, decode_properties, encode_properties
+from amqp10msg.basic.adapters import lost_in_pamqp, lost_in_pika, to_pamqp, to_pika
 from amqp10msg.translate import to_amqp10
+from tests.basic.test_basic import plain_fields
 
 pika = pytest.importorskip("pika")
 commands = pytest.importorskip("pamqp.commands")
@@ -35,3 +39,26 @@ def test_properties_of_other_libraries_are_no_message_to_translate() -> None:
     wanted = r"a BasicMessage, not pika\.spec\.BasicProperties: write BasicMessage\.from_pika\("
     with pytest.raises(TypeError, match=wanted):
         to_amqp10(pika.BasicProperties())
+
+
+@given(plain_fields())
+def test_plain_values_become_what_they_are_on_the_wire(fields: dict[str, Any]) -> None:
+    """Also tuples and times, which pika itself does not write."""
+    moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    plain = BasicProperties(headers={**fields, "pair": (1, ("a", bytearray(b"b")))})
+    plain.timestamp = moment
+    came = decode_properties(encode_properties(plain))
+
+    assert vars(to_pika(came)) == vars(to_pika(plain))
+    assert dict(to_pamqp(came)) == dict(to_pamqp(plain))
+    assert lost_in_pika(came) == lost_in_pika(plain)
+    assert lost_in_pamqp(came) == lost_in_pamqp(plain)
+
+
+def test_pika_writes_tuples_and_times_that_were_given() -> None:
+    moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    given_ = BasicProperties(headers={"pair": (1, 2)}, timestamp=moment)
+
+    octets = b"".join(to_pika(given_).encode())
+    assert [1, 2] == list((decode_properties(octets).headers or {})["pair"])
+    assert 1704067200 == decode_properties(octets).timestamp

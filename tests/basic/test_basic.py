@@ -40,9 +40,58 @@ from amqp10msg.testing import basic_properties, field_tables
 from amqp10msg.wire.primitives import identical
 
 
+def plain_fields() -> st.SearchStrategy[dict[str, Any]]:
+    """Tables as users write them: dicts of Python's own values, nested."""
+    first = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (that is what hypothesis takes)
+    seconds = st.datetimes(first, timezones=st.just(datetime.UTC))
+    plain = (
+        *(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=9)),
+        st.floats(allow_nan=False),
+        st.binary(max_size=9),
+        st.binary(max_size=9).map(bytearray),
+        seconds.map(lambda moment: moment.replace(microsecond=0)),
+        st.integers(-(2**31), 2**31 - 1).map(lambda number: decimal.Decimal(number).scaleb(-2)),
+    )
+    nested = st.recursive(
+        st.one_of(plain),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.lists(inner, max_size=3).map(tuple),
+            st.dictionaries(st.text(max_size=9), inner, max_size=3),
+        ),
+        max_leaves=8,
+    )
+    return st.dictionaries(st.text(max_size=9), nested, max_size=4)
+
+
 @given(field_tables())
 def test_a_table_comes_back_with_letters_order_and_duplicates(table: FieldTable) -> None:
     assert table == decode_table(encode_table(table))
+
+
+@given(plain_fields())
+def test_what_was_given_as_plain_values_is_equal_to_what_comes_back(fields: dict[str, Any]) -> None:
+    came = decode_table(encode_table(fields))
+
+    assert came == fields
+    assert fields == came
+    assert FieldTable(fields) == came
+    for name, value in fields.items():
+        if isinstance(value, list):
+            assert value == came[name]
+            assert came[name] == value
+    assert came != {**fields, "another": 1}
+    headers = BasicProperties(headers=fields)
+    assert headers == decode_properties(encode_properties(headers))
+
+
+@given(field_tables())
+def test_a_copy_of_a_table_or_an_array_keeps_its_letters(table: FieldTable) -> None:
+    array = FieldArray.of([entry[1:] for entry in table.entries])
+
+    assert table.entries == FieldTable(table).entries
+    assert array.entries == FieldArray(array).entries
+    assert array == FieldArray(array)
 
 
 @given(basic_properties())

@@ -83,3 +83,15 @@ def test_parquet_keeps_every_column(batch: Any, tmp_path: Any) -> None:
     back = parquet.read_table(tmp_path / "messages.parquet")
 
     assert pa.table(batch).equals(back)
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
+def test_a_dictionary_is_its_values(kind: str) -> None:
+    """As the categories of pandas and Polars come: texts, and views of them."""
+    pa = pytest.importorskip("pyarrow")
+    indices = pa.array([0, 1, None, 0], pa.uint32())
+    values = pa.array(["text/plain", "text/html"], getattr(pa, kind)())
+    table = pa.table({"content_type": pa.DictionaryArray.from_arrays(indices, values)})
+
+    plain = pa.table({"content_type": ["text/plain", "text/html", None, "text/plain"]})
+    assert columns.encode(plain) == columns.encode(table)

@@ -257,6 +257,13 @@ def test_qpid_translates_maps_and_streams_both_ways(
         assert (kind, octets) == (back.properties.content_type, back.body)
 
 
+def test_a_content_type_that_is_no_symbol_is_none() -> None:
+    """As a lenient decoding leaves it."""
+    for body, kind in ((Data(b"{}"), "bytes"), (None, "message")):
+        octets = bytes.fromhex("005373c009074040404040405205") + Message(body).encode()
+        assert kind == message_type(Message.decode(octets, strict=False))
+
+
 @given(messages(), values | st.dictionaries(names, values), st.datetimes(timezones=st.just(UTC)))
 def test_what_was_assigned_is_shown_as_it_is_encoded(
     message: Message, body: Any, moment: datetime.datetime

@@ -48,6 +48,7 @@ from amqp10msg.testing import (
     sections,
     values,
 )
+from amqp10msg.testing import messages as messages_of
 from amqp10msg.wire.kernel import Writer
 from amqp10msg.wire.primitives import identical
 
@@ -204,6 +205,34 @@ def test_what_can_be_told_in_spite_of_a_fault_is_read(name: str, data: st.DataOb
     message.header = Header(priority=1)
     assert Header(priority=1).priority == lenient(message.encode()).header.priority  # type: ignore[union-attr]
     assert message.encode().endswith(wire)
+
+
+@given(
+    messages_of(),
+    st.sampled_from(["body", "header", "properties", "application_properties", "footer"]),
+    st.data(),
+)
+def test_any_section_of_what_is_damaged_or_cut_can_be_replaced(
+    message: Message, name: str, data: st.DataObject
+) -> None:
+    octets = message.encode()
+    octets = data.draw(mutated(octets) | st.integers(0, len(octets)).map(lambda end: octets[:end]))
+    with contextlib.suppress(DecodeError):
+        changed = lenient(octets)
+        new = data.draw(messages_of().filter(lambda one: getattr(one, name) is not None))
+        setattr(changed, name, getattr(new, name))
+
+        sent = lenient(changed.encode())
+        assert Message(**{name: getattr(new, name)}) == Message(**{name: getattr(sent, name)})
+
+
+@pytest.mark.parametrize("octets", ["005375", "005375a10178", "005375b000000001", "005375a0"])
+@pytest.mark.parametrize("data", [b"x", b""])
+def test_a_damaged_body_is_replaced_also_by_what_it_may_have_been(octets: str, data: bytes) -> None:
+    message = lenient(bytes.fromhex("00537045" + octets))
+    message.body = Data(data)
+
+    assert Data(data) == lenient(message.encode()).body
 
 
 def test_the_error_says_what_the_empty_array_is() -> None:

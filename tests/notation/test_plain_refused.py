@@ -50,7 +50,7 @@ from amqp10msg.notation import NotationError, from_plain, to_plain, value_from_p
         ({"sections": [["body", 1]]}, "$.sections[0]", "a section, one of"),
         ({"sections": [["header", {"x": 1}]]}, "$.sections[0][1].x", "no such field"),
         ({"sections": [], "data": ""}, "$", "must be the only key"),
-        ({"message_format": -1}, "$", "0 to 4294967295"),
+        ({"message_format": -1}, "$.message_format", "0 to 4294967295"),
         ({"body": {"$uint8": 5}}, "$.body.$uint8", "there is no marker \\$uint8"),
         ({"body": {"$uint": 5, "x": 1}}, "$.body", "must be the only key"),
         ({"body": {"$uint": {"$ulong": 5}}}, "$.body.$uint", "an integer"),
@@ -265,7 +265,10 @@ DUPLICATE: Any = {"$map": [[1, 2], [1, 3]]}
             {"data": "", "header": {"ttl": "x"}, "amqp_value": 1},
             "$.header.ttl: expected an integer, for uint, not 'x'",
         ),
-        ({"message_format": "x", "sections": 5}, "$: expected an integer, for uint, not 'x'"),
+        (
+            {"message_format": "x", "sections": 5},
+            "$.message_format: expected an integer, for uint, not 'x'",
+        ),
         (
             {"sections": [], "amqp_value": None},
             "$: sections must be the only key: it lists all sections",

@@ -136,7 +136,9 @@ def message_type(message: Message) -> MessageType:
         return "bytes" if isinstance(value, bytes) else "object"
     if isinstance(body, AmqpSequence):
         return "object"
-    content_type = (message.properties.content_type if message.properties else None) or ""
+    own = message.properties
+    given: Any = own.content_type if own is not None else None
+    content_type = given if isinstance(given, str) else ""
     if content_type == JAVA_OBJECT:
         return "object"
     if body is None and not content_type:
