@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from pathlib import Path
 from typing import Self
 
@@ -120,11 +121,29 @@ def file_name(number: int) -> str:
     return f"{number:012d}.parquet"
 
 
+_LOCK = ".lock"
+
+
+def numbers_in(folder: Path) -> list[int]:
+    """Return the numbers of the files of a landing that are there, in order."""
+    return sorted(int(one.stem) for one in folder.glob("*.parquet") if one.stem.isdecimal())
+
+
+def next_of(folder: Path) -> int:
+    """Return the number of the next file of a landing, also where its files were removed."""
+    known = ""
+    with contextlib.suppress(FileNotFoundError):
+        known = (folder / _LOCK).read_text(encoding="ascii")
+    return max(int(known) if known.isdecimal() else 0, *(n + 1 for n in numbers_in(folder)), 0)
+
+
 class Landing:
     """A folder that Parquet files land in, whole and one after the other.
 
     A file is written under a name that readers pass over, brought to disk, and renamed. Names rise,
-    so that readers of streams can go by them. One process writes to a folder at a time.
+    so that readers of streams can go by them, and none comes again, also where a reader removes
+    files: it would take the new one for the one that it knows. One process writes to a folder at a
+    time.
 
     Args:
         folder: made if it is not there.
@@ -137,7 +156,8 @@ class Landing:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (self._folder / ".lock").open("w")
+        # It has the number of the next file in it, too.
+        self._lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666), "r+")
         try:
             lock(self._lock.fileno(), wait=False)
         except OSError:
@@ -145,8 +165,7 @@ class Landing:
             raise BlockingIOError(f"{folder}: another process writes to this folder") from None
         for unfinished in self._folder.glob(".*.tmp"):
             unfinished.unlink()  # of a process that was killed: nothing in it was acknowledged
-        names = sorted(path.stem for path in self._folder.glob("*.parquet"))
-        self._next = int(names[-1]) + 1 if names else 0
+        self._next = next_of(self._folder)
         self._rows: list[Spooled] = []
         self.octets = 0
 
@@ -192,6 +211,10 @@ class Landing:
         path = self._folder / file_name(self._next)
         with replacing(path) as file:
             pq.write_table(pa.table(columns, schema=LANDED), file, compression="zstd")
+        self._lock.seek(0)
+        self._lock.write(f"{self._next + 1:012d}")
+        self._lock.flush()
+        os.fsync(self._lock.fileno())
         self._next += 1
         self.forget()
         return path

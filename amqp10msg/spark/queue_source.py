@@ -26,7 +26,7 @@ from amqp10msg.jobs.inputs import flag_of, number_of, refuse_unknown
 from amqp10msg.net.bridge.counting import declared
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
-from amqp10msg.net.landing import LANDED, Landing, file_name
+from amqp10msg.net.landing import LANDED, Landing, file_name, next_of, numbers_in
 from amqp10msg.net.spool import Batches, spool_from
 from amqp10msg.spark._frames import for_spark
 from amqp10msg.spark._workers import AvailableNow, limits, plainly, settle
@@ -251,8 +251,8 @@ class _Reader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # An
 
     @plainly()
     def initialOffset(self) -> Offset:  # noqa: N802  (Spark's names)
-        names = sorted(path.stem for path in self._options.landing.glob("*.parquet"))
-        return {"next": int(names[0]) if names else 0}
+        landing = self._options.landing
+        return {"next": next(iter(numbers_in(landing)), next_of(landing))}
 
     def _next(self) -> int:
         time.sleep(max(0.0, min(_BETWEEN, self._looked + _BETWEEN - time.monotonic())))

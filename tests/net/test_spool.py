@@ -31,7 +31,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.net import spool as spooling  # noqa: E402
 from amqp10msg.net.bridge.terms import LinkError, SourceDelivery, SourceRequest  # noqa: E402
-from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
+from amqp10msg.net.landing import LANDED, Landing, Spooled, file_name  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.queue_broker import Broker, Queue, running  # noqa: E402
 
@@ -69,6 +69,31 @@ def test_files_hold_what_was_added_and_names_rise(tmp_path: Path) -> None:
 
     assert [b"a", b"bb", b"c"] == [row["wire"] for row in rows(tmp_path)]
     assert LANDED == pq.read_schema(tmp_path / "000000000000.parquet").remove_metadata()
+
+
+def test_no_name_comes_again_where_a_reader_removes_files(tmp_path: Path) -> None:
+    """It would pass over a new file by a name that it knows, as the streams of Spark do."""
+    names = []
+    for number in range(3):
+        with Landing(tmp_path) as landing:
+            for again in (1, 2):
+                landing.add(delivery(number, b"%d" % again))
+                path = landing.flush()
+                assert path is not None
+                names.append(path.name)
+                if number != 1:
+                    path.unlink()
+    with Landing(tmp_path) as landing:
+        assert 6 == landing.next
+
+    assert [file_name(number) for number in range(6)] == names
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.parquet").write_text("")
+
+    with Landing(tmp_path) as landing:
+        assert 0 == landing.next
 
 
 def test_one_process_writes_to_a_folder(tmp_path: Path) -> None:
