@@ -41,11 +41,12 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     Raises:
         OSError: it cannot be written.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with target.open("wb") as file:
+    given = Path(path)  # a pipe that /dev/stdout leads to has no other name
+    if given.exists() and not given.is_file():
+        with given.open("wb") as file:
             yield file
         return
+    target = Path(os.path.realpath(path))
     aside = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
     try:
         with contextlib.ExitStack() as stack:

@@ -182,6 +182,15 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
         os.close(reader)
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no such device here")
+def test_a_pipe_without_a_name_is_written_to_as_it_is() -> None:
+    command = [sys.executable, "-m", "amqp10msg", "convert", "--out", "hex", OCTETS.hex()]
+    done = subprocess.run(
+        [*command, "-o", "/dev/stdout"], check=False, timeout=60, capture_output=True, cwd=ROOT
+    )
+    assert (0, f"{OCTETS.hex()}\n".encode()) == (done.returncode, done.stdout), done.stderr
+
+
 @pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
 @pytest.mark.parametrize("command", ["convert", "encode", "inspect"])
 def test_a_closed_standard_output_is_named(tmp_path: Path, command: str) -> None:
