@@ -10,6 +10,7 @@ killed, has the same message-ids as before, and so can be told.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import re
 import uuid
 from collections.abc import Iterator, Mapping
@@ -67,6 +68,7 @@ class _Options:
     column: str
     message_id: str
     run: str
+    is_named: bool
     quarantine: Path | None
     how: Delivering
 
@@ -90,7 +92,8 @@ class _Options:
         message_id = options.get("messageId", _MISSING)
         if message_id not in _IDS:
             raise ValueError(f"messageId is {', '.join(_IDS)}, not {message_id!r}")
-        run = options.get("run") or str(uuid.uuid4())
+        named = options.get("run", "")
+        run = named or str(uuid.uuid4())
         if not _RUN.fullmatch(run):
             raise ValueError(f"run is up to 80 letters, digits, dots and dashes, not {run[:90]!r}")
         quarantine = options.get("quarantine")
@@ -101,6 +104,7 @@ class _Options:
             column,
             message_id,
             run,
+            bool(named),
             # The tasks have another current folder.
             None if not quarantine else Path(quarantine.removeprefix("file://")).absolute(),
             Delivering(
@@ -127,12 +131,13 @@ class _Place:
     partition: int
 
     @classmethod
-    def of(cls, context: Any, run: str) -> _Place:
+    def of(cls, context: Any, run: str, *, is_named: bool) -> _Place:
         query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
         partition = context.partitionId()
         if query is None or batch is None:
             return cls(run, None, partition)
-        return cls(query, int(batch), partition)
+        # Of several writes in one batch (foreachBatch), each has a name of its own.
+        return cls(f"{query}-{run}" if is_named else query, int(batch), partition)
 
     @property
     def name(self) -> str:
@@ -174,9 +179,10 @@ class _Sink:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        place = _Place.of(cast("TaskContext", TaskContext.get()), self._options.run)
+        options, context = self._options, cast("TaskContext", TaskContext.get())
+        place = _Place.of(context, options.run, is_named=options.is_named)
         with plainly():
-            done = send(self._options, place, iterator)
+            done = send(options, place, iterator)
         settle()
         return done
 
@@ -228,7 +234,9 @@ def send(options: _Options, place: _Place, batches: Iterator[pa.RecordBatch]) ->
                 raise RefusedError(_said(options, place, found, len(messages) + len(empty)))
             refused += found
     file = _put_aside(options, place, refused) if refused else None
-    return Delivered(deliverer.accepted, deliverer.again, len(refused), file, place.name)
+    # Messages of one batch that go to several places are told apart in one quarantine, too.
+    name = f"{place.name}-{hashlib.sha256(str(options.endpoint).encode()).hexdigest()[:12]}"
+    return Delivered(deliverer.accepted, deliverer.again, len(refused), file, name)
 
 
 def _said(options: _Options, place: _Place, refused: list[Refused], count: int) -> str:
@@ -310,7 +318,8 @@ class Amqp10Broker(DataSource):
         messageId: which messages get the id of their row, made of the query (or `run`), batch,
             partition and row: those that have none (``missing``, usual), ``always`` or ``never``.
         run: of a batch, what these ids begin with; another one for each where it is not given. With
-            the same one, what is written again has the same ids.
+            the same one, what is written again has the same ids. Of a stream, it follows the query:
+            give each write of one ``foreachBatch`` another one.
         quarantine: a folder for Parquet files of what is refused, with the outcome; it is an error
             where there is none. A file system that all executors share.
         profile: of the translation to 0-9-1; ``lossless``.

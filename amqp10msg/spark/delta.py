@@ -50,7 +50,8 @@ def to_delta(
         table: where it is, on a file system that all workers share, or a URL; made with the first
             batch.
         app: the name of the stream in the log of the table. It belongs to one checkpoint: with
-            another one, whose batches are counted again, give another name.
+            another one, whose batches are counted again, give another name. Batches that the table
+            has by another checkpoint are an error.
         quarantine: a second table, for rows with an ``error`` or an ``error_code``; all go to the
             first where None.
         partition_by: columns of strings, integers, booleans or dates whose values divide the files
@@ -101,6 +102,13 @@ def to_delta(
         schema = _schema(deltalake.Schema, arrow)
         found = [opened(place, columns, schema) for place, columns in tables]
         last = [one.transaction_version(app) for one in found]
+        query = _query_of(df)
+        for (place, _), one, number in zip(tables, found, last, strict=True):
+            if number is not None and (number > batch or _is_of_another(one, app, batch, query)):
+                raise ValueError(
+                    f"{place}: {app} has written batch {number} there by another checkpoint, and "
+                    f"batch {batch} of this one would be passed over: give another app"
+                )
         missing = [number is None or number < batch for number in last]
         if not any(missing):
             return
@@ -131,10 +139,38 @@ def to_delta(
                     "append",
                     one.schema(),
                     partition_by=tables[number][1],
-                    commit_properties=deltalake.CommitProperties(app_transactions=[transaction]),
+                    commit_properties=deltalake.CommitProperties(
+                        app_transactions=[transaction],
+                        custom_metadata={_WRITTEN: json.dumps([app, batch, query])},
+                    ),
                 )
 
     return write
+
+
+# In the log of a table: the app, the batch and its query, which is that of a checkpoint.
+_WRITTEN = "amqp10msg.batch"
+# Commits of a table that are looked through for the last batch of an app.
+_LOOKED_AT = 1_000
+
+
+def _query_of(df: DataFrame) -> str | None:
+    """Return the id of the query that has a batch written; None where it is not known."""
+    session: Any = df.sparkSession
+    if not isinstance(session, SparkSession):
+        return None
+    return session.sparkContext.getLocalProperty("sql.streaming.queryId")
+
+
+def _is_of_another(table: Any, app: str, batch: int, query: str | None) -> bool:
+    """Return whether the last batch of an app has this number, and is that of another query."""
+    if query is None or table.transaction_version(app) != batch:
+        return False
+    for commit in table.history(_LOOKED_AT):
+        found = json.loads(commit.get(_WRITTEN) or "[]")
+        if found[:2] == [app, batch]:
+            return found[2] not in {None, query}
+    return False
 
 
 def _collected(df: DataFrame) -> list[Any]:

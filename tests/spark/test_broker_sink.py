@@ -104,6 +104,28 @@ def test_of_a_stream_they_have_the_query_and_the_batch(
     assert ["query-000000012-00003-0"] == ids(made)
 
 
+def test_two_writes_of_one_batch_do_not_take_each_others_place(
+    broker: tuple[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a function of foreachBatch: to two places, or as two runs to one."""
+    url, made = broker
+    task = Task(monkeypatch, **{"sql.streaming.queryId": "query", "streaming.sql.batchId": "12"})
+    other = url.removesuffix("/q") + "/other"
+    ways = [(url, {}), (other, {}), (url, {"run": "a"}), (url, {"run": "b"})]
+
+    for _ in range(2):  # repeated, each takes its own place
+        for place, given in ways:
+            writer = task.writer(place, quarantine=tmp_path, messageId="always", **given)
+            writer.commit([task.write(writer, [message(0), message(1, "reject")])])
+
+    assert len(ways) == len(list(tmp_path.glob("*.parquet")))
+    assert [
+        "query-000000012-00003-0",
+        "query-a-000000012-00003-0",
+        "query-b-000000012-00003-0",
+    ] == [*dict.fromkeys(ids(made))]
+
+
 def test_what_is_refused_is_in_the_quarantine(
     broker: tuple[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -227,6 +227,38 @@ def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
                 assert row[name] in [one[name] for one in found]
 
 
+def test_batches_of_another_checkpoint_are_not_left_out(spark_session: Any, tmp_path: Path) -> None:
+    spark_session.createDataFrame(pa.table({"wire": WIRES})).write.parquet(str(tmp_path / "in"))
+    rows = spark_session.readStream.schema("wire binary").parquet(str(tmp_path / "in"))
+    write = spark.to_delta(tmp_path / "t", "app")
+
+    def run(state: str) -> None:
+        query = (
+            spark.decode(rows, columns=COLUMNS)
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(tmp_path / state))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    run("first")
+    # As if it had been killed before the checkpoint had it.
+    for name in ("0", ".0.crc"):
+        (tmp_path / "first" / "commits" / name).unlink()
+    run("first")
+    assert len(WIRES) == len(rows_of(tmp_path / "t"))
+
+    with pytest.raises(Exception, match="by another checkpoint, and batch 0 of this one would be"):
+        run("second")
+
+    df = frame(spark_session, WIRES)
+    write(df, 2)
+    with pytest.raises(ValueError, match="batch 2 there by another checkpoint, and batch 1 of"):
+        write(df, 1)
+    assert 2 * len(WIRES) == len(rows_of(tmp_path / "t"))
+
+
 def test_the_stage_of_a_batch_has_its_name(spark_session: Any, tmp_path: Path) -> None:
     spark_session.createDataFrame(pa.table({"wire": WIRES})).write.parquet(str(tmp_path / "in"))
     rows = spark_session.readStream.schema("wire binary").parquet(str(tmp_path / "in"))
