@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from amqp10msg.notation import from_typed, to_typed
-from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, WIDTHS, bits_of, of_bits
+from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of, of_bits
 from amqp10msg.wire.errors import EncodeError
-from amqp10msg.wire.primitives import Char, Float, Symbol, ULong
+from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, ULong
 
 # What every consumer of Arrow's timestamps can show: the years 1 to 9999.
 FIRST_MS = -62_135_596_800_000

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
 from amqp10msg.composite import Field, rows
 from amqp10msg.message.picks import Picker
-from amqp10msg.notation.type_names import DECIMALS, INTEGERS
 from amqp10msg.sections import BODY_KINDS, KINDS, ApplicationProperties, Header, Properties
 from amqp10msg.sections.paths import Path, path_of
+from amqp10msg.wire.primitives import DECIMALS, INTEGERS
 
 # By the name of a type in SQL: the type in Arrow.
 _TYPES: dict[str, pa.DataType] = {

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS, text_keys
-from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES
+from amqp10msg.notation.type_names import TYPES
+from amqp10msg.wire.primitives import DECIMALS, INTEGERS
 
 # Basic types: the two lowest bits of the first byte of a value.
 _SHORT_TEXT, _OBJECT, _ARRAY = 1, 2, 3

@@ -82,7 +82,7 @@ from amqp10msg.notation.cbor_heads import (
     ONE_BYTE,
     TWO_BYTES,
 )
-from amqp10msg.notation.type_names import INTEGERS, WIDTHS, integer_range
+from amqp10msg.notation.type_names import WIDTHS, integer_range
 from amqp10msg.sections import KINDS
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import encode_value
@@ -114,6 +114,7 @@ from amqp10msg.wire.kernel.twin import Output
 from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
 from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import INTEGERS
 
 # The tags. The first is that of ubyte, and those of the other integers follow.
 _FIRST_TAG, _LAST_INTEGER = 41216, 41223  # 0xA100

@@ -25,7 +25,7 @@ from amqp10msg.notation._common import (
     wrong,
 )
 from amqp10msg.notation.plain import SECTIONS, rows_of
-from amqp10msg.notation.type_names import DECIMALS, TYPES, WIDTHS, integer_range
+from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
     KIND_ADDRESS,
@@ -59,7 +59,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.kernel.value_reader import decode_value
 from amqp10msg.wire.kernel.value_writer import ValueWriter, shared_code, timestamp_of
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import FORMAT_CODES, Char, Float, Symbol, UInt
+from amqp10msg.wire.primitives import DECIMALS, FORMAT_CODES, Char, Float, Symbol, UInt
 
 _FORMS = {form.name: form for form in SECTIONS}
 _DATA, _VALUE = _FORMS["data"], _FORMS["amqp_value"]

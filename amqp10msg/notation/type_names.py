@@ -7,30 +7,16 @@ import uuid
 from typing import Any
 
 from amqp10msg.wire.primitives import (
+    DECIMALS,
+    INTEGERS,
     AmqpMap,
     Array,
-    Byte,
     Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
     Described,
     Float,
-    Int,
-    Short,
     Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
 )
 
-#: The classes of integer types by name; a timestamp is one of milliseconds. A long is an int.
-INTEGERS: dict[str, Any] = {
-    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
-}
-DECIMALS: dict[str, Any] = {cls.__name__.lower(): cls for cls in (Decimal32, Decimal64, Decimal128)}
 #: The names of the types of decoded values.
 TYPES: dict[type, str] = {
     type(None): "null",

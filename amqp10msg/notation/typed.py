@@ -53,7 +53,7 @@ from amqp10msg.notation._common import (
     sections_of,
     wrong,
 )
-from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, integer_range
+from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
 from amqp10msg.sections import KINDS
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel import encode_value
@@ -78,7 +78,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
 from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import FORMAT_CODES
+from amqp10msg.wire.primitives import FORMAT_CODES, INTEGERS
 
 _NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
 _NAMES[0] = "described"

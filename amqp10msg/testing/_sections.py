@@ -11,7 +11,6 @@ from hypothesis.strategies import SearchStrategy
 from amqp10msg.composite import COMPOSITES, Field, rows
 from amqp10msg.delivery import NodeProperties, Source, StdDistMode, Target
 from amqp10msg.message import Message
-from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import (
     KINDS,
     AmqpSequence,
@@ -29,7 +28,7 @@ from amqp10msg.testing._values import (
     strategy_of,
     symbol_text,
 )
-from amqp10msg.wire.primitives import Described, Symbol, ULong
+from amqp10msg.wire.primitives import INTEGERS, Described, Symbol, ULong
 
 
 def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[dict[Any, Any]]:

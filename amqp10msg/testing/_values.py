@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.testing._encodings import Canonical, constructors_for
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.primitives import (
     FORMAT_CODES,
+    INTEGERS,
     AmqpMap,
     Array,
     Char,

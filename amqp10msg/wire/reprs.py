@@ -13,22 +13,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg.wire.primitives import (
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
+from amqp10msg.wire.primitives import INTEGERS, AmqpMap, Array, Char, Described, Float, Symbol
 
 __all__ = ["Text", "cut", "encodable", "html_table", "readable", "short_repr", "shortened", "shown"]
 
@@ -40,8 +25,7 @@ _LONGEST_BYTES = 200
 _MOST = 4_000
 _DEEPEST = 30
 # What holds no other values; of these, what is never long.
-_SHORT = {type(None), bool, int, float, uuid.UUID, Timestamp, Float}
-_SHORT |= {UByte, UShort, UInt, ULong, Byte, Short, Int, Char}
+_SHORT = {type(None), bool, int, float, uuid.UUID, Float, Char, *INTEGERS.values()}
 _SIMPLE = {str, bytes, Symbol, *_SHORT}
 
 

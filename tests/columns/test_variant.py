@@ -31,8 +31,9 @@ from amqp10msg import (
     UInt,
     ULong,
 )
-from amqp10msg.notation.type_names import DECIMALS, TYPES
+from amqp10msg.notation.type_names import TYPES
 from amqp10msg.testing import messages, simple_values, values
+from amqp10msg.wire.primitives import DECIMALS
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")

@@ -41,10 +41,10 @@ from amqp10msg import (
 )
 from amqp10msg.notation import NotationError, from_cbor, from_typed, to_cbor, to_typed
 from amqp10msg.notation._common import shown
-from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, WIDTHS, bits_of
+from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.testing import encodings, messages, mutated, values
-from amqp10msg.wire.primitives import identical
+from amqp10msg.wire.primitives import DECIMALS, INTEGERS, identical
 
 cbor2 = pytest.importorskip("cbor2", reason="CBOR needs amqp10msg[cbor]")
 

@@ -40,12 +40,12 @@ from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import Accepted, Error, Rejected
 from amqp10msg.notation import NotationError, from_typed, to_typed
 from amqp10msg.notation._common import shown
-from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, bits_of
+from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
 from amqp10msg.sections import KIND_OF
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.testing import composites, encodings, messages, mutated, values
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import identical
+from amqp10msg.wire.primitives import INTEGERS, identical
 from bench.messages import GENERAL_VALUE
 
 

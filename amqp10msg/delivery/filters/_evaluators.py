@@ -23,31 +23,16 @@ from amqp10msg.delivery.filters._base import EvaluationError, not_a_message
 from amqp10msg.message import Message
 from amqp10msg.sections import to_milliseconds
 from amqp10msg.wire.kernel import COMPILED
-from amqp10msg.wire.primitives import (
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
+from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, Timestamp
 
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
 # Types whose values Python's own operators compare within their kind.
 _TYPES: Final = {
-    NUMBER: frozenset({int, float, Float, Timestamp, UByte, UShort, UInt, ULong, Byte, Short, Int}),
+    NUMBER: frozenset({int, float, Float, *INTEGERS.values()}),
     TEXT: frozenset({str, Symbol, Char}),
 }
 _COMPARABLE: Final = _TYPES[NUMBER] | _TYPES[TEXT]
-_DECIMALS: Final = (Decimal32, Decimal64, Decimal128)
+_DECIMALS: Final = tuple(DECIMALS.values())
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,

@@ -17,12 +17,12 @@ import proton
 
 from amqp10msg.composite import rows
 from amqp10msg.message import Message
-from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.sections.parts import Malformed, parts_of
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
+    INTEGERS,
     AmqpMap,
     Array,
     Char,

@@ -19,11 +19,11 @@ import attrs
 
 from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
-from amqp10msg.notation.type_names import INTEGERS, TYPES
+from amqp10msg.notation.type_names import TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import check_fields, entry_of, merged
 from amqp10msg.wire.later import of_extra
-from amqp10msg.wire.primitives import AmqpMap, Char, Float, Int, Symbol, Timestamp, ULong
+from amqp10msg.wire.primitives import INTEGERS, AmqpMap, Char, Float, Int, Symbol, Timestamp, ULong
 
 __all__ = [
     "BrokerFields",

@@ -17,6 +17,8 @@ import attrs
 from amqp10msg.wire.primitives.compounds import AmqpMap, Array, Described, identical, plain
 from amqp10msg.wire.primitives.format_codes import FORMAT_CODES, HEAD_SIZES, FormatCode
 from amqp10msg.wire.primitives.simple import (
+    DECIMALS,
+    INTEGERS,
     Byte,
     Char,
     Decimal32,
@@ -34,8 +36,10 @@ from amqp10msg.wire.primitives.simple import (
 )
 
 __all__ = [
+    "DECIMALS",
     "FORMAT_CODES",
     "HEAD_SIZES",
+    "INTEGERS",
     "AmqpMap",
     "Array",
     "Byte",

@@ -323,3 +323,11 @@ class Symbol(str):
 
     def __repr__(self) -> str:
         return f"Symbol({str.__repr__(self)})"
+
+
+#: The classes of integer types by name; a timestamp is one of milliseconds. A long is an int.
+INTEGERS: dict[str, Any] = {
+    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
+}
+#: Those of decimals.
+DECIMALS: dict[str, Any] = {cls.__name__.lower(): cls for cls in (Decimal32, Decimal64, Decimal128)}
