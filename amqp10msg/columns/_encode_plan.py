@@ -10,8 +10,8 @@ import pyarrow as pa
 # Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
 import amqp10msg.columns._kernel.write as write  # noqa: PLR0402  (see above)
 from amqp10msg.columns._decode import place_of
-from amqp10msg.columns._schema import COMPOSITES, MAPS
-from amqp10msg.composite import Field, rows
+from amqp10msg.columns._schema import COMPOSITES, MAPS, ways_of
+from amqp10msg.composite import rows
 from amqp10msg.message.templates import Template
 from amqp10msg.sections import BODY_KINDS, KINDS
 from amqp10msg.wire.kernel import Step, codes
@@ -28,18 +28,7 @@ _CELLS = {
     pa.string(): write.TEXT,
     pa.binary(): write.TEXT,
 }
-_FIELDS = {
-    "boolean": write.BOOLEAN_FIELD,
-    "ubyte": write.UBYTE_FIELD,
-    "uint": write.UINT_FIELD,
-    "timestamp": write.TIMESTAMP_FIELD,
-    "binary": write.BINARY_FIELD,
-    "string": write.STRING_FIELD,
-    "symbol": write.SYMBOL_FIELD,
-    # By what they require; an address of a message is a string.
-    "address": write.STRING_FIELD,
-    "message-id": write.IDENTIFIER_FIELD,
-}
+_WAYS = ways_of(write)
 # Of the struct of a value, as the kernel takes them.
 _MEMBERS = ("key_type", "type", "s", "l", "d", "b", "u")
 # Room at first, for the rows that say how much the others want; and the most that Arrow holds.
@@ -238,7 +227,7 @@ def _writer(batch: pa.RecordBatch) -> write.Writer:
             second = column(f"{field.name}_type") or column(f"{field.name}_ms")
             first = column(field.name)
             if first or second:
-                made.append((_way(field), place, field.default, first, second))
+                made.append((_WAYS[field.name], place, field.default, first, second))
         return _KINDS[name].code, made
 
     return write.Writer(
@@ -259,10 +248,6 @@ def _writer(batch: pa.RecordBatch) -> write.Writer:
             column("body_json"),
         ),
     )
-
-
-def _way(field: Field) -> int:
-    return _FIELDS[field.requires if field.type == "*" else field.type]
 
 
 def _column(array: Any) -> write.Column:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 # Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
 import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402  (see above)
-from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, Plan
+from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, Plan, ways_of
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS
 
@@ -34,18 +34,7 @@ _KINDS = {
     # As the bytes of numbers, until it becomes an array.
     LENGTHS: scan.TEXT,
 }
-_FIELDS = {
-    "boolean": scan.BOOLEAN_FIELD,
-    "ubyte": scan.UBYTE_FIELD,
-    "uint": scan.UINT_FIELD,
-    "timestamp": scan.TIMESTAMP_FIELD,
-    "binary": scan.BINARY_FIELD,
-    "string": scan.STRING_FIELD,
-    "symbol": scan.SYMBOL_FIELD,
-    # By what they require; an address of a message is a string.
-    "address": scan.STRING_FIELD,
-    "message-id": scan.IDENTIFIER_FIELD,
-}
+_WAYS = ways_of(scan)
 
 
 # A stream of batches is read with one projection. 64 plans of some kilobytes each are kept.
@@ -74,8 +63,7 @@ def column_plan(plan: Plan) -> scan.ColumnPlan:
 
     def read_as(field: Field) -> tuple[int, int, int, Any]:
         second = place.get(f"{field.name}_type", place.get(f"{field.name}_ms", -1))
-        way = _FIELDS[field.requires if field.type == "*" else field.type]
-        return way, place.get(field.name, -1), second, field.default
+        return _WAYS[field.name], place.get(field.name, -1), second, field.default
 
     return scan.ColumnPlan(
         needs=[index in plan.needs for index in range(len(KINDS))],

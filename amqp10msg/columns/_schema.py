@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 import pyarrow as pa
@@ -286,6 +286,17 @@ LEAN: tuple[str, ...] = (
 #: The columns that are map sections.
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
 COMPOSITES = {"header": Header, "properties": Properties}
+# In a message, an address is a string.
+_SAID = {"address": "string", "message-id": "identifier"}
+
+
+def ways_of(kernel: Any) -> dict[str, int]:
+    """Return the way in which a kernel reads or writes each field of a composite, by its name."""
+    fields = [field for cls in COMPOSITES.values() for field in rows(cls)]
+    types = {field.name: field.requires if field.type == "*" else field.type for field in fields}
+    return {name: getattr(kernel, f"{_SAID.get(t, t).upper()}_FIELD") for name, t in types.items()}
+
+
 # The indexes of the kinds whose content a column of the body needs.
 _DATA = next(i for i, kind in enumerate(KINDS) if kind is BODY_KINDS[0])
 _BODY: dict[str, frozenset[int]] = {

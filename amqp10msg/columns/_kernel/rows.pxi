@@ -1,22 +1,7 @@
 # The sections of a message, from the columns of its row.
 
 cdef enum:
-    MAX_FIELDS = 32
-    MAX_MAPS = 4
-    MAX_PAIRS = 128
     BODIES = 3
-
-# How a field is a column. An IDENTIFIER has its type in the second column, a TIMESTAMP its
-# milliseconds where the first one cannot hold them.
-cpdef enum:
-    BOOLEAN_FIELD
-    UBYTE_FIELD
-    UINT_FIELD
-    TIMESTAMP_FIELD
-    BINARY_FIELD
-    STRING_FIELD
-    SYMBOL_FIELD
-    IDENTIFIER_FIELD
 
 # A field that has a column, and its place in the section. A value that is the default is left out;
 # `default_value` is -1 where there is none.

@@ -38,6 +38,7 @@ include "../../wire/kernel/leaves.pxi"
 include "buffers.pxi"
 include "values.pxi"
 include "nested.pxi"
+include "fields.pxi"
 include "sections.pxi"
 include "variant.pxi"
 

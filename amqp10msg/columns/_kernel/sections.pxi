@@ -1,22 +1,6 @@
 # Sections. A cursor goes in after the descriptor, and comes back where the section ends, or as
 # NULL: then `undo_message` takes back what has been written.
 
-cdef enum:
-    MAX_FIELDS = 32
-    MAX_MAPS = 4
-    MAX_PAIRS = 128
-
-# How a field of a composite is read.
-cpdef enum:
-    BOOLEAN_FIELD
-    UBYTE_FIELD
-    UINT_FIELD
-    TIMESTAMP_FIELD
-    BINARY_FIELD
-    STRING_FIELD
-    SYMBOL_FIELD
-    IDENTIFIER_FIELD
-
 # By way: the constructor of short texts, or one that there is not.
 cdef int[8] SMALL_CODES = [0x100, 0x100, 0x100, 0x100, BINARY8, STRING8, SYMBOL8, STRING8]
 

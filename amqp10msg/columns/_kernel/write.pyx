@@ -21,6 +21,7 @@ include "../../wire/kernel/leaves.pxi"
 include "output.pxi"
 include "cells.pxi"
 include "typed.pxi"
+include "fields.pxi"
 include "rows.pxi"
 include "template.pxi"
 
