@@ -77,6 +77,9 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
     """
     octets = _octets(message)
     number = start = 0
+    if not (_is_count(received.section_number) and _is_count(received.section_offset)):
+        # As a lenient decoding leaves it.
+        raise _no_such_place("a place is two numbers", received, 0, octets)
     while number < received.section_number and start < len(octets):
         end = _end(octets, start)
         if end is None:
@@ -91,7 +94,15 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
             reason = _sections_of(number)
     else:
         reason = _sections_of(number)
-    raise DecodeError(
+    raise _no_such_place(reason, received, start, octets)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _no_such_place(reason: str, received: Received, start: int, octets: bytes) -> DecodeError:
+    return DecodeError(
         f"{reason}, so that {received!r} is not a place in the payload",
         start,
         rule="no-such-place",

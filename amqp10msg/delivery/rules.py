@@ -204,7 +204,7 @@ def _default_outcome(view: View) -> Iterator[Found]:
 
 def _outcomes(view: View) -> Iterator[Found]:
     for index, symbol in enumerate(view.value.outcomes or ()):
-        known = COMPOSITES.get(symbol)
+        known = COMPOSITES.get(symbol) if isinstance(symbol, str) else None
         text = ""
         if known is not None:
             if "outcome" not in known.provides:

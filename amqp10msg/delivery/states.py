@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
@@ -11,11 +12,11 @@ import attrs
 from amqp10msg.composite import Error, composite, composite_of, decode_composite, encode_composite
 from amqp10msg.message import Message
 from amqp10msg.sections import Header, MessageAnnotations
-from amqp10msg.sections.parts import scan
+from amqp10msg.sections.parts import merged, scan
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import NOT_IMPLEMENTED, DecodeError, EncodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.wire.primitives import Wire, boolean, fields, symbols, uint, ulong
+from amqp10msg.wire.primitives import AmqpMap, Wire, boolean, fields, symbols, uint, ulong
 
 
 class MessageState(StrEnum):
@@ -318,7 +319,8 @@ def apply(
         ValueError: the state has no known effect on a message: it is an extension's, or declared,
             which is about a transaction.
         DecodeError: the message is bytes that do not parse.
-        EncodeError: the message, read leniently, has a delivery-count that is not a number.
+        EncodeError: the message, read leniently, has a delivery-count that is not a number, or
+            the state, read so, annotations that are not a map.
     """
     match state:
         case Accepted():
@@ -351,13 +353,23 @@ def _changed(
     else:
         parts = scan(message, limits=limits)
         header, held = parts.section("header"), parts.section("message-annotations")
+    if annotations and not isinstance(annotations, Mapping):
+        raise EncodeError(
+            f"must be a map to add, not {annotations!r:.80}", "modified.message-annotations"
+        )
     sections: dict[str, Any] = {}
     if failed:
         sections["header"] = _counted(header)
     if annotations:
-        sections["message_annotations"] = MessageAnnotations({**(held or {}), **annotations})
+        made = merged(held, annotations)  # a lenient message's may be no dict
+        sections["message_annotations"] = (
+            made if isinstance(made, AmqpMap) else MessageAnnotations(made)
+        )
     if isinstance(message, Message):
-        return message.evolve(**sections)
+        copied = message.evolve()
+        for name, section in sections.items():
+            setattr(copied, name, section)
+        return copied
     return parts.replace(**sections)
 
 

@@ -523,13 +523,17 @@ class Message(kernel.Record):
             encoding = found[1] if found is not None else "utf-8"
         try:
             return octets.decode(encoding)
-        except LookupError:
-            raise ContentError(f"unknown charset {encoding!r:.80}: pass encoding=") from None
         except UnicodeDecodeError as error:
             raise ContentError(
                 f"byte {error.start} of the body is not {encoding}: pass encoding=, or take its "
                 "bytes, content()"
             ) from error
+        except UnicodeError as error:  # of codecs that do not say where
+            raise ContentError(
+                f"the body is not {encoding}: pass encoding=, or take its bytes, content()"
+            ) from error
+        except (LookupError, ValueError):
+            raise ContentError(f"unknown charset {encoding!r:.80}: pass encoding=") from None
 
     def _own_text(self) -> str | None:
         """Return the body if it is a value that is text."""
@@ -548,10 +552,11 @@ class Message(kernel.Record):
         """
         import json  # noqa: PLC0415  (few bodies are read so)
 
+        text = self.text(limit=limit)
         try:
-            return json.loads(self.text(limit=limit))
-        except json.JSONDecodeError as error:
-            raise ContentError(f"the body is not JSON: {error}") from None
+            return json.loads(text)
+        except ValueError as error:  # also of an integer with more digits than Python converts
+            raise ContentError(f"the body is not JSON that can be read: {error}") from None
         except RecursionError:
             raise ContentError("the JSON of the body is nested too deeply") from None
 

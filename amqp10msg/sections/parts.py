@@ -415,7 +415,7 @@ def entry_of(section: Mapping[Any, Any] | None, key: str | int, default: Any = N
 
 
 def merged(
-    held: Mapping[Any, Any] | None, new: Mapping[str, Any], key_type: type[str] = Symbol
+    held: Mapping[Any, Any] | None, new: Mapping[Any, Any], key_type: type[str] = Symbol
 ) -> Any:
     """Return the entries of a section and new ones, which replace those of their keys.
 
@@ -424,12 +424,15 @@ def merged(
     Args:
         held: the section, or None.
         new: the new entries.
-        key_type: of the section's keys, where it is an AmqpMap.
+        key_type: of the section's keys that are text, where it is an AmqpMap.
     """
     if not isinstance(held, AmqpMap):
         return {**(held or {}), **new}
-    kept = [pair for pair in held.pairs if not (isinstance(pair[0], str) and pair[0] in new)]
-    return AmqpMap([*kept, *((key_type(name), value) for name, value in new.items())])
+    kept = [pair for pair in held.pairs if not (isinstance(pair[0], (str, int)) and pair[0] in new)]
+    typed = {
+        ULong(key) if isinstance(key, int) else key_type(key): value for key, value in new.items()
+    }
+    return AmqpMap([*kept, *typed.items()])
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amqp10msg import (
+    AmqpMap,
     AmqpValue,
     Array,
     Data,
@@ -50,8 +52,20 @@ from amqp10msg.delivery import (
     TransactionalState,
     TxnCapability,
     apply,
+    bytes_from,
+    check_source,
+    check_target,
 )
-from amqp10msg.testing import composites, delivery_states, encodings, messages, mutated, outcomes
+from amqp10msg.testing import (
+    composites,
+    delivery_states,
+    encodings,
+    messages,
+    mutated,
+    outcomes,
+    values,
+)
+from amqp10msg.wire.kernel import Writer
 from amqp10msg.wire.primitives import identical, ulong
 
 OUTCOMES = (Accepted, Rejected, Released, Modified, Declared)
@@ -372,3 +386,51 @@ def test_a_delivery_count_that_is_no_number_cannot_be_counted_on() -> None:
         apply(Rejected(), message)
     assert "header.delivery-count" == caught.value.path
     assert (MessageState.ARCHIVED, message) == apply(Accepted(), message)
+
+
+@given(values(max_leaves=3), st.booleans())
+def test_annotations_are_added_beside_a_key_that_stands_twice(key: Any, failed: bool) -> None:
+    """As a lenient decoding leaves it; also beside keys that no dict holds."""
+    pairs = [(Symbol("x"), 1), (key, 2), (Symbol("x"), 3), (ULong(7), 4), ([], 5)]
+    writer = Writer(True)
+    writer.value(Described(ULong(0x72), AmqpMap(pairs)))
+    message = Message.decode(writer.finish() + Message("x").encode(), strict=False)
+    state = Modified(delivery_failed=failed, message_annotations={"x-new": 6, ULong(7): 8})
+
+    _, changed = apply(state, message)
+    received = Message.decode(changed.encode(), strict=False)
+    kept = [pair for pair in pairs if not (type(pair[0]) is ULong and pair[0] == 7)]
+    expected = AmqpMap([*kept, (Symbol("x-new"), 6), (ULong(7), 8)])
+    if not (isinstance(key, (int, str)) and key in {"x-new", 7}):
+        assert expected == received.message_annotations
+    assert message.bare == received.bare
+
+
+@given(st.sampled_from([0x23, 0x25, 0x27, 0x28, 0x29]), st.lists(values(max_leaves=3), max_size=11))
+def test_what_reads_lenient_states_and_termini_says_what_is_wrong(
+    code: int, fields: list[Any]
+) -> None:
+    state = delivery.decode(encode_value(Described(ULong(code), fields)), strict=False)
+    message = Message("x")
+
+    if isinstance(state, (Source, Target)):
+        check = check_source if isinstance(state, Source) else check_target
+        assert all(violation.text for violation in check(state))
+        return
+    with contextlib.suppress(EncodeError):
+        apply(state, message)
+    if isinstance(state, Received):
+        with contextlib.suppress(DecodeError):
+            assert message.encode().endswith(bytes_from(message, state))
+
+
+def test_lenient_states_that_are_of_no_use() -> None:
+    place = delivery.decode(encode_value(Described(ULong(0x23), [None, True])), strict=False)
+    with pytest.raises(DecodeError, match="a place is two numbers"):
+        bytes_from(Message("x"), place)
+    odd = delivery.decode(encode_value(Described(ULong(0x27), [None, None, ["x"]])), strict=False)
+    with pytest.raises(EncodeError, match="must be a map"):
+        apply(odd, Message("x"))
+    outcomes = [*(None,) * 9, Array("map", [{}])]
+    source = delivery.decode(encode_value(Described(ULong(0x28), outcomes)), strict=False)
+    assert any("is not a symbolic descriptor" in one.text for one in check_source(source))

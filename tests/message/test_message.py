@@ -311,6 +311,19 @@ def test_text_in_another_encoding() -> None:
         Message(body=b"\xff").text()
 
 
+@pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "a\0b", "no-such", "hex"])
+def test_any_charset_that_a_peer_names_is_a_content_error(charset: str) -> None:
+    properties = Properties(content_type=f"text/plain; charset={charset}")
+    with pytest.raises(ContentError, match="pass encoding="):
+        Message(b"xn--a-ecp.ru-\\.", properties=properties).text()
+
+
+def test_json_that_python_does_not_read_is_a_content_error() -> None:
+    for body in (b"1" * 5000, b"[1,", b"\xff", b"[" * 100_000):
+        with pytest.raises(ContentError):
+            Message(body).json()
+
+
 def test_plain_application_properties() -> None:
     message = Message(
         application_properties={
