@@ -395,9 +395,9 @@ def test_annotations_are_added_beside_a_key_that_stands_twice(key: Any, failed: 
     writer = Writer(True)
     writer.value(Described(ULong(0x72), AmqpMap(pairs)))
     message = Message.decode(writer.finish() + Message("x").encode(), strict=False)
-    state = Modified(delivery_failed=failed, message_annotations={"x-new": 6, ULong(7): 8})
+    new: dict[Any, Any] = {"x-new": 6, ULong(7): 8}
 
-    _, changed = apply(state, message)
+    _, changed = apply(Modified(delivery_failed=failed, message_annotations=new), message)
     received = Message.decode(changed.encode(), strict=False)
     kept = [pair for pair in pairs if not (type(pair[0]) is ULong and pair[0] == 7)]
     expected = AmqpMap([*kept, (Symbol("x-new"), 6), (ULong(7), 8)])
@@ -414,7 +414,7 @@ def test_what_reads_lenient_states_and_termini_says_what_is_wrong(
     message = Message("x")
 
     if isinstance(state, (Source, Target)):
-        check = check_source if isinstance(state, Source) else check_target
+        check: Any = check_source if isinstance(state, Source) else check_target
         assert all(violation.text for violation in check(state))
         return
     with contextlib.suppress(EncodeError):
