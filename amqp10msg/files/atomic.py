@@ -18,6 +18,9 @@ from typing import IO, Any
 # Of renameat2(2): relative to the current folder, and exchange both names.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
+# Of what the disk does not take; where a file cannot be opened, the system names it.
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+
 
 @contextlib.contextmanager
 def synced(path: Path) -> Iterator[IO[bytes]]:
@@ -60,8 +63,10 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 os.fchmod(written.fileno(), mode)
             yield written
         aside.replace(target)
-    except BaseException:  # Ctrl-C, too
+    except BaseException as error:  # Ctrl-C, too
         aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+            error.filename = str(path)
         raise
     sync_folder(target.parent)
 

@@ -192,6 +192,21 @@ def test_a_pipe_without_a_name_is_written_to_as_it_is() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
+def test_a_file_that_the_disk_does_not_take_is_named(tmp_path: Path) -> None:
+    source, file = tmp_path / "in.jsonl", tmp_path / "out"
+    source.write_text(json.dumps({"raw": Message(b"x" * 100_000).encode().hex()}) + "\n")
+    command = [sys.executable, "-m", "amqp10msg", "convert", "--out", "hex", str(source)]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *command, "-o", str(file)],
+        check=False,
+        timeout=60,
+        capture_output=True,
+        cwd=ROOT,
+    )
+    assert (1, f"amqp10msg: {file}: File too large\n") == (done.returncode, done.stderr.decode())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
 @pytest.mark.parametrize("command", ["convert", "encode", "inspect"])
 def test_a_closed_standard_output_is_named(tmp_path: Path, command: str) -> None:
     """It is not a success that writes nothing; a file is written without one."""
