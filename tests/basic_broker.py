@@ -58,7 +58,7 @@ class BasicBroker:
 
     Attributes:
         queues: what is ready, by name.
-        streams: queues that keep what they deliver, by name.
+        streams: queues that keep what they deliver, by name; None is what retention removed.
         refuses: says of a message what to do with it: ``nack``, ``close`` (the channel, 406),
             ``fail`` (the connection, 501), ``cut`` (the connection), ``silent``, or nothing.
         silent: whether it delivers nothing, though it answers.
@@ -74,7 +74,7 @@ class BasicBroker:
 
     def __init__(self, *names: str) -> None:
         self.queues: dict[str, deque[Stored]] = {name: deque() for name in names}
-        self.streams: dict[str, list[Stored]] = {}
+        self.streams: dict[str, list[Any]] = {}
         self.refuses: Callable[[Stored], str] = lambda _: ""
         self.chokes: Callable[[Stored], bool] = lambda _: False
         self.silent = False
@@ -341,6 +341,9 @@ class _Peer:
         stream = self.broker.streams.get(self.stream_name, [])
         while len(self.unacked) < self.prefetch and self.at < len(stream):
             one = stream[self.at]
+            if one is None:
+                self.at += 1
+                continue
             properties = decode_content_header(one.header).properties
             properties.headers = FieldTable.of([("x-stream-offset", "l", self.at)])
             self.at += 1

@@ -188,6 +188,21 @@ def test_a_stream_that_ends_before_what_was_read_is_not_taken_for_an_empty_one(
     assert 100 == len(bodies(run(do)))
 
 
+@pytest.mark.parametrize("given", [{}, {"until_length": True, "idle": None}, {"idle": None}])
+def test_what_retention_removed_before_it_was_read_is_told(
+    caplog: pytest.LogCaptureFixture, given: dict[str, Any]
+) -> None:
+    async def do(broker: BasicBroker) -> None:
+        await bridged(broker, 50, state="state.db")
+        broker.streams["stream"][:70] = [None] * 70
+        count = 30 if given == {"idle": None} else None
+        assert 30 == (await bridged(broker, count, state="state.db", **given)).accepted
+
+    run(do)
+    (gap,) = [one for one in caplog.records if getattr(one, "event", "") == "stream-gap"]
+    assert 20 == gap.fields["positions"]  # type: ignore[attr-defined]
+
+
 def test_a_stream_that_is_declared_again_meanwhile_is_not_gone_on_with() -> None:
     async def do(broker: BasicBroker) -> None:
         def declare_again(stored: Stored) -> str:

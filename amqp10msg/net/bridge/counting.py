@@ -82,6 +82,7 @@ class Counting:
         end: of a stream, the position after the last message when the route began; None for one
             that is not known.
         first: of a stream, the position that reading begins with; None likewise.
+        gone: of a stream, positions between what was read and what is there, as far as is known.
 
     Raises:
         ValueError: that is not the URL of a management API, or the source is not a queue.
@@ -106,6 +107,7 @@ class Counting:
         self._nought_since: float | None = None
         self.end: int | None = None
         self.first: int | None = None
+        self.gone = 0
 
     def restart(self) -> None:
         """Note that messages came."""
@@ -124,7 +126,8 @@ class Counting:
         """
         if self.is_stream:
             depth = await self._begin_stream()
-            _refuse_another(self.end, following)
+            if following is not None:
+                self._compare(self.first, self.end, following)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
             return await _declared(source, self._lines)
@@ -164,9 +167,16 @@ class Counting:
             return
         try:
             last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
+            first = await at_first(at, lambda one: positions_of(one, "first", self._lines))
         except LinkError:
             return  # whether it is there is seen when it is read
-        _refuse_another(0 if last is None else last[1] + 1, following)
+        end = 0 if last is None else last[1] + 1
+        self._compare(end if first is None else first[0], end, following)
+
+    def _compare(self, first: int | None, end: int | None, following: int) -> None:
+        """Compare where a stream begins and ends with what was read of it; see `check`."""
+        _refuse_another(end, following)
+        self.gone = 0 if first is None else max(first - following, 0)
 
     async def _begin_stream(self) -> Depth:
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)

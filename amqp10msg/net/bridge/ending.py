@@ -79,6 +79,11 @@ class Ending:
             self._begun = True
         elif self._counting.is_stream and following is not None:
             await self._counting.check(following)
+        if self._counting.gone:
+            why = "its retention removed them before they were read"
+            fields = {"at": str(self._source), "positions": self._counting.gone, "why": why}
+            self._log("stream-gap", logging.WARNING, **fields)
+            self._counting.gone = 0
 
     async def _begin(self, source: Endpoint, following: int | None) -> None:
         counting = self._counting
