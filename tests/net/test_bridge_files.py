@@ -153,6 +153,7 @@ def test_what_a_filter_passes_over_goes_back_after_a_pause(server: Server) -> No
         ([line(BasicMessage(body=b"x"))], "file:in.jsonl", "message 1 is of AMQP 0-9-1: give"),
         (['{"raw": "xyz"}\n'], "file:in.jsonl", "line 1"),
         (["5\n"], "file:in.jsonl", "line 1"),
+        ([line(Message(b"x"), message_format=1 << 32)], "file:in.jsonl", "line 1: .*32 bits"),
         (["00537dc00100\n"], "file:in.jsonl", "line 1: not JSON"),
         ([line(Message(b"x")).replace('": "', '" "', 1)], "file:in.jsonl", "line 1: not JSON"),
         ([line(Message(b"x"), routing_key=5)], "file:in.jsonl", "are texts"),
@@ -184,6 +185,23 @@ def test_what_was_not_finished_is_passed_over(kinds: list[int], data: st.DataObj
         assert [bytes.fromhex(json.loads(one)["raw"]) for one in kept] == [
             entry.octets for entry in read_quarantine(path)
         ]
+
+
+def test_a_message_of_another_format_keeps_it_or_is_set_aside(server: Server) -> None:
+    """As format 0, a batch of Azure would be one message, with others as its body."""
+    kinds = [0x80013700, 0, 5]
+    append_lines(Path("in.jsonl"), [line(Message(b"x"), message_format=kind) for kind in kinds])
+    there, change = f"{server.url}/formats", {"change": lambda message, _: message}
+
+    first = asyncio.run(bridged("file:in.jsonl", there))
+    second = asyncio.run(bridged(there, "file:out.jsonl"))
+    assert (3, 3) == (first.accepted, second.accepted)
+    assert kinds == [entry.message_format for entry in read_quarantine(Path("out.jsonl"))]
+
+    third = asyncio.run(bridged("file:out.jsonl", there, **change))
+    assert (1, {"untranslatable": 2}) == (third.accepted, third.quarantined)
+    found = list(read_quarantine(Path("quarantine.jsonl")))
+    assert [0x80013700, 5] == [entry.message_format for entry in found]
 
 
 def test_another_file_is_not_taken_for_one_that_was_read(server: Server) -> None:

@@ -594,9 +594,10 @@ class Amqp10Source(LinkUser):
                 continue
             large, self._incomplete = self._incomplete, None
             again = _again(octets)
-            made.append(
-                SourceDelivery(octets, redelivered=again, tag=delivery, link=self, large=large)
-            )
+            one = SourceDelivery(octets, redelivered=again, tag=delivery, link=self, large=large)
+            if delivery.message_format:
+                one.message_format = delivery.message_format
+            made.append(one)
         if made:
             self._receive(made)
 
@@ -800,7 +801,8 @@ class Amqp10Target(LinkUser):
                 self._outcomes([(delivery, Outcome("too-large", "", text, final=True))])
                 continue
             self._sent += 1
-            sent = self.link.send(self._sent.to_bytes(8, "big"), octets)
+            kind = outgoing.message_format
+            sent = self.link.send(self._sent.to_bytes(8, "big"), octets, message_format=kind)
             sent.context = delivery
             self._unsettled += 1
             charged += len(octets)

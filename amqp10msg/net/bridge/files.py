@@ -51,6 +51,7 @@ class Entry:
         source: where it came from, without credentials.
         target: where it did not go.
         time: when, in ISO 8601, UTC.
+        message_format: of a 1.0 message.
         file: of a message that was too large for memory, whose `octets` are empty: content header,
             if it has one, and body.
     """
@@ -68,6 +69,7 @@ class Entry:
     source: str
     target: str
     time: str
+    message_format: int = 0
     file: Path | None = None
 
     @property
@@ -150,7 +152,8 @@ def content_of(given: SourceDelivery | Outgoing) -> dict[str, Any]:
     """Return the parts of a line besides the bytes of a message: its protocol, and names."""
     header = given.content_header
     if header is None:
-        return {"protocol": "1.0"}
+        kind = given.message_format
+        return {"protocol": "1.0", **({"message_format": kind} if kind else {})}
     return {
         "protocol": "0-9-1",
         "exchange": given.exchange,
@@ -257,8 +260,12 @@ def _entry(found: Any, folder: Path) -> Entry:
     texts = {name: found.get(name, "") for name in _TEXTS}
     if not all(isinstance(text, str) for text in texts.values()):
         raise TypeError(f"{', '.join(_TEXTS)} are texts")
+    kind = found.get("message_format") or 0
+    if type(kind) is not int or not 0 <= kind < 1 << 32:
+        raise ValueError("message_format is a number of 32 bits")
     return Entry(
         protocol=protocol,
+        message_format=kind,
         octets=raw[cut:],
         content_header=raw[:cut] if protocol == "0-9-1" else None,
         redelivered=found.get("redelivered") is True,
@@ -355,8 +362,15 @@ class FileSource:
         if entry.file is not None:
             octets = entry.raw[len(entry.content_header or b"") :]
         names = (entry.exchange, entry.routing_key, entry.redelivered)
-        tag = (number, entry)
-        return SourceDelivery(octets, entry.content_header, *names, tag, self, position=number)
+        return SourceDelivery(
+            octets,
+            entry.content_header,
+            *names,
+            (number, entry),
+            self,
+            position=number,
+            message_format=entry.message_format,
+        )
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
         """Settle deliveries; what is released comes again."""

@@ -25,6 +25,7 @@ from amqp10msg.sections import Header
 from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances, as_published, to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel, tells_of_delivery
+from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.limits import UNLIMITED
 
 _SECTION, _USUAL = b"\x00\x53\x70", b"\x00\x53"
@@ -215,13 +216,15 @@ def sender_of(
         translate = translator_of(to_1_0, options.profile, names, statistics, fixed)
 
     def prepare(delivery: SourceDelivery) -> Outgoing | Exception | None:
+        if delivery.message_format and (translates or options.change is not None):
+            return AmqpError(f"message-format {delivery.message_format}, and only 0 is known here")
         try:
             return one(delivery)
         except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
             return error
 
     def prepare_all(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | Exception | None]:
-        if translate is None or any(one.size > _SMALL for one in deliveries):
+        if translate is None or any(one.size > _SMALL or one.message_format for one in deliveries):
             return [prepare(delivery) for delivery in deliveries]
         made = translate(deliveries)
         return [
@@ -282,7 +285,7 @@ def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> A
 
 
 def _as_it_is(delivery: SourceDelivery) -> Outgoing:
-    return Outgoing(delivery.octets)
+    return Outgoing(delivery.octets, message_format=delivery.message_format)
 
 
 def _with_names(target: Endpoint) -> Prepare:

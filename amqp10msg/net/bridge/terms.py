@@ -145,6 +145,7 @@ class SourceDelivery:
         link: what it came by: another link of the same source cannot settle it.
         large: its bytes, where they are too large for memory; `octets` is empty then.
         position: in its stream or file; None where it is of a queue.
+        message_format: of a 1.0 transfer; 0 is that of the specification.
         tries: how often the target refused it.
         attempts: how often it did so for another reason than that it is full.
         deaths: how often the target's connection ended while this alone was in flight.
@@ -165,6 +166,7 @@ class SourceDelivery:
     link: Any = None
     large: Oversized | None = None
     position: int | None = None
+    message_format: int = 0
     tries: int = 0
     attempts: int = 0
     deaths: int = 0
@@ -199,12 +201,14 @@ class Outgoing:
         content_header: of 0-9-1, the payload of its content header frame.
         exchange: of 0-9-1.
         routing_key: of 0-9-1.
+        message_format: of 1.0.
     """
 
     octets: bytes
     content_header: bytes | None = None
     exchange: str = ""
     routing_key: str = ""
+    message_format: int = 0
 
 
 @attrs.frozen
