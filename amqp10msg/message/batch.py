@@ -62,10 +62,12 @@ def unwrap(
 
     Raises:
         ValueError: the body is not made of Data sections.
+        TypeError: that is not a Message.
         DecodeError: one of them holds no message; the error's path names the section. Or strict is
             True, and the envelope was read leniently and has a part that is damaged: this comes
             after the messages that are whole.
     """
+    expect(envelope, Message, "unwrap", "a Message", {bytes: "decode it with Message.decode"})
     made = Message(envelope.body).body  # also where any value was assigned
     body = made if isinstance(made, list) else [made]
     for number, part in enumerate(body):

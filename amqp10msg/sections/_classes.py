@@ -203,6 +203,22 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
     return moment
 
 
+def _moment_of(field: str, moment: int | datetime.datetime | None) -> int | None:
+    """Return what `to_milliseconds` does; its error names the field."""
+    try:
+        return to_milliseconds(moment)
+    except ValueError as error:
+        raise EncodeError(str(error), f"properties.{field}") from None
+
+
+def _expiry_of(moment: int | datetime.datetime | None) -> int | None:
+    return _moment_of("absolute-expiry-time", moment)
+
+
+def _creation_of(moment: int | datetime.datetime | None) -> int | None:
+    return _moment_of("creation-time", moment)
+
+
 @composite("amqp:properties:list", 0x73, provides=("section",))
 # Converting in assignments too would need a __setattr__ in Python, at six times the decoding time;
 # a datetime that is assigned later is converted when it is encoded.
@@ -240,8 +256,8 @@ class Properties(kernel.Record):
     correlation_id: identifier | None = None
     content_type: symbol | None = None
     content_encoding: symbol | None = None
-    absolute_expiry_time: timestamp | None = attrs.field(default=None, converter=to_milliseconds)
-    creation_time: timestamp | None = attrs.field(default=None, converter=to_milliseconds)
+    absolute_expiry_time: timestamp | None = attrs.field(default=None, converter=_expiry_of)
+    creation_time: timestamp | None = attrs.field(default=None, converter=_creation_of)
     group_id: string | None = None
     group_sequence: sequence_no | None = None
     reply_to_group_id: string | None = None

@@ -27,6 +27,11 @@ def test_one_message_and_annotations_of_the_envelope() -> None:
     assert MESSAGES[:1] == list(unwrap(Message.decode(envelope.encode())))
 
 
+def test_encoded_messages_are_no_envelope() -> None:
+    with pytest.raises(TypeError, match=r"unwrap takes a Message, not bytes: decode it"):
+        list(unwrap(wrap(MESSAGES).encode()))  # type: ignore[arg-type]
+
+
 def test_an_envelope_whose_body_was_assigned() -> None:
     envelope = Message(message_format=BATCH_FORMAT)
     envelope.body = MESSAGES[0].encode()  # type: ignore[assignment]

@@ -16,6 +16,7 @@ from amqp10msg import (
     ContentError,
     Data,
     DeliveryAnnotations,
+    EncodeError,
     Float,
     Footer,
     Header,
@@ -111,8 +112,11 @@ def test_datetimes_become_milliseconds() -> None:
     assert decoded.properties == Properties(
         creation_time=1706933106789, absolute_expiry_time=1706933106789
     )
-    with pytest.raises(ValueError, match="needs a time zone"):
-        Properties(creation_time=datetime.datetime(2024, 2, 3))  # noqa: DTZ001
+    for name in ("creation_time", "absolute_expiry_time"):
+        naive: Any = datetime.datetime(2024, 2, 3)  # noqa: DTZ001
+        with pytest.raises(EncodeError, match="needs a time zone") as caught:
+            Properties(**{name: naive})
+        assert f"properties.{name.replace('_', '-')}" == caught.value.path
 
 
 # Keeping bytes.
