@@ -204,7 +204,7 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
 
 
 def _moment_of(field: str, moment: int | datetime.datetime | None) -> int | None:
-    """Return what `to_milliseconds` does; its error names the field."""
+    """Convert as `to_milliseconds`, with an error that names the field."""
     try:
         return to_milliseconds(moment)
     except ValueError as error:
