@@ -179,6 +179,14 @@ def lock(handle: int, *, wait: bool) -> None:
             return
 
 
+def _is_still(handle: int, path: Path) -> bool:
+    """Return whether what was opened by a name has it still."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 @contextlib.contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Lock a folder, which is made if it is not there.
@@ -200,6 +208,9 @@ def locked_folder(folder: Path) -> Iterator[None]:
             lock(handle, wait=False)
         except OSError as error:
             raise BlockingIOError(error.errno, error.strerror, str(folder)) from None
+        if _fcntl is not None and not _is_still(handle, folder):
+            # Who had it has removed it, and others may have a new one.
+            raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(folder))
         yield
     finally:
         os.close(handle)

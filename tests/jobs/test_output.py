@@ -178,6 +178,26 @@ def test_a_job_that_cannot_add_all_its_files_adds_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.skipif(os.name != "posix", reason="a folder is locked by a file beside it")
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_folder_that_its_owner_removed_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    """As it was opened before the other job removed it, and locked after that."""
+    folder, lock = tmp_path / "held", atomic.lock
+
+    def remove(handle: int, *, wait: bool) -> None:
+        folder.rmdir()
+        if is_new:
+            folder.mkdir()  # of a third one
+        lock(handle, wait=wait)
+
+    monkeypatch.setattr(atomic, "lock", remove)
+    with pytest.raises(BlockingIOError, match="held"), atomic.locked_folder(folder):
+        pass
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("at_once", [True, False])
 def test_what_is_put_takes_the_place_of_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool

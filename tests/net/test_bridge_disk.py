@@ -115,3 +115,27 @@ def test_the_file_of_a_large_message_is_named(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         made.discard()
+
+
+def test_a_large_message_of_another_bridge_may_go_while_room_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.part"
+    other.write_bytes(b"x" * 100)
+    (tmp_path / "kept.bin").write_bytes(b"x" * 50)
+
+    def scanned(folder: Path) -> list[Any]:
+        with scan(folder) as entries:
+            found = [*entries]
+        other.unlink()
+        return found
+
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", scanned)
+    made = Oversized(tmp_path, 100)
+    whole = []
+    for octets in (b"y" * 50, b"y"):
+        made.extend(octets)
+        whole.append(made.is_whole)
+    assert [True, False] == whole
+    made.discard()

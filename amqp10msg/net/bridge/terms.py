@@ -46,7 +46,10 @@ class Oversized:
         self.is_whole = True
         self._size = 0
         folder.mkdir(exist_ok=True)
-        self._room = most - sum(one.stat().st_size for one in os.scandir(folder))
+        self._room = most
+        for one in os.scandir(folder):
+            with contextlib.suppress(FileNotFoundError):  # another bridge is done with it
+                self._room -= one.stat().st_size
         # Closed by `keep` or `discard`.
         self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".part")  # noqa: SIM115  (see above)
 
