@@ -84,6 +84,17 @@ def described(name: str, **more: Any) -> dict[str, Any]:
     return {**usual, "messages": len(MESSAGES.get(name, [])), **more}
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_queue_whose_messages_do_not_come_is_not_empty(broker: BasicBroker, listed: bool) -> None:
+    broker.silent = True
+    more = ["--queue", "plain", "--idle", "0.1"]
+    with management([described("plain")]) as api:
+        more += ["--management", api] * listed
+        done = run("migrate-check", broker.url(""), *more, status=1)
+
+    assert "plain: not read: 2 messages are in it, and none came within 0.1 s" in done.output
+
+
 def test_the_queues_of_the_management_api_and_their_page(broker: BasicBroker) -> None:
     before = {name: list(queue) for name, queue in broker.queues.items()}
     listed = [

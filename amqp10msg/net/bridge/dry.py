@@ -301,6 +301,8 @@ async def _check(
     count: int,
     idle: float,
 ) -> Checked:
+    from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
+
     if queue.exclusive:
         return Checked(queue, fault=EXCLUSIVE)
     at = attrs.evolve(endpoint, queue=queue.name, offset=None)
@@ -312,8 +314,6 @@ async def _check(
     try:
         if not queue.messages:
             # The management API counts every few seconds, or not at all.
-            from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
-
             queue = attrs.evolve(queue, messages=(await depth_of(endpoint, queue.name)).ready)
         if not queue.messages and queue.kind not in {"", "stream"}:
             return Checked(queue)
@@ -326,7 +326,9 @@ async def _check(
             spec = attrs.evolve(spec, source=attrs.evolve(at, offset="first"))
             run = await dry_run(DryRun.of(spec), spec, most, idle)
         if not run.read:
-            return Checked(queue)
+            ready = (await depth_of(endpoint, queue.name)).ready
+            said = f"{ready} messages are in it, and none came within {idle:g} s: raise --idle"
+            return Checked(queue, fault=said if ready else "")
     except LinkError as error:
         return Checked(queue, fault=str(error.without(endpoint.password)))
     return Checked(queue, run)
