@@ -72,22 +72,12 @@ STREAM_ROWS = pa.schema(
     ]
 )
 _ROWS, _MAX_ROWS = "rowsPerPartition", "maxRowsPerBatch"
-_OPTIONS = (
-    *("url", "stream", "superStream", "eventHub", "consumerGroup", "startingTime"),
-    *("startingOffsets", "endingOffsets"),
-    *(
-        _ROWS,
-        _MAX_ROWS,
-        "readTimeout",
-        "failOnDataLoss",
-        "filterValues",
-        "matchUnfiltered",
-        "sqlFilter",
-    ),
-    *("columns", "maps"),
-)
 _OF_STREAMS = ("filterValues", "matchUnfiltered", "sqlFilter")
 _OF_HUBS = ("consumerGroup", "startingTime")
+_OPTIONS = (
+    *("url", "stream", "superStream", "eventHub", *_OF_HUBS, "startingOffsets", "endingOffsets"),
+    *(_ROWS, _MAX_ROWS, "readTimeout", "failOnDataLoss", *_OF_STREAMS, "columns", "maps"),
+)
 _EARLIEST, _LATEST = "earliest", "latest"
 #: Offsets of a task. By the stream protocol these take so little time that a task's own costs tell:
 #: there a read has so many tasks, as long as none has fewer offsets than usual, or more than these.

@@ -220,11 +220,13 @@ def _queue(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
     if not durable and version >= _4_3:
         durable = True
         notes.append("it was transient, and is durable now, or it would be refused")
-    body = {
-        "durable": durable,
-        "auto_delete": queue.auto_delete,
-        "arguments": {**arguments, "x-queue-type": kind},
-    }
+    return _queue_as(name, queue, durable, {**arguments, "x-queue-type": kind}, notes)
+
+
+def _queue_as(
+    name: str, queue: Queue, durable: bool, arguments: Mapping[str, Any], notes: Iterable[str] = ()
+) -> Step:
+    body = {"durable": durable, "auto_delete": queue.auto_delete, "arguments": arguments}
     return Step("queue", name, (name,), body, notes=tuple(notes))
 
 
@@ -242,16 +244,7 @@ class _There:
         self.bodies: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
         for queue in queues_of(target):
             arguments = {**queue.arguments, "x-queue-type": queue.kind or "classic"}
-            self._add(
-                attrs.evolve(
-                    Step("queue", queue.name, (queue.name,)),
-                    body={
-                        "durable": queue.durable,
-                        "auto_delete": queue.auto_delete,
-                        "arguments": arguments,
-                    },
-                )
-            )
+            self._add(_queue_as(queue.name, queue, queue.durable, arguments))
         for one in target.all("exchanges"):
             self._add(_exchange(one))
         for one in target.all("bindings"):
