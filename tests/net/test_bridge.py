@@ -227,6 +227,28 @@ def test_whatever_is_cut_nothing_is_missing(server: Server, seed: int) -> None:
     assert [] == quarantined()
 
 
+@pytest.mark.parametrize("queue", [True, False], ids=["queue", "file"])
+def test_what_was_set_aside_is_sent_when_it_comes_again(queue: bool) -> None:
+    """Its id is not among those that the target took: it has been mended, or the target was."""
+    (one,) = numbered(1)
+
+    async def run() -> None:
+        async with BasicBroker("from", "to", "aside") as broker:
+            ends = broker.url("queue=from"), broker.url("queue=to")
+            more = {"quarantine_queue": broker.url("queue=aside")} if queue else {}
+            broker.refuses = lambda stored: "close" if stored.body == one.body else ""
+            broker.queues["from"].append(one)
+            first = await bridged(*ends, deduplicate="seen.db", **more)
+            broker.refuses = lambda _: ""
+            for accepted, duplicates in ((1, 0), (0, 1)):
+                broker.queues["from"].append(one)
+                counts = await bridged(*ends, deduplicate="seen.db", **more)
+                assert (accepted, duplicates) == (counts.accepted, counts.duplicates)
+            assert 1 == first.quarantined.total() == len(broker.queues["to"])
+
+    asyncio.run(run())
+
+
 def test_with_ids_nothing_comes_twice(server: Server) -> None:
     count = 400
     sent = numbered(count)

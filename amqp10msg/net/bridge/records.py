@@ -633,7 +633,9 @@ class Records:
             taken = [
                 delivery.identity
                 for delivery, _, outcome in finished
-                if delivery.identity is not None and outcome is not None
+                if delivery.identity is not None
+                and outcome is not None
+                and outcome.kind == "accepted"
             ]
             if taken:
                 self._ledger.add(taken)

@@ -32,7 +32,6 @@ from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
-    ACCEPTED,
     Link,
     LinkError,
     Outcome,
@@ -842,7 +841,7 @@ class Route:
         if delivery.link is not None:
             self.statistics.quarantined[outcome.kind] += 1
             self._log_refused("quarantine", delivery, outcome)
-            self._end(delivery, Settle.ACCEPT, ACCEPTED)
+            self._end(delivery, Settle.ACCEPT)
         else:
             self._forget(delivery)  # the source delivers it again
 
