@@ -12,6 +12,7 @@ import math
 import re
 import uuid
 import zlib
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -60,7 +61,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
         user_id=None if own.user_id is None else _octets(own.user_id),
         content_type=_symbol(content_type, "content-type"),
         content_encoding=_symbol(encoding, "content-encoding"),
-        creation_time=_moment(own.timestamp, given.arrival_time),
+        creation_time=_moment(_number(own.timestamp), given.arrival_time),
         subject=_string(own.type, "type"),
     )
     exchange = _string(basic.exchange, "exchange")
@@ -195,10 +196,15 @@ def _reply_to(text: str | None) -> str | None:
     return queue or key or destination or text
 
 
+def _number(timestamp: Any) -> Any:
+    """Return a timestamp as 0-9-1 has it, which the converter takes for milliseconds."""
+    return int(timestamp.timestamp()) if isinstance(timestamp, datetime) else timestamp
+
+
 def _moment(value: Any, arrival: int | None) -> int | None:
     if value is None:
         return arrival
-    number = value if isinstance(value, int) else int(value.timestamp() * 1000)
+    number = int(value.timestamp() * 1000) if isinstance(value, datetime) else value
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -229,7 +235,7 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
     if letter in wider:
         cls, kind = wider[letter]
         notes.add(path, "retyped", value, value, f"{letter!r} becomes a {kind}")
-        number = value if isinstance(value, int) else int(value.timestamp())
+        number = _number(value)
         return cls(number if number < 2**63 else number - 2**64)
     if letter == "S":
         return _string(value, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import math
 import uuid
 from typing import Any, Final
@@ -31,7 +32,13 @@ from amqp10msg import (
     ULong,
     UShort,
 )
-from amqp10msg.basic import BasicMessage, BasicProperties
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldTable,
+    decode_properties,
+    encode_properties,
+)
 from amqp10msg.interop.jms.coded import read_list, read_map, write_list, write_map
 from amqp10msg.interop.jms.typed import write_stream
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
@@ -347,3 +354,12 @@ def test_values_that_nest_deep_are_written_or_refused(depth: int) -> None:
         return
     with pytest.raises(TranslationError, match="nest deeper than 64"):
         to_basic(Message(AmqpValue(body)), QPID)
+
+
+def test_a_moment_is_the_number_that_0_9_1_has_of_it() -> None:
+    moment = datetime.datetime(2024, 1, 1, 0, 0, 0, 500_000, datetime.UTC)
+    headers = FieldTable.of([("t", "T", moment)])
+    basic = BasicMessage(BasicProperties(timestamp=moment, headers=headers), b"x")
+    read = BasicMessage(decode_properties(encode_properties(basic.properties)), b"x")
+
+    assert to_amqp10(read, QPID).message == to_amqp10(basic, QPID).message
