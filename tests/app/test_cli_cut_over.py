@@ -33,9 +33,10 @@ from amqp10msg.net.bridge import (  # noqa: E402
     migration,
     route,
 )
-from amqp10msg.net.bridge.management import Queue  # noqa: E402
+from amqp10msg.net.bridge.management import Management, Queue, queues_of  # noqa: E402
 from amqp10msg.net.bridge.migration import Moved, digest_of, status_of  # noqa: E402
 from amqp10msg.net.bridge.topology import Step  # noqa: E402
+from amqp10msg.net.bridge.urls import parse_url  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.bridging import numbered  # noqa: E402
 from tests.management_api import management  # noqa: E402
@@ -338,6 +339,25 @@ def test_what_came_twice_as_the_source_was_lost_is_said() -> None:
         f"a: 10 messages were at the source before, and {taken} came: its connection was lost, and "
         "some may be at the target twice"
     ) in done.output.splitlines()
+
+
+def test_queues_that_go_with_their_clients_do_not_keep_others_from_being_listed() -> None:
+    usual = {"type": "classic", "durable": True, "arguments": {}}
+
+    class Churning(list[dict[str, Any]]):
+        listings = 0
+
+        def __getitem__(self, place: Any) -> Any:
+            if place.start == 0:
+                self.listings += 1
+                self[0] = {**usual, "name": f"amq.gen-{self.listings}", "auto_delete": True}
+            return list.__getitem__(self, place)
+
+    rows = Churning({**usual, "name": name} for name in ("amq.gen-0", "a", "b"))
+    with management(rows) as api:
+        listed = queues_of(Management(api, parse_url("amqp091://guest:guest@localhost/")))
+
+    assert ["a", "amq.gen-2", "b"] == [queue.name for queue in listed]
 
 
 def test_an_exclusive_queue_is_not_passed_over_in_silence() -> None:

@@ -294,8 +294,9 @@ def queues_of(api: Management) -> list[Queue]:
     before: set[str] | None = None
     for _ in range(_LISTINGS):
         found, pages = _listed(api)
-        # A queue that goes between two pages moves another one to the page that was read.
-        names = {name for name, queue in found.items() if not queue.exclusive}
+        # A queue that goes between two pages moves another one to the page that was read. Those
+        # that go with their clients do so all the time.
+        names = {name for name, one in found.items() if not (one.exclusive or one.auto_delete)}
         if pages <= 1 or names == before:
             return [found[name] for name in sorted(found)]
         before = names
