@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 if find_spec("moto") is None:
-    reason = "moto, a local server of S3, is not installed: make setup"
-    pytest.skip(reason, allow_module_level=True)
+    pytest.skip("moto, a local server of S3, is not installed: make setup", allow_module_level=True)
 
 from amqp10msg.files import stores
 

@@ -18,6 +18,7 @@ OTHERS = {"test_conformance_page.py", "test_left_out.py"}
 #: Reasons that no command mends, or that say themselves what is to be done.
 WITHOUT_A_COMMAND = {
     "Linux counts the memory",
+    "a folder is locked by a file beside it",
     "Linux shows command lines",
     "finds processes in /proc",
     "memory is watched in /proc",
