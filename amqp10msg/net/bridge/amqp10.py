@@ -32,7 +32,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Tie, User, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import Tie, Tied, User, Wire, attached, dial, refuse
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.wire.errors import (
     CONNECTION_FORCED,
@@ -311,27 +311,8 @@ class SessionUser(User, Protocol):
         """Called when the peer told the state of a delivery."""
 
 
-class LinkUser:
-    """What an attachment calls of a source or target; override what is of interest.
-
-    Attributes:
-        tie: of its session to the connection.
-    """
-
-    tie: Tie
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.tie.alive
-
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
-        await self.tie.close(wait)
-
-    def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
-        self.tie.abort()
+class LinkUser(Tied):
+    """What an attachment calls of a source or target; override what is of interest."""
 
     def attached(self, remote: transport.Attach) -> bool:
         """Called when the peer attached; return whether the link may be used now."""

@@ -53,7 +53,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, Tie, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import Lines, Tie, Tied, Wire, attached, dial, refuse
 
 _MAX_FRAME = 131_072
 #: Channels that are used of a connection, where the broker names no bound.
@@ -288,27 +288,8 @@ class BasicConnection(Wire):
         return not self.held
 
 
-class ChannelUser:
-    """What a channel calls; override what is of interest.
-
-    Attributes:
-        tie: of its channel to the connection.
-    """
-
-    tie: Tie
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.tie.alive
-
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
-        await self.tie.close(wait)
-
-    def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
-        self.tie.abort()
+class ChannelUser(Tied):
+    """What a channel calls; override what is of interest."""
 
     def on_content(self, content: Content) -> None:
         """Called with each content that is complete."""

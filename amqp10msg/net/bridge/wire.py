@@ -300,6 +300,29 @@ class Tie:
         self.user.on_room()
 
 
+class Tied:
+    """A link that its tie to a connection says all of: whether it is there, and how it leaves.
+
+    Attributes:
+        tie: of its session or channel to the connection.
+    """
+
+    tie: Tie
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+        return self.tie.alive
+
+    async def close(self, wait: float) -> None:
+        """Send what is pending, and close; give up after this many seconds."""
+        await self.tie.close(wait)
+
+    def abort(self) -> None:
+        """Leave the connection at once; nothing is called any more."""
+        self.tie.abort()
+
+
 class Wire(Socket):
     """A client's connection, from when it is made until it ends, which each of its links learns.
 
