@@ -202,6 +202,7 @@ def test_a_message_of_another_format_keeps_it_or_is_set_aside(server: Server) ->
     assert (1, {"untranslatable": 2}) == (third.accepted, third.quarantined)
     found = list(read_quarantine(Path("quarantine.jsonl")))
     assert [0x80013700, 5] == [entry.message_format for entry in found]
+    assert all("move it to a target of 1.0, without a hook" in entry.description for entry in found)
 
 
 def test_another_file_is_not_taken_for_one_that_was_read(server: Server) -> None:

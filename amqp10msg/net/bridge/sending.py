@@ -217,7 +217,10 @@ def sender_of(
 
     def prepare(delivery: SourceDelivery) -> Outgoing | Exception | None:
         if delivery.message_format and (translates or options.change is not None):
-            return AmqpError(f"message-format {delivery.message_format}, and only 0 is known here")
+            return AmqpError(
+                f"it has message-format {delivery.message_format}, and only messages of format 0 "
+                "are translated or changed: move it to a target of 1.0, without a hook"
+            )
         try:
             return one(delivery)
         except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
