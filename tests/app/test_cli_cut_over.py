@@ -319,6 +319,30 @@ def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(
     assert 3 == found.queues()[0]["at_source_after"]
 
 
+@pytest.mark.parametrize(
+    "auto_delete, messages, status", [(False, 0, 3), (True, 2, 3), (True, 0, 0)]
+)
+def test_a_queue_that_was_declared_meanwhile_is_not_passed_over(
+    auto_delete: bool, messages: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cut(names=("a",)) as found:
+        settled = migration._settled
+
+        async def later(one: Moved) -> int | None:
+            row = {**found.rows[0], "name": "new", "auto_delete": auto_delete}
+            found.rows.append({**row, "messages": messages})
+            return await settled(one)
+
+        monkeypatch.setattr(migration, "_settled", later)
+        done = found.run(status=status)
+
+    said = "new: was declared at the source while others were moved, and was not: run it again"
+    last = "not done: 1 of 2 queues open" if status else "done: 1 queue"
+    assert (bool(status), last) == (said in done.output, done.output.splitlines()[-1])
+    assert (["new"] if status else []) == json.loads(Path("r.json").read_text())["came"]
+    assert (said.partition(": ")[2] in Path("r.html").read_text()) == bool(status)
+
+
 def test_what_came_twice_as_the_source_was_lost_is_said() -> None:
     with cut(names=("a",)) as found:
         loop, lost = found.old._server.get_loop(), threading.Event()

@@ -201,14 +201,16 @@ def migrate(
     management API of each. What the target does not have is declared there, as by --declare of
     bridge. Streams are read, and keep their messages; --state continues where the last run stopped.
 
-    It says "done" only if both brokers' counts agree, nothing is left at the source or held
-    there, and the messages of the sample are at the target as they were. Nobody may consume from
-    the target or publish to it meanwhile, or nobody could tell which messages came from where.
+    It says "done" only if both brokers' counts agree, nothing is left at the source or held there,
+    no queue was declared there meanwhile, and the messages of the sample are at the target as they
+    were. Nobody may consume from the target or publish to it meanwhile, or nobody could tell which
+    messages came from where.
     The messages of the sample are marked as redelivered. Needs the extra bridge.
 
     Exit status: 0 if it is done; 1 if a queue could not be read or written; 2 if the command line
-    is wrong; 3 if messages are left at the source, or it could not say; 6 if counts or contents
-    do not agree; 5 if messages were set aside. If several apply, the first of 1, 3, 6, 5.
+    is wrong; 3 if messages or new queues are left at the source, or it could not say; 6 if counts
+    or contents do not agree; 5 if messages were set aside. If several apply, the first of 1, 3, 6,
+    5.
     """
     check_reports(reports)
     if not given["management"] or not given["target_management"]:
@@ -217,7 +219,7 @@ def migrate(
         from amqp10msg.net.bridge import parse_url, report
         from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
         from amqp10msg.net.bridge.migration import Migration, status_of
-        from amqp10msg.net.bridge.routes import routes_of_queues
+        from amqp10msg.net.bridge.routes import matching, routes_of_queues
     except ModuleNotFoundError as error:
         raise lacking(error, "bridge") from None
     wanted = given_of(given)
@@ -250,6 +252,12 @@ def migrate(
         logger = events_logger(log_format, live=line is not None, alone=False)
         made.move(logger, line.show if line is not None else None)
         made.compare()
+        # One that goes with its consumers may come and go all the time.
+        made.came = [
+            queue
+            for queue in matching(queues_of(apis[0]), pattern)
+            if queue.name not in queues and (queue.messages or not queue.auto_delete)
+        ]
     if line is not None:
         click.echo(err=True)
     write_reports(reports, lambda: report.migration_json(made), lambda: report.migration_html(made))
@@ -258,9 +266,9 @@ def migrate(
         for text in said:
             click.echo(safe(f"{name}: {text}"))
     left = len(made.open())
-    whole = plural(len(made.moved), "queue")
+    whole = plural(len(made.moved) + len(made.came), "queue")
     click.echo(f"not done: {left:,} of {whole} open" if left else f"done: {whole}")
-    return status_of(made.moved, accept_quarantine=accept_quarantine)
+    return status_of(made.moved, made.came, accept_quarantine=accept_quarantine)
 
 
 def _show_check(made: Migration) -> None:

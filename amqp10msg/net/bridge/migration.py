@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -36,6 +36,7 @@ _SETTLES = 5.0
 _AGAIN = 0.25
 #: Messages that are read at once, at most.
 _MOST = 65_535
+_CAME = "was declared at the source while others were moved, and was not: run it again"
 
 
 @attrs.define
@@ -170,6 +171,7 @@ class Migration:
 
     Attributes:
         moved: what became of each queue.
+        came: queues that the source has at the end, and had not when they were listed.
     """
 
     queues: list[Queue]
@@ -177,6 +179,7 @@ class Migration:
     sample: int = 100
     tell: Callable[[str], None] = lambda _: None
     moved: list[Moved] = attrs.field(init=False)
+    came: list[Queue] = attrs.field(init=False, factory=list)
 
     @moved.default
     def _moved(self) -> list[Moved]:
@@ -256,7 +259,8 @@ class Migration:
 
     def open(self) -> dict[str, list[str]]:
         """Return the unaccounted differences by queue; empty where the cut-over is done."""
-        return {one.queue.name: said for one in self.moved if (said := one.open())}
+        found = {one.queue.name: said for one in self.moved if (said := one.open())}
+        return found | {one.name: [_CAME] for one in self.came}
 
 
 #: What the exit status of a cut-over means, the gravest first.
@@ -268,14 +272,17 @@ STATUSES: Mapping[int, str] = {
 }
 
 
-def status_of(moved: Iterable[Moved], *, accept_quarantine: bool = False) -> int:
+def status_of(
+    moved: Iterable[Moved], came: Sequence[Queue] = (), *, accept_quarantine: bool = False
+) -> int:
     """Return the exit status of a cut-over: a key of `STATUSES`, or 0 where all is accounted for.
 
     Args:
         moved: the queues.
+        came: those that the source got meanwhile.
         accept_quarantine: whether messages that are set aside are 0, too.
     """
-    found = set()
+    found = {3} if came else set()
     for one in moved:
         counts = one.counts
         if one.fault:

@@ -134,6 +134,7 @@ def migration_json(migration: Migration) -> str:
     """Return the result of a cut-over as JSON; URLs have no credentials."""
     queues = [_moved(one) for one in migration.moved]
     found = {"made": facts(), "done": not migration.open(), "queues": queues}
+    found["came"] = [queue.name for queue in migration.came]
     return json.dumps(found, indent=2) + "\n"
 
 
@@ -172,10 +173,11 @@ def migration_html(migration: Migration) -> str:
         ImportError: Jinja2 is not installed.
     """
     moved, left = migration.moved, migration.open()
+    whole = len(moved) + len(migration.came)
     aside = sum(one.aside for one in moved)
     taken = sum(one.counts.accepted for one in moved)
     head = [
-        ("done" if not left else "not done", f"{len(moved) - len(left)} of {len(moved)}", ""),
+        ("done" if not left else "not done", f"{whole - len(left)} of {whole}", ""),
         ("messages taken", f"{taken:,}", "sound"),
         ("set aside", f"{aside:,}", "error" if aside else ""),
         ("compared, found", f"{sum(one.found or 0 for one in moved):,}", ""),

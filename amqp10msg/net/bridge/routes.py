@@ -211,11 +211,7 @@ def routes_of_queues(
         raise ValueError(f"{source}: with all-queues, the source is a broker, without a queue")
     if listed is None:
         listed = queues_of(Management(options.management, source))
-    found = [
-        queue
-        for queue in listed
-        if fnmatch.fnmatchcase(queue.name, pattern) and not queue.exclusive
-    ]
+    found = matching(listed, pattern)
     if not found:
         raise ValueError(f"{source} has no queue {pattern!r} that others can read")
     goes = target.file is None and not (target.queue or target.address or target.exchange)
@@ -227,6 +223,15 @@ def routes_of_queues(
             queue.name,
         )
         for queue in found
+    ]
+
+
+def matching(listed: Iterable[Queue], pattern: str) -> list[Queue]:
+    """Return the queues of these names that others than their owner can read."""
+    return [
+        queue
+        for queue in listed
+        if fnmatch.fnmatchcase(queue.name, pattern) and not queue.exclusive
     ]
 
 
