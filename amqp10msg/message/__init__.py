@@ -702,7 +702,8 @@ class Message(kernel.Record):
         """Return the ttl to send on with, in milliseconds: what is left of it, 0 if it is over.
 
         Part 3, 3.2.1: the difference between the current time and the expiration time that was
-        computed from the arrival. None where the message has no ttl.
+        computed from the arrival; all of it by a clock that was set back since. None where the
+        message has no ttl.
 
         Raises:
             EncodeError: the ttl is not a number, as a lenient decoding leaves it.
@@ -710,7 +711,7 @@ class Message(kernel.Record):
         if self.header is None or self.header.ttl is None:
             return None
         ttl = _number(self.header.ttl, "header.ttl")
-        return max(_milliseconds(arrival) + ttl - _milliseconds(now), 0)
+        return max(ttl - max(_milliseconds(now) - _milliseconds(arrival), 0), 0)
 
     def for_next_hop(self, arrival: datetime.datetime | int, now: datetime.datetime | int) -> Self:
         """Return the message to send on: ttl reduced, delivery annotations gone.

@@ -71,6 +71,16 @@ def test_node_where_nothing_expires() -> None:
 
 
 @pytest.mark.once
+def test_a_clock_that_is_set_back_makes_no_ttl_longer() -> None:
+    clock = Clock(1_000)
+    node = node_of(Message("x", header=Header(ttl=2**32 - 1)), clock=clock)
+    clock.now = 0
+
+    # More would not be a uint, and could not be delivered.
+    assert 2**32 - 1 == take(node.attach()).message().ttl
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("seen", [False, True])
 def test_acquired_message_expires_when_it_comes_back(seen: bool) -> None:
     clock = Clock()

@@ -17,6 +17,7 @@ from amqp10msg import (
     Byte,
     Char,
     Data,
+    EncodeError,
     Float,
     Header,
     Int,
@@ -265,6 +266,46 @@ def test_what_is_not_listed_comes_back(message: Message) -> None:
         return  # the client cannot read it
     if not lost:
         assert message == azure.from_client(azure.to_received(message))
+
+
+# Values that no section of a message may be, or have as a key.
+_ODD = [
+    *("40", "41", "43", "45", "c10100", "a10161", "a0", "a001ff", "5405", "5305", "727fc00000"),
+    *("98" + "01" * 16, "c003015401", "e00402a10163", "0053704101", "837fffffffffffffff"),
+]
+
+
+@st.composite
+def odd_messages(draw: st.DrawFn) -> bytes:
+    """Draw the bytes of a message whose sections are other values, and its keys."""
+    octets = b""
+    for code in sorted(draw(st.sets(st.sampled_from(range(0x70, 0x79)), min_size=1))):
+        value = bytes.fromhex(draw(st.sampled_from(_ODD)))
+        if draw(st.booleans()):
+            pair = value + bytes.fromhex(draw(st.sampled_from(_ODD)))
+            value = bytes((0xC1, len(pair) + 1, 2)) + pair
+        octets += bytes((0, 0x53, code)) + value
+    return octets
+
+
+@pytest.mark.parametrize("service", ["servicebus", "eventhub"])
+@given(octets=odd_messages())
+def test_messages_that_are_read_leniently(service: azure.Service, octets: bytes) -> None:
+    pytest.importorskip(f"azure.{service}", reason="the client is not installed")
+    try:
+        message = Message.decode(octets, strict=False)
+        azure.lost_in_client(message, service)
+    except ValueError:
+        pass  # nothing of it can be read, or the client cannot
+
+
+def test_what_no_client_should_read_is_no_data() -> None:
+    # A number as the value of a data section, of which bytes() makes so many zeros.
+    pytest.importorskip("azure.servicebus", reason="azure-servicebus is not installed")
+    message = Message.decode(bytes.fromhex("0053755405"), strict=False)
+
+    with pytest.raises(EncodeError, match="must be binary, not 5"):
+        azure.from_client(azure.to_received(message)).encode()
 
 
 def test_a_received_event() -> None:

@@ -363,6 +363,7 @@ def test_expiry() -> None:
     assert Message().expires_at(500) is None
     assert ttl.remaining_ttl(500, 700) == 1_300
     assert ttl.remaining_ttl(500, 5_000) == 0
+    assert ttl.remaining_ttl(500, 400) == 1_500  # the clock was set back
     assert Message().remaining_ttl(0, 1) is None
 
 

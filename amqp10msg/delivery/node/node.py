@@ -643,7 +643,9 @@ class DistributionNode:
 
     def _deliver(self, link: OutgoingLink, entry: Entry) -> Delivery:
         held = entry.header
-        ttl = None if held.ttl is None else max(entry.arrival + held.ttl - self.clock(), 0)
+        ttl = held.ttl
+        if ttl is not None:  # a clock that was set back leaves all of it
+            ttl = max(ttl - max(self.clock() - entry.arrival, 0), 0)
         header = Header(
             held.durable,
             held.priority,

@@ -318,11 +318,16 @@ def from_client(given: Any) -> Message:
 
     Raises:
         TypeError: it is none of these.
+        ValueError: annotations, application properties or a footer are not a mapping.
     """
     annotated = getattr(given, "raw_amqp_message", given)
     if not hasattr(annotated, "body_type") or not hasattr(annotated, "annotations"):
         raise TypeError(f"not a message of Azure's clients: {type(given).__name__}")
     header, properties = annotated.header, annotated.properties
+    for name in ("delivery_annotations", "annotations", "application_properties", "footer"):
+        held = getattr(annotated, name)
+        if held and not isinstance(held, Mapping):
+            raise ValueError(f"{name} is {type(held).__name__}, and must be a mapping")
     keys = {*(annotated.annotations or ()), *(annotated.application_properties or ())}
     is_received = any(isinstance(key, bytes) for key in keys)
     message = Message(
@@ -371,6 +376,15 @@ def lost_in_client(message: Message, service: Service = "servicebus") -> list[st
 
 
 _BODIES = {"data", "amqp-sequence", "amqp-value"}
+# Of the maps of a message.
+_KEYS = {"symbol", "string", "ulong"}
+
+
+def _add(found: dict[str, Any], path: str, value: Any) -> None:
+    """Add a value under its path, or under another one where that stands twice."""
+    while path in found:
+        path += ", again"
+    found[path] = value
 
 
 def _contents(message: Message) -> dict[str, Any]:
@@ -378,17 +392,23 @@ def _contents(message: Message) -> dict[str, Any]:
     found: dict[str, Any] = {}
     names = {"header": attrs.fields(Header), "properties": attrs.fields(Properties)}
     for section, content in to_typed(message):
-        known = len(found)
-        if section in names:
-            for field, value in zip(names[section], content, strict=False):
-                if value != ["null"]:
-                    found[f"{section}.{field.name.replace('_', '-')}"] = value
-        elif section in _BODIES:
+        # Where a section is not what it should be, it is one value, or bytes.
+        is_odd = isinstance(content, str) or (content and isinstance(content[0], str))
+        if section in _BODIES:
             found.setdefault("body", []).append([section, content])
+        elif is_odd or not content:
+            _add(found, section, content or "an empty section")
+        elif section in names:
+            held = zip(names[section], content, strict=False)
+            given = {f.name.replace("_", "-"): value for f, value in held if value != ["null"]}
+            for name, value in given.items():
+                _add(found, f"{section}.{name}", value)
+            if not given:
+                _add(found, section, "an empty section")
         else:
-            found.update({f"{section}[{key[1]!r}]": value for key, value in content})
-        if len(found) == known and section not in _BODIES:
-            found[section] = "an empty section"
+            for key, value in content:
+                name = repr(key[1]) if key[0] in _KEYS else _shown(key)
+                _add(found, f"{section}[{name}]", value)
     if message.message_format:
         found["message-format"] = ["uint", message.message_format]
     return found
@@ -412,9 +432,11 @@ def _section(given: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] |
     for key, value in given.items():
         is_received = isinstance(key, bytes)
         name = _text(key) if is_received else key
-        made[key_type(name) if isinstance(name, str) else ULong(name)] = _untyped(
-            value, is_received
-        )
+        if isinstance(name, str):
+            name = key_type(name)
+        elif _is_number(name):
+            name = ULong(name)
+        made[name] = _untyped(value, is_received)
     return made
 
 
@@ -455,11 +477,18 @@ def _text(octets: bytes) -> Any:
 
 def _body(kind: str, body: Any, is_received: bool) -> Any:
     if kind == "data":
-        return [Data(part.encode() if isinstance(part, str) else bytes(part)) for part in body]
+        return [Data(_octets(part)) for part in body]
     if kind == "sequence":
         sections: Iterable[Any] = body
-        return [AmqpSequence([_untyped(item, is_received) for item in part]) for part in sections]
+        return [AmqpSequence(_untyped(part, is_received)) for part in sections]
     return AmqpValue(_untyped(body, is_received))
+
+
+def _octets(part: Any) -> Any:
+    # Of another type, as the clients read what is not a message of 1.0, it cannot be encoded.
+    if isinstance(part, str):
+        return part.encode()
+    return bytes(part) if isinstance(part, (bytearray, memoryview)) else part
 
 
 def _client(service: Service) -> Any:
