@@ -6,10 +6,10 @@ itself is wrong. 130: Ctrl-C.
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,33 +58,13 @@ COMMANDS = {
 }
 
 
-class _Commands(MutableMapping[str, click.Command]):
+class _Commands(UserDict[str, Any]):
     """The commands by name; one is imported when it is asked for."""
 
-    def __init__(self) -> None:
-        self._imported: dict[str, click.Command] = {}
-
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._imported:
-            module, _, function = COMMANDS[name][0].partition(":")
-            found = importlib.import_module(f"amqp10msg.app.cli.{module}")
-            self._imported[name] = getattr(found, function)
-        return self._imported[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._imported[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("commands stay")
-
-    def __contains__(self, name: object) -> bool:
-        return name in COMMANDS
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
+        module, _, function = COMMANDS[name][0].partition(":")
+        found: click.Command = getattr(import_module(f"amqp10msg.app.cli.{module}"), function)
+        return found
 
 
 class App(click.Group):
@@ -167,7 +147,7 @@ def _line_of(error: BaseException) -> tuple[str, int]:
 @click.group(
     "amqp10msg",
     cls=App,
-    commands=_Commands(),
+    commands=_Commands(COMMANDS),
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""

@@ -108,10 +108,10 @@ cdef class Calculation(Evaluator):
 
 cdef class Work:
     cdef public long long steps
+    cdef public object longest
 
 cdef class Bounded(Evaluator):
     cdef Evaluator operand
-    cdef object longest
     cdef long long weight
     cdef Work work
 

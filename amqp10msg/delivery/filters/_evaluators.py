@@ -573,13 +573,15 @@ class Calculation(Evaluator):
 
 
 class Work:
-    """What an expression has done so far.
+    """What an expression may do, and has done so far.
 
     Attributes:
-        steps: how many its ``LIKE`` and its functions took, at most; see `FilterLimits`.
+        longest: characters of a text, at most, up to which ``LIKE`` and functions are evaluated.
+        steps: how many these took, at most; see `FilterLimits`.
     """
 
     def __init__(self) -> None:
+        self.longest = 0
         self.steps = 0
 
 
@@ -588,24 +590,22 @@ class Bounded(Evaluator):
 
     Args:
         operand: the value.
-        longest: characters of a text, at most.
-        weight: steps for each of them.
-        work: where the steps are counted.
+        weight: steps for each of its characters.
+        work: where they are counted.
     """
 
-    def __init__(self, operand: Evaluator, longest: int, weight: int, work: Work) -> None:
+    def __init__(self, operand: Evaluator, weight: int, work: Work) -> None:
         self.operand = operand
-        self.longest = longest
         self.weight = weight
         self.work = work
 
     def value(self, message: Any, now: Any) -> Any:
         found = self.operand.value(message, now)
         if isinstance(found, (str, bytes)):
-            if len(found) > self.longest:
+            if len(found) > self.work.longest:
                 raise EvaluationError(
                     f"a text of {len(found):,} characters is too long for this expression, which "
-                    f"may take at most {self.longest:,}: raise FilterLimits.steps"
+                    f"may take at most {self.work.longest:,}: raise FilterLimits.steps"
                 )
             self.work.steps += len(found) * self.weight
         return found

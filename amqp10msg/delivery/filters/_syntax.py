@@ -1,4 +1,4 @@
-"""JMS selectors and SQL filter expressions: their tokens, their tree and their parser.
+"""JMS selectors and SQL filter expressions: their tokens, and their parser, which compiles them.
 
 Both are languages of conditions; a `Language` holds the differences: tokens, names and the
 restrictions of JMS.
@@ -9,15 +9,39 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import compress, groupby
 from typing import Any, Final
 
 import attrs
 
 from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
-from amqp10msg.delivery.filters._evaluators import Evaluator
+from amqp10msg.delivery.filters._evaluators import (
+    NUMBER,
+    TEXT,
+    AllEqual,
+    Bounded,
+    Calculation,
+    Comparison,
+    Constant,
+    Equal,
+    Evaluator,
+    InList,
+    Joined,
+    LikeText,
+    Negated,
+    Null,
+    Signed,
+    TextFunction,
+    Time,
+    WithLiteral,
+    Work,
+    is_exact,
+    kind_of,
+)
 from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like, weight_of
+from amqp10msg.sections import moment_of, to_milliseconds
 from amqp10msg.wire.primitives import Float
 
 
@@ -41,114 +65,36 @@ class Token:
     quoted: bool = False
 
 
+#: The kinds of parts: `JOINED` are the conditions joined by ``AND`` or ``OR``.
+LITERAL, NAME, VALUE, CONDITION, JOINED = "literal", "name", "value", "condition", "joined"
+
+
 @attrs.frozen
-class Node:
-    """A part of the tree, which spans ``text[start:end]``."""
+class Part:
+    """A part of an expression, which spans ``text[start:end]``, and what evaluates it.
+
+    Attributes:
+        kind: ``literal``, ``name``, ``value`` (calculated), ``condition`` or ``joined``.
+        parts: those that it is made of, in the order of the text.
+        value: of a literal; of a name, how it is written.
+        key: the application property that a name stands for, None for other names.
+    """
 
     start: int
     end: int
+    kind: str
+    evaluate: Evaluator
+    parts: tuple[Part, ...] = ()
+    value: Any = None
+    key: str | None = None
 
-
-@attrs.frozen
-class Literal(Node):
-    """A number, string, boolean or binary."""
-
-    value: Any
-
-
-@attrs.frozen
-class Identifier(Node):
-    """A name; `key` is the application property that it stands for, None for other names."""
-
-    name: str
-    key: str | None
-    read: Evaluator = attrs.field(eq=False, repr=False)
-
-
-@attrs.frozen
-class Logical(Node):
-    """Two or more operands joined by ``AND`` or ``OR``."""
-
-    operator: str
-    operands: tuple[Node, ...]
-
-
-@attrs.frozen
-class Not(Node):
-    """``NOT operand``; `negated` is False for an even number of ``NOT``."""
-
-    operand: Node
-    negated: bool
-
-
-@attrs.frozen
-class Compare(Node):
-    """``=``, ``<>``, ``<``, ``<=``, ``>`` or ``>=`` between two operands."""
-
-    operator: str
-    left: Node
-    right: Node
-
-
-@attrs.frozen
-class Between(Node):
-    """``operand [NOT] BETWEEN low AND high``, bounds included."""
-
-    operand: Node
-    low: Node
-    high: Node
-    negated: bool
-
-
-@attrs.frozen
-class In(Node):
-    """``operand [NOT] IN (items)``."""
-
-    operand: Node
-    items: tuple[Node, ...]
-    negated: bool
-
-
-@attrs.frozen
-class Like(Node):
-    """``operand [NOT] LIKE pattern``."""
-
-    operand: Node
-    match: Callable[[str], bool | None] = attrs.field(eq=False, repr=False)
-    weight: int  # steps for a character of the operand
-    negated: bool
-
-
-@attrs.frozen
-class IsNull(Node):
-    """``operand IS [NOT] NULL``."""
-
-    operand: Node
-    negated: bool
-
-
-@attrs.frozen
-class Sign(Node):
-    """A sign before an operand."""
-
-    operator: str
-    operand: Node
-
-
-@attrs.frozen
-class Arithmetic(Node):
-    """Operands joined by operators of one precedence, evaluated from left to right."""
-
-    first: Node
-    rest: tuple[tuple[str, Node], ...]
-
-
-@attrs.frozen
-class Call(Node):
-    """A function call."""
-
-    function: str
-    arguments: tuple[Node, ...]
+    @property
+    def names(self) -> Iterator[Part]:
+        """The names in it, in the order of the text."""
+        if self.kind == NAME:
+            yield self
+        for part in self.parts:
+            yield from part.names
 
 
 _SPACE: Final = " \t\f\r\n"
@@ -460,15 +406,30 @@ _MOST_NOT: Final = 200
 #: Steps that a function takes per character: of most texts, LOWER takes fewer.
 CALL_WEIGHT: Final = 10
 _NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
+_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _milliseconds(text: str) -> int | None:
+    """Parse an ISO 8601 date, by default in UTC, to ms since the Unix epoch."""
+    try:
+        return to_milliseconds(moment_of(text))
+    except ValueError:
+        return None
+
+
+def _substring(text: str, start: int, count: int) -> str:
+    """Return a substring as SQL-92 defines it: the first character is number 1."""
+    return text[max(start - 1, 0) : max(start - 1 + count, 0)]
+
+
 #: Functions of SQL filter expressions and their numbers of arguments.
-_ARITY: Final = {
-    "UTC": 0,
-    "LOWER": 1,
-    "UPPER": 1,
-    "DATE": 1,
-    "LEFT": 2,
-    "RIGHT": 2,
-    "SUBSTRING": 3,
+_FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
+    "LOWER": (str.lower, 1),
+    "UPPER": (str.upper, 1),
+    "DATE": (_milliseconds, 1),
+    "LEFT": (lambda text, count: text[:count], 2),
+    "RIGHT": (lambda text, count: text[-count:] if count else "", 2),
+    "SUBSTRING": (_substring, 3),
 }
 
 
@@ -486,45 +447,50 @@ class Language:
             token's value and raises `UnknownNameError`.
         functions: names of its functions and of numbers such as ``INF``.
         jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
-            operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``.
-        plain_patterns: refuse control characters in patterns.
-        bracketed_fields: names such as ``m.[x-opt-hop]``.
+            operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``. Others
+            evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
+            float; they refuse control characters in patterns.
+        oasis: names such as ``m.[x-opt-hop]``, and ``+`` between texts.
+        broker: evaluate exactly as RabbitMQ 4.3 does.
         like: compiles a pattern.
     """
 
     tokens: Callable[[str, FilterLimits], list[Token]]
     resolve: Callable[[Any], tuple[Evaluator, str | None]]
-    functions: frozenset[str]
-    jms: bool
-    plain_patterns: bool
-    bracketed_fields: bool = False
+    functions: frozenset[str] = frozenset()
+    jms: bool = False
+    oasis: bool = False
+    broker: bool = False
     like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
 
 
-def parse_expression(text: str, language: Language, limits: FilterLimits) -> tuple[Node, int]:
-    """Parse a whole expression; return its tree and the steps it takes per character of a text.
+def parse_expression(text: str, language: Language, limits: FilterLimits, work: Work) -> Part:
+    """Parse a whole expression, whose steps are bounded and counted in `work`.
 
     Raises:
         ExpressionError: it breaks the grammar or exceeds a limit.
     """
-    parser = _Parser(text, language, limits)
-    node = parser.expression(0)
+    parser = _Parser(text, language, limits, work)
+    part = parser.expression(0)
     token = parser.token
     if token.kind != "end":
         raise parser.error(f"expected an operator or the end, not {parser.shown(token)}")
-    parser.condition(node)
-    return node, parser.weight
+    parser.condition(part)
+    work.longest = limits.steps // parser.weight
+    return part
 
 
 class _Parser:
-    def __init__(self, text: str, language: Language, limits: FilterLimits) -> None:
+    def __init__(self, text: str, language: Language, limits: FilterLimits, work: Work) -> None:
         self.text = text
         self.language = language
         self.limits = limits
+        self.work = work
+        self.octets = not language.jms
         self.tokens = language.tokens(text, limits)
         self.at = 0
         self.depth = 0
-        self.weight = 1
+        self.weight = 1  # steps per character of a text
 
     # Tokens.
 
@@ -548,12 +514,12 @@ class _Parser:
         written = self.text[token.start : token.end]
         return written if len(written) <= 30 else f"{written[:30]}…"
 
-    def error(self, problem: str, token: Token | Node | None = None) -> ExpressionError:
+    def error(self, problem: str, token: Token | Part | None = None) -> ExpressionError:
         return ExpressionError(problem, self.text, (token or self.token).start)
 
     # Expressions.
 
-    def expression(self, binding: int) -> Node:
+    def expression(self, binding: int) -> Part:
         """Parse what binds more tightly than `binding`."""
         self.depth += 1
         if self.depth > self.limits.depth:
@@ -572,7 +538,7 @@ class _Parser:
         self.depth -= 1
         return left
 
-    def prefix(self, binding: int) -> Node:
+    def prefix(self, binding: int) -> Part:
         token = self.take()
         match token.kind:
             case "NOT":
@@ -586,34 +552,36 @@ class _Parser:
                     raise self.error(f"NOT is repeated more than {_MOST_NOT} times", token)
                 operand = self.expression(_NOT)
                 self.condition(operand)
-                return Not(token.start, operand.end, operand, negated=count % 2 == 1)
+                evaluate = Negated(operand.evaluate, count % 2 == 1)
+                return Part(token.start, operand.end, CONDITION, evaluate, (operand,))
             case "+" | "-":
                 return self.sign(token)
             case "(":
-                node = self.expression(0)
+                part = self.expression(0)
                 closing = self.expect(")", "an operator or )")
-                return attrs.evolve(node, start=token.start, end=closing.end)
+                return attrs.evolve(part, start=token.start, end=closing.end)
             case "number" | "string" | "binary" | "boolean":
-                return Literal(token.start, token.end, token.value)
+                return _literal(token.start, token.end, token.value)
             case "identifier" | "qualified":
                 return self.identifier(token)
             case "function":
                 return self.call(token)
         raise self.error(f"expected a value, a name or (, not {self.shown(token)}", token)
 
-    def sign(self, token: Token) -> Node:
+    def sign(self, token: Token) -> Part:
         if not self.language.jms and self.token.kind in ("+", "-"):
             raise self.error("a second sign needs parentheses")
         operand = self.expression(_PRODUCT)
         self.number(operand)
-        if type(operand) is Literal and type(operand.value) in (int, float):
-            value = -operand.value if token.kind == "-" else operand.value
-            return Literal(token.start, operand.end, value)
-        return Sign(token.start, operand.end, token.kind, operand)
+        minus = token.kind == "-"
+        if operand.kind == LITERAL and type(operand.value) in (int, float):
+            return _literal(token.start, operand.end, -operand.value if minus else operand.value)
+        evaluate = Signed(operand.evaluate, minus)
+        return Part(token.start, operand.end, VALUE, evaluate, (operand,))
 
-    def identifier(self, token: Token) -> Identifier:
+    def identifier(self, token: Token) -> Part:
         name = self.text[token.start : token.end]
-        if token.kind == "qualified" and token.quoted and not self.language.bracketed_fields:
+        if token.kind == "qualified" and token.quoted and not self.language.oasis:
             raise self.error(
                 "RabbitMQ has no names in brackets after a section: write [name] for an "
                 "application property, or use the dialect oasis",
@@ -623,9 +591,9 @@ class _Parser:
             read, key = self.language.resolve(token.value)
         except UnknownNameError as error:
             raise self.error(str(error), token) from None
-        return Identifier(token.start, token.end, name, key, read)
+        return Part(token.start, token.end, NAME, read, value=name, key=key)
 
-    def logical(self, left: Node, power: int) -> Node:
+    def logical(self, left: Part, power: int) -> Part:
         """Parse a chain of one operator; it does not count as nesting."""
         self.condition(left)
         operator = self.token.kind
@@ -635,9 +603,15 @@ class _Parser:
             operand = self.expression(power)
             self.condition(operand)
             operands.append(operand)
-        return Logical(left.start, operands[-1].end, operator, tuple(operands))
+        conditions = [part.evaluate for part in operands]
+        if operator == "AND":
+            conditions = _with_equalities_joined(conditions)
+        evaluate = (
+            conditions[0] if len(conditions) == 1 else Joined(conditions, decisive=operator == "OR")
+        )
+        return Part(left.start, operands[-1].end, JOINED, evaluate, tuple(operands))
 
-    def arithmetic(self, left: Node, power: int) -> Node:
+    def arithmetic(self, left: Part, power: int) -> Part:
         rest = []
         self.number(left)
         while _BINARY.get(self.token.kind) == power:
@@ -645,9 +619,17 @@ class _Parser:
             operand = self.expression(power)
             self.number(operand)
             rest.append((operator, operand))
-        return Arithmetic(left.start, rest[-1][1].end, left, tuple(rest))
+        evaluate = Calculation(
+            left.evaluate,
+            [(operator, operand.evaluate) for operator, operand in rest],
+            exact=self.language.jms,
+            concatenate=self.language.oasis,
+            finite=self.language.broker,
+        )
+        parts = (left, *(operand for _, operand in rest))
+        return Part(left.start, parts[-1].end, VALUE, evaluate, parts)
 
-    def comparison(self, left: Node) -> Node:
+    def comparison(self, left: Part) -> Part:
         token = self.take()
         if token.kind == "IS":
             return self.is_null(left)
@@ -656,7 +638,8 @@ class _Parser:
             if token.kind not in ("=", "<>"):
                 self.ordered(left)
                 self.ordered(right)
-            return Compare(left.start, right.end, token.kind, left, right)
+            evaluate = self.compared(token.kind, left, right)
+            return Part(left.start, right.end, CONDITION, evaluate, (left, right))
         negated = token.kind == "NOT"
         if negated:
             token = self.take()
@@ -670,40 +653,64 @@ class _Parser:
         wanted = "BETWEEN, IN or LIKE" if self.language.jms else "IN or LIKE"
         raise self.error(f"expected {wanted} after NOT, not {self.shown(token)}", token)
 
-    def is_null(self, left: Node) -> Node:
-        is_name = type(left) is Identifier and self.text[left.start] != "("
+    def compared(self, sign: str, left: Part, right: Part) -> Evaluator:
+        if left.kind == LITERAL != right.kind:
+            left, right, sign = right, left, _MIRRORED[sign]
+        if not _is_plain(right):
+            return Comparison(sign, left.evaluate, right.evaluate, self.octets)
+        if sign == "=" and left.key is not None:
+            return Equal(left.key, right.value, self.octets)
+        return WithLiteral(sign, left.evaluate, right.value, self.octets)
+
+    def is_null(self, left: Part) -> Part:
+        is_name = left.kind == NAME and self.text[left.start] != "("
         if not is_name and not self.language.jms:
             raise self.error("IS NULL takes a name", left)
         negated = self.token.kind == "NOT"
         if negated:
             self.take()
         last = self.expect("NULL", "NULL" if negated else "NULL or NOT NULL")
-        return IsNull(left.start, last.end, left, negated)
+        return Part(left.start, last.end, CONDITION, Null(left.evaluate, negated), (left,))
 
-    def between(self, left: Node, negated: bool) -> Node:
+    def between(self, left: Part, negated: bool) -> Part:
         self.number(left)
         low = self.expression(_COMPARISON)
         self.number(low)
         self.expect("AND", "AND and the upper bound of BETWEEN")
         high = self.expression(_COMPARISON)
         self.number(high)
-        return Between(left.start, high.end, left, low, high, negated)
+        # As JMS defines it: a >= low AND a <= high, negated a < low OR a > high.
+        signs = ("<", ">") if negated else (">=", "<=")
+        sides = [self.compared(signs[0], left, low), self.compared(signs[1], left, high)]
+        evaluate = Joined(sides, decisive=negated)
+        return Part(left.start, high.end, CONDITION, evaluate, (left, low, high))
 
-    def in_list(self, left: Node, negated: bool) -> Node:
+    def in_list(self, left: Part, negated: bool) -> Part:
         self.expect("(", "( and a list of values")
         items = []
         while True:
             item = self.expression(_COMPARISON)
-            if self.language.jms and type(item) is not Literal:
+            if self.language.jms and item.kind != LITERAL:
                 raise self.error("the list of IN takes literals", item)
             items.append(item)
             if self.token.kind != ",":
                 break
             self.take()
         last = self.expect(")", "a comma or )")
-        return In(left.start, last.end, left, tuple(items), negated)
+        # Whether Python's own operators compare them as the language does.
+        simple = [_is_plain(one) and (self.octets or is_exact(one.value)) for one in items]
+        evaluate = InList(
+            left.evaluate,
+            [one.evaluate for one in items],
+            [one.value for one in compress(items, simple)],
+            [one.evaluate for one, is_simple in zip(items, simple, strict=True) if not is_simple],
+            {kind_of(one.value) for one in items} if self.language.jms else set(),
+            negated,
+            self.octets,
+        )
+        return Part(left.start, last.end, CONDITION, evaluate, (left, *items))
 
-    def like(self, left: Node, negated: bool) -> Node:
+    def like(self, left: Part, negated: bool) -> Part:
         token = self.expect("string", "a pattern in quotes")
         last, escape = token, None
         if self.token.kind == "ESCAPE":
@@ -712,7 +719,11 @@ class _Parser:
             escape = last.value
             if len(escape) != 1:
                 raise self.error("ESCAPE takes one character in quotes", last)
-        return Like(left.start, last.end, left, *self.pattern(token, escape), negated)
+        match, weight = self.pattern(token, escape)
+        errors = "surrogateescape" if self.language.broker else "strict"
+        text = Bounded(left.evaluate, weight, self.work)
+        evaluate = LikeText(text, match, negated, self.octets, errors)
+        return Part(left.start, last.end, CONDITION, evaluate, (left,))
 
     def pattern(self, token: Token, escape: str | None) -> tuple[Callable[[str], bool | None], int]:
         """Return the matcher of a pattern, and its weight."""
@@ -726,7 +737,7 @@ class _Parser:
                 elements.append(following)
             else:
                 elements.append(MANY if char == "%" else ONE if char == "_" else char)
-        if self.language.plain_patterns and any(
+        if not self.language.jms and any(
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
             raise self.error("control characters are not allowed in a pattern", token)
@@ -734,7 +745,7 @@ class _Parser:
         self.weight += weight
         return self.language.like(elements), weight
 
-    def call(self, token: Token) -> Node:
+    def call(self, token: Token) -> Part:
         name = token.value
         if name not in self.language.functions:
             raise self.error(
@@ -743,7 +754,7 @@ class _Parser:
                 token,
             )
         if name in _NUMBERS:
-            return Literal(token.start, token.end, _NUMBERS[name])
+            return _literal(token.start, token.end, _NUMBERS[name])
         self.expect("(", f"( after {name}")
         self.weight += CALL_WEIGHT
         if name == "EXISTS":
@@ -751,39 +762,61 @@ class _Parser:
             if what.kind not in ("identifier", "qualified"):
                 raise self.error("EXISTS takes a name", what)
             operand = self.identifier(what)
-            return IsNull(token.start, self.expect(")", ")").end, operand, negated=True)
-        arguments: list[Node] = []
-        wanted = _ARITY[name]
+            end = self.expect(")", ")").end
+            evaluate: Evaluator = Null(operand.evaluate, negated=True)
+            return Part(token.start, end, CONDITION, evaluate, (operand,))
+        arguments: list[Part] = []
+        function, wanted = _FUNCTIONS.get(name, (None, 0))
         while len(arguments) < wanted:
             if arguments:
                 self.expect(",", f"a comma: {name} takes {wanted} values")
             arguments.append(self.expression(_COMPARISON))
         last = self.expect(")", f"): {name} takes {wanted or 'no'} value{'s' * (wanted != 1)}")
-        return Call(token.start, last.end, name, tuple(arguments))
+        if function is None:
+            evaluate = Time()
+        else:
+            text, *counts = (one.evaluate for one in arguments)
+            evaluate = TextFunction(function, Bounded(text, CALL_WEIGHT, self.work), counts)
+        return Part(token.start, last.end, VALUE, evaluate, tuple(arguments))
 
     # Restrictions of JMS; some brokers evaluate what breaks them as unknown.
 
-    def condition(self, node: Node) -> None:
+    def condition(self, part: Part) -> None:
         """Refuse a number or text as a condition."""
-        if self.language.jms and (
-            isinstance(node, (Arithmetic, Sign))
-            or (isinstance(node, Literal) and type(node.value) is not bool)
-        ):
-            raise self.error("expected a condition, not a value", node)
+        is_literal = part.kind == LITERAL and type(part.value) is not bool
+        if self.language.jms and (part.kind == VALUE or is_literal):
+            raise self.error("expected a condition, not a value", part)
 
-    def number(self, node: Node) -> None:
+    def number(self, part: Part) -> None:
         """Refuse a text, boolean or condition as a number."""
-        if self.language.jms and _is_condition(node, (bool, str)):
-            raise self.error("expected a number", node)
+        if self.language.jms and _is_condition(part, (bool, str)):
+            raise self.error("expected a number", part)
 
-    def ordered(self, node: Node) -> None:
+    def ordered(self, part: Part) -> None:
         """Refuse a condition or boolean as an operand of ``<``, ``<=``, ``>`` or ``>=``."""
-        if self.language.jms and _is_condition(node, (bool,)):
-            raise self.error("booleans are compared with = and <> only", node)
+        if self.language.jms and _is_condition(part, (bool,)):
+            raise self.error("booleans are compared with = and <> only", part)
 
 
-def _is_condition(node: Node, literals: tuple[type, ...]) -> bool:
-    """Return whether a node is a condition, or a literal of one of these types."""
-    if isinstance(node, Literal):
-        return type(node.value) in literals
-    return isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
+def _literal(start: int, end: int, value: Any) -> Part:
+    return Part(start, end, LITERAL, Constant(value), value=value)
+
+
+def _is_plain(part: Part) -> bool:
+    return part.kind == LITERAL and kind_of(part.value) in (NUMBER, TEXT)
+
+
+def _with_equalities_joined(conditions: list[Evaluator]) -> list[Evaluator]:
+    """Return the conditions of an AND; what is ``name = literal`` side by side is one of them."""
+    parts: list[Evaluator] = []
+    for is_equality, group in groupby(conditions, lambda one: isinstance(one, Equal)):
+        found: list[Any] = list(group)
+        parts += [AllEqual(found)] if is_equality and len(found) > 1 else found
+    return parts
+
+
+def _is_condition(part: Part, literals: tuple[type, ...]) -> bool:
+    """Return whether a part is a condition, or a literal of one of these types."""
+    if part.kind == LITERAL:
+        return type(part.value) in literals
+    return part.kind in (CONDITION, JOINED)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import Any, ClassVar, Final, TypeGuard
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -20,32 +19,7 @@ from amqp10msg.delivery.filters._base import (
     not_a_message,
     register,
 )
-from amqp10msg.delivery.filters._evaluators import (
-    ALWAYS,
-    NUMBER,
-    TEXT,
-    AllEqual,
-    Bounded,
-    Calculation,
-    Comparison,
-    Constant,
-    Equal,
-    Evaluator,
-    InList,
-    Joined,
-    LikeText,
-    Negated,
-    Null,
-    Signed,
-    TextFunction,
-    Time,
-    WithLiteral,
-    Work,
-    is_exact,
-    kind_of,
-    matches,
-    value_of,
-)
+from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, Work, matches, value_of
 from amqp10msg.delivery.filters._names import (
     oasis_name,
     rabbitmq_43_like,
@@ -54,239 +28,50 @@ from amqp10msg.delivery.filters._names import (
     selector_name,
 )
 from amqp10msg.delivery.filters._syntax import (
-    CALL_WEIGHT,
+    JOINED,
     SQL_FUNCTIONS,
-    Arithmetic,
-    Between,
-    Call,
-    Compare,
-    Identifier,
-    In,
-    IsNull,
     Language,
-    Like,
-    Literal,
-    Logical,
-    Node,
-    Not,
-    Sign,
+    Part,
     parse_expression,
     selector_tokens,
     sql_tokens,
 )
 from amqp10msg.message import Message
-from amqp10msg.sections import moment_of, to_milliseconds
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.primitives import Symbol
 
-_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-
-def compile_expression(
-    node: Node,
-    longest: int,
-    work: Work,
-    octets: bool,
-    concatenate: bool = False,
-    broker: bool = False,
-) -> Evaluator:
-    """Return the evaluator of a tree.
-
-    Args:
-        node: the tree.
-        longest: characters of a text up to which ``LIKE`` and functions are evaluated.
-        work: where their steps are counted.
-        octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
-            float. Otherwise as JMS does.
-        concatenate: ``+`` joins texts.
-        broker: evaluate exactly as RabbitMQ 4.3 does.
-    """
-    return _Compiler(longest, work, octets, concatenate, broker).compiled(node)
-
-
-@attrs.frozen
-class _Compiler:
-    longest: int
-    work: Work
-    octets: bool
-    concatenate: bool
-    broker: bool
-
-    def compiled(self, node: Node) -> Evaluator:
-        match node:
-            case Literal(value=value):
-                return Constant(value)
-            case Identifier(read=read):
-                return read
-            case Logical(operator="AND"):
-                return self.conjunction(node.operands)
-            case Logical():
-                return Joined([self.compiled(part) for part in node.operands], decisive=True)
-            case Not():
-                return Negated(self.compiled(node.operand), node.negated)
-            case Compare():
-                return self.comparison(node)
-            case Between():
-                return self.between(node)
-            case In():
-                return self.in_list(node)
-            case Like():
-                return self.like(node)
-            case IsNull():
-                return Null(self.compiled(node.operand), node.negated)
-            case Sign():
-                return Signed(self.compiled(node.operand), node.operator == "-")
-            case Arithmetic():
-                rest = [(sign, self.compiled(operand)) for sign, operand in node.rest]
-                exact, finite = not self.octets, self.broker
-                first = self.compiled(node.first)
-                return Calculation(first, rest, exact, self.concatenate, finite)
-            case Call(function="UTC"):
-                return Time()
-            case Call():
-                text, *counts = map(self.compiled, node.arguments)
-                bounded = Bounded(text, self.longest, CALL_WEIGHT, self.work)
-                return TextFunction(_FUNCTIONS[node.function], bounded, counts)
-        raise AssertionError(f"no such node: {node!r}")
-
-    def conjunction(self, operands: Sequence[Node]) -> Evaluator:
-        """Compile ``a AND b``; what stands side by side and is ``name = literal`` as one."""
-        parts: list[Evaluator] = []
-        for _, group in groupby(map(self.compiled, operands), _is_equality):
-            found = list(group)
-            equalities = [part for part in found if isinstance(part, Equal)]
-            parts += [AllEqual(equalities)] if len(equalities) > 1 else found
-        return parts[0] if len(parts) == 1 else Joined(parts, decisive=False)
-
-    def comparison(self, node: Compare) -> Evaluator:
-        left, right, sign = _with_literal_last(node)
-        if _is_plain(right):
-            if sign == "=" and isinstance(left, Identifier) and left.key is not None:
-                return Equal(left.key, right.value, self.octets)
-            return WithLiteral(sign, self.compiled(left), right.value, self.octets)
-        return Comparison(sign, self.compiled(left), self.compiled(right), self.octets)
-
-    def between(self, node: Between) -> Evaluator:
-        """As JMS defines it: ``a >= low AND a <= high``, negated ``a < low OR a > high``."""
-        signs = ("<", ">") if node.negated else (">=", "<=")
-        sides = [
-            self.comparison(Compare(node.start, node.end, sign, node.operand, bound))
-            for sign, bound in zip(signs, (node.low, node.high), strict=True)
-        ]
-        return Joined(sides, decisive=node.negated)
-
-    def is_simple(self, node: Node) -> TypeGuard[Literal]:
-        """Whether Python's own operators compare a node's value as the language does."""
-        return _is_plain(node) and (self.octets or is_exact(node.value))
-
-    def in_list(self, node: In) -> Evaluator:
-        items = [(item, self.compiled(item)) for item in node.items]
-        literals = [item.value for item in node.items if isinstance(item, Literal)]
-        return InList(
-            self.compiled(node.operand),
-            [one for _, one in items],
-            [item.value for item in node.items if self.is_simple(item)],
-            [one for item, one in items if not self.is_simple(item)],
-            set() if self.octets else {kind_of(literal) for literal in literals},
-            node.negated,
-            self.octets,
-        )
-
-    def like(self, node: Like) -> Evaluator:
-        operand = Bounded(self.compiled(node.operand), self.longest, node.weight, self.work)
-        errors = "surrogateescape" if self.broker else "strict"
-        return LikeText(operand, node.match, node.negated, self.octets, errors)
-
-
-def _is_equality(part: Evaluator) -> bool:
-    return isinstance(part, Equal)
-
-
-def _with_literal_last(node: Compare) -> tuple[Node, Node, str]:
-    left, right, sign = node.left, node.right, node.operator
-    if isinstance(left, Literal) and not isinstance(right, Literal):
-        return right, left, _MIRRORED[sign]
-    return left, right, sign
-
-
-def _is_plain(node: Node) -> TypeGuard[Literal]:
-    return isinstance(node, Literal) and kind_of(node.value) in (NUMBER, TEXT)
-
-
-# The functions of SQL filter expressions.
-
-
-def _milliseconds(text: str) -> int | None:
-    """Parse an ISO 8601 date, by default in UTC, to ms since the Unix epoch."""
-    try:
-        return to_milliseconds(moment_of(text))
-    except ValueError:
-        return None
-
-
-def _substring(text: str, start: int, count: int) -> str:
-    """Return a substring as SQL-92 defines it: the first character is number 1."""
-    return text[max(start - 1, 0) : max(start - 1 + count, 0)]
-
-
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "LOWER": str.lower,
-    "UPPER": str.upper,
-    "DATE": _milliseconds,
-    "LEFT": lambda text, count: text[:count],
-    "RIGHT": lambda text, count: text[-count:] if count else "",
-    "SUBSTRING": _substring,
-}
-
-
-def reasons_of(
-    node: Node, compiled: Callable[[Node], Evaluator], text: str, message: Any, now: int | None
-) -> Iterator[Reason]:
+def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator[Reason]:
     """Find the smallest conditions that keep an expression from being true.
 
     Args:
-        node: the syntax tree of the expression, or a part of it.
-        compiled: returns what evaluates a part.
+        part: the expression, or a part of it.
         text: the text that was parsed.
         message: the message.
         now: the time in ms since the Unix epoch, or None.
     """
-    result = value_of(compiled(node), message, now)
+    result = value_of(part.evaluate, message, now)
     if result is True:
         return
-    if isinstance(node, Logical):
+    if part.kind == JOINED:
         # In a failed AND the operands that are not true are at fault, in a failed OR all are.
-        for operand in node.operands:
-            yield from reasons_of(operand, compiled, text, message, now)
+        for operand in part.parts:
+            yield from reasons_of(operand, text, message, now)
         return
-    seen = {
-        identifier.name: value_of(identifier.read, message, now)
-        for identifier in _identifiers(node)
-    }
+    seen = {name.value: value_of(name.evaluate, message, now) for name in part.names}
     yield Reason(
-        text[node.start : node.end], False if result is False else None, tuple(seen.items())
+        text[part.start : part.end], False if result is False else None, tuple(seen.items())
     )
 
 
-def _identifiers(part: Any) -> Iterator[Identifier]:
-    """Find the identifiers in a part of a tree, in the order of the text."""
-    if isinstance(part, Identifier):
-        yield part
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from _identifiers(item)
-    elif isinstance(part, Node):
-        for field in attrs.fields(type(part)):
-            yield from _identifiers(getattr(part, field.name))
-
-
-_SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
+_SELECTOR: Final = Language(selector_tokens, selector_name, jms=True)
+_UTC: Final = frozenset({"UTC"})
 _LANGUAGES: Final = {
-    "rabbitmq": Language(sql_tokens, rabbitmq_name, frozenset({"UTC"}), False, True),
+    "rabbitmq": Language(sql_tokens, rabbitmq_name, _UTC),
     "rabbitmq-4.3": Language(
-        sql_tokens, rabbitmq_43_name, frozenset({"UTC"}), False, True, like=rabbitmq_43_like
+        sql_tokens, rabbitmq_43_name, _UTC, broker=True, like=rabbitmq_43_like
     ),
-    "oasis": Language(sql_tokens, oasis_name, SQL_FUNCTIONS, False, True, bracketed_fields=True),
+    "oasis": Language(sql_tokens, oasis_name, SQL_FUNCTIONS, oasis=True),
 }
 
 
@@ -299,8 +84,7 @@ class _Expression(Filter):
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
     _evaluate: Evaluator = attrs.field(init=False, eq=False, repr=False, default=ALWAYS)
-    _tree: Node | None = attrs.field(init=False, eq=False, repr=False, default=None)
-    _longest: int = attrs.field(init=False, eq=False, repr=False, default=0)
+    _whole: Part | None = attrs.field(init=False, eq=False, repr=False, default=None)
     _work: Work = attrs.field(init=False, eq=False, repr=False, factory=Work)
 
     def _settle(self) -> None:
@@ -313,22 +97,16 @@ class _Expression(Filter):
         except UnicodeEncodeError as error:
             raise ExpressionError("a surrogate is not allowed", self.text, error.start) from None
         try:
-            parsed = self._parsed(str(self.text))
-            if parsed is not None:
-                tree, weight = parsed
-                object.__setattr__(self, "_tree", tree)
-                object.__setattr__(self, "_longest", self.limits.steps // weight)
-                object.__setattr__(self, "_evaluate", self._compiled(tree))
+            whole = self._parsed(str(self.text))
+            if whole is not None:
+                object.__setattr__(self, "_whole", whole)
+                object.__setattr__(self, "_evaluate", whole.evaluate)
         except RecursionError:
             problem = "nested too deep for the stack that is left"
             raise ExpressionError(problem, self.text, 0) from None
 
-    def _parsed(self, text: str) -> tuple[Node, int] | None:
-        """Return the tree and its weight; None if every message passes."""
-        raise NotImplementedError
-
-    def _compiled(self, node: Node) -> Evaluator:
-        """Return the evaluator of a part of the tree."""
+    def _parsed(self, text: str) -> Part | None:
+        """Return the compiled expression; None if every message passes."""
         raise NotImplementedError
 
     matches = matches
@@ -350,9 +128,9 @@ class _Expression(Filter):
         return value_of(self._evaluate, message, now)
 
     def _reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
-        if self._tree is None:
+        if self._whole is None:
             return ()
-        return tuple(reasons_of(self._tree, self._compiled, self.text, message, now))
+        return tuple(reasons_of(self._whole, self.text, message, now))
 
     def _value(self) -> str:
         return self.text
@@ -397,11 +175,9 @@ class Selector(_Expression):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0004
     CAPABILITY: ClassVar[str] = "APACHE.ORG:SELECTOR"
 
-    def _parsed(self, text: str) -> tuple[Node, int] | None:
-        return parse_expression(text, _SELECTOR, self.limits) if text.strip(" \t\f\r\n") else None
-
-    def _compiled(self, node: Node) -> Evaluator:
-        return compile_expression(node, self._longest, self._work, octets=False)
+    def _parsed(self, text: str) -> Part | None:
+        is_empty = not text.strip(" \t\f\r\n")
+        return None if is_empty else parse_expression(text, _SELECTOR, self.limits, self._work)
 
 
 @register
@@ -451,21 +227,11 @@ class SqlFilter(_Expression):
     CODE: ClassVar[int | None] = 0x120
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
 
-    def _parsed(self, text: str) -> tuple[Node, int]:
+    def _parsed(self, text: str) -> Part:
         language = _LANGUAGES.get(self.dialect)
         if language is None:
             known = ", ".join(DIALECTS.names)
             raise EncodeError(f"dialect is one of {known}, not {self.dialect!r}", "filter.dialect")
         if not text.strip(" \t\f\r\n"):
             raise ExpressionError("the expression is empty", text, 0)
-        return parse_expression(text, language, self.limits)
-
-    def _compiled(self, node: Node) -> Evaluator:
-        return compile_expression(
-            node,
-            self._longest,
-            self._work,
-            octets=True,
-            concatenate=self.dialect == "oasis",
-            broker=self.dialect == "rabbitmq-4.3",
-        )
+        return parse_expression(text, language, self.limits, self._work)
