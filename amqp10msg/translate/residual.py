@@ -14,8 +14,10 @@ the message: `is_of_message` and `is_of_basic` say whether it has the form of on
 from __future__ import annotations
 
 import binascii
+import itertools
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -52,8 +54,8 @@ CERTAIN = 65_536
 MOST_PROPERTIES = 131_072 - 8 - 12
 #: That is enough for the sections of a message without its body that have so many bytes.
 ROOMY = 32_768
-_VERSION = 1
 _MAX_DEPTH = 8
+_Check: TypeAlias = Callable[[Any], bool]
 
 # Keys of the residual on the 1.0 side, besides the numbers of the properties.
 TABLE = 3  # the whole table of headers, encoded
@@ -90,36 +92,23 @@ def pack_text(content: dict[int, Any]) -> str:
 def unpack(data: bytes) -> dict[int, Any] | None:
     """Decode a residual; return None where the bytes are not one, or are damaged."""
     try:
-        found = _decoded(data)
-    except _CborError:
+        content = _decoded(data, 0, 0)[0][1]
+        # One content has one encoding: of these bytes all else is right, too, or none is.
+        return content if isinstance(content, dict) and pack(content) == data else None
+    except (ValueError, IndexError, TypeError):
         return None
-    if not (isinstance(found, list) and len(found) == 3 and found[0] == _VERSION):
-        return None
-    content = found[1]
-    # The content stands between the head and the checksum; no value has two encodings.
-    inner = data[2 : len(data) - len(_encoded(found[2]))]
-    if not isinstance(content, dict) or found[2] != zlib.crc32(inner):
-        return None
-    return content
 
 
 def unpack_text(text: str) -> dict[int, Any] | None:
     """Decode a residual from a header's value; return None where it is not one, or is damaged."""
     try:
-        data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+        content = unpack(binascii.a2b_base64(text.encode("ascii"), strict_mode=True))
     except (UnicodeEncodeError, binascii.Error):
         return None
-    # One content has one text.
-    return (
-        unpack(data) if binascii.b2a_base64(data, newline=False).decode("ascii") == text else None
-    )
+    return content if content is not None and pack_text(content) == text else None
 
 
 # The encoding.
-
-
-class _CborError(ValueError):
-    """The input is not the deterministic encoding of a value of the subset."""
 
 
 def _encoded(value: Any) -> bytes:
@@ -146,208 +135,136 @@ def _number(kind: int, number: int) -> bytes:
     for low, width in ((ONE_BYTE, 1), (TWO_BYTES, 2), (FOUR_BYTES, 4), (EIGHT_BYTES, 8)):
         if number < 1 << 8 * width:
             return bytes([kind | low]) + number.to_bytes(width, "big")
-    raise _CborError(f"{number} does not fit 64 bits")
+    raise ValueError(f"{number} does not fit 64 bits")
 
 
-def _decoded(data: bytes) -> Any:
-    """Decode one value that fills the input.
+def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
+    """Decode the value that begins there, in any encoding, and return where it ends.
 
     Raises:
-        _CborError: the bytes are not what `_encoded` writes.
+        ValueError, IndexError, TypeError: the bytes are not what `_encoded` writes.
     """
-    reader = _Reader(data)
-    value = reader.value(0)
-    if reader.pos != reader.end:
-        raise _CborError(f"{reader.end - reader.pos} trailing bytes after the value")
-    return value
+    head = data[pos]
+    kind, number = head & MAJOR, head & DETAIL
+    pos += 1
+    if head == ITEM_NULL:
+        return None, pos
+    if number >= ONE_BYTE:
+        start, pos = pos, pos + (1 << number - ONE_BYTE)
+        number = int.from_bytes(data[start:pos], "big")
+    if kind == MAJOR_UNSIGNED:
+        return number, pos
+    if number > len(data) - pos:
+        raise ValueError("more bytes or items than there are bytes left")
+    if kind in {MAJOR_BYTES, MAJOR_TEXT}:
+        octets = data[pos : pos + number]
+        return octets if kind == MAJOR_BYTES else octets.decode("utf-8"), pos + number
+    if kind not in {MAJOR_ARRAY, MAJOR_MAP} or depth == _MAX_DEPTH:
+        raise ValueError("a value that is not of the subset, or too deep")
+    items = []
+    for _ in range(number if kind == MAJOR_ARRAY else 2 * number):
+        item, pos = _decoded(data, pos, depth + 1)
+        items.append(item)
+    if kind == MAJOR_ARRAY:
+        return items, pos
+    keys = items[::2]
+    if not all(isinstance(key, (int, str)) for key in keys):
+        raise ValueError("a key that is neither a number nor a text")
+    return dict(zip(keys, items[1::2], strict=True)), pos
 
 
-class _Reader:
-    """A cursor over encoded values."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.pos = 0
-        self.end = len(data)
-
-    def value(self, depth: int) -> Any:
-        """Read one value."""
-        data = self.data
-        pos = self.pos
-        if pos >= self.end:
-            raise _CborError("the input ends")
-        head = data[pos]
-        kind, number = head & MAJOR, head & DETAIL
-        self.pos = pos + 1
-        if head == ITEM_NULL:
-            return None
-        if number >= ONE_BYTE:
-            number = self.wide(number)
-        if kind == MAJOR_UNSIGNED:
-            return number
-        if kind in {MAJOR_BYTES, MAJOR_TEXT}:
-            return self.string(kind, number)
-        if (
-            kind not in {MAJOR_ARRAY, MAJOR_MAP}
-            or number > self.end - self.pos
-            or depth >= _MAX_DEPTH
-        ):
-            raise _CborError(
-                "a value that is not of the subset, too deep, or of more items than bytes"
-            )
-        if kind == MAJOR_ARRAY:
-            return [self.value(depth + 1) for _ in range(number)]
-        return self.pairs(number, depth + 1)
-
-    def wide(self, low: int) -> int:
-        """Read the number after a head that does not hold it."""
-        start = self.pos
-        width = 1 << low - ONE_BYTE if low <= EIGHT_BYTES else 0
-        if width == 0 or width > self.end - start:
-            raise _CborError(
-                f"the head {self.data[start - 1]:#04x} is not of the subset, or is cut off"
-            )
-        number = 0
-        for place in range(start, start + width):
-            number = number << 8 | self.data[place]
-        self.pos = start + width
-        if number < ONE_BYTE or (width > 1 and number >> 4 * width == 0):
-            raise _CborError("a head is longer than it must be")
-        return number
-
-    def string(self, kind: int, size: int) -> Any:
-        """Read bytes or a text of this size."""
-        if size > self.end - self.pos:
-            raise _CborError("the input ends within a string")
-        start = self.pos
-        self.pos = start + size
-        octets = self.data[start : self.pos]
-        if kind == MAJOR_BYTES:
-            return octets
-        try:
-            return octets.decode("utf-8")
-        except UnicodeDecodeError:
-            raise _CborError("a text is not valid UTF-8") from None
-
-    def pairs(self, count: int, depth: int) -> dict[Any, Any]:
-        """Read the pairs of a map."""
-        found: dict[Any, Any] = {}
-        last = b""
-        for _ in range(count):
-            start = self.pos
-            key = self.value(depth)
-            octets = self.data[start : self.pos]
-            if not isinstance(key, (int, str)) or octets <= last:
-                raise _CborError("the keys of a map are not numbers or texts, or not in order")
-            last = octets
-            found[key] = self.value(depth)
-        return found
+# The content, by its keys: whether a value has the right form.
 
 
-# The content.
+def _are_places(places: Any) -> bool:
+    """Whether each of the numbers from 0 on stands there once."""
+    return (
+        isinstance(places, list)
+        and all(type(place) is int for place in places)
+        and (sorted(places) == list(range(len(places))))
+    )
 
-_SECTIONS = {*KIND_OF.keys() - BODY_CODES, WHOLE}
-_FLAGS = {UNMARKED, PAYLOAD, FORM}
-_MOST_FIELDS = len(attrs.fields(Properties))
+
+def _do_ascend(places: Any) -> bool:
+    """Whether these are numbers, each larger than the one before."""
+    return (
+        isinstance(places, list)
+        and all(type(place) is int for place in places)
+        and all(one < other for one, other in itertools.pairwise(places))
+    )
+
+
+def _is_octets(value: Any) -> bool:
+    return isinstance(value, bytes)
+
+
+def _is_set(value: Any) -> bool:
+    return bool(value == 1)
+
+
+def _up_to(most: int) -> _Check:
+    return lambda value: isinstance(value, int) and value <= most
+
+
+def _list_of(is_right: _Check) -> _Check:
+    return lambda value: isinstance(value, list) and all(map(is_right, value))
+
+
+def _map_of(is_key: _Check, is_right: _Check = _is_octets) -> _Check:
+    return lambda found: (
+        isinstance(found, dict) and (all(map(is_right, found.values())) and all(map(is_key, found)))
+    )
+
+
+_OF_MESSAGE: dict[Any, _Check] = {
+    **dict.fromkeys({*KIND_OF.keys() - BODY_CODES, WHOLE}, _is_octets),
+    **dict.fromkeys((UNMARKED, PAYLOAD, FORM), _is_set),
+    FORMAT: _up_to(2**32 - 1),
+    PLACES: _are_places,
+    SHAPE: _list_of(_is_octets),
+    SPARSE_PROPERTIES: _map_of(_up_to(len(attrs.fields(Properties)) - 1)),
+    SPARSE_APPLICATION: _map_of(lambda name: isinstance(name, str)),
+}
+_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
+
+
+def _is_shortstr(value: Any) -> bool:
+    return isinstance(value, bytes) and len(value) <= 255
+
+
+_OF_BASIC: dict[Any, _Check] = {
+    **{
+        row.number: _up_to(_NUMBERS[row.name]) if row.name in _NUMBERS else _is_shortstr
+        for row in ROWS
+    },
+    **dict.fromkeys((EXCHANGE, ROUTING_KEY), _is_octets),
+    **dict.fromkeys((BODY, EMPTY), _is_set),
+    ORDER: _do_ascend,
+    TABLE: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
+    FIELDS: _map_of(
+        lambda name: isinstance(name, str) and len(name.encode("utf-8")) <= 255,
+        lambda octets: isinstance(octets, bytes) and bool(decode_field(octets)),
+    ),
+}
+
+
+def _is_of(content: dict[Any, Any], checks: dict[Any, _Check]) -> bool:
+    try:
+        return bool(content) and all(
+            key in checks and checks[key](value) for key, value in content.items()
+        )
+    except (DecodeError, IndexError):
+        return False
 
 
 def is_of_message(content: dict[Any, Any]) -> bool:
     """Whether a residual has the form of one from a 1.0 message."""
-    for key, value in content.items():
-        if key in _SECTIONS:
-            right = isinstance(value, bytes)
-        elif key == FORMAT:
-            right = isinstance(value, int) and value < 2**32
-        elif key == PLACES:
-            right = isinstance(value, list) and _are_places(value)
-        elif key == SHAPE:
-            right = isinstance(value, list) and _are_bytes(value)
-        elif key in _FLAGS:
-            right = value == 1
-        elif key == SPARSE_PROPERTIES:
-            right = isinstance(value, dict) and _are_bytes(value.values()) and _are_indexes(value)
-        elif key == SPARSE_APPLICATION:
-            right = isinstance(value, dict) and _are_bytes(value.values()) and _are_names(value)
-        else:
-            right = False
-        if not right:
-            return False
-    return bool(content)
-
-
-def _are_places(places: list[Any]) -> bool:
-    """Whether each of the numbers from 0 on stands there once."""
-    met = bytearray(len(places))
-    for place in places:
-        if type(place) is not int or place >= len(places) or met[place]:
-            return False
-        met[place] = 1
-    return True
-
-
-def _are_bytes(values: Any) -> bool:
-    return all(isinstance(value, bytes) for value in values)
-
-
-def _are_indexes(found: dict[Any, Any]) -> bool:
-    return all(isinstance(index, int) and index < _MOST_FIELDS for index in found)
-
-
-def _are_names(found: dict[Any, Any]) -> bool:
-    return all(isinstance(name, str) for name in found)
-
-
-_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
-_BY_NUMBER = {row.number: row for row in ROWS}
+    return _is_of(content, _OF_MESSAGE)
 
 
 def is_of_basic(content: dict[Any, Any]) -> bool:
     """Whether a residual has the form of one from a 0-9-1 message."""
-    try:
-        for key, value in content.items():
-            if not _is_original(key, value):
-                return False
-    except (DecodeError, IndexError):
-        return False
-    return bool(content)
-
-
-def _is_original(key: Any, value: Any) -> bool:
-    row = _BY_NUMBER.get(key)
-    if row is not None:
-        most = _NUMBERS.get(row.name)
-        if most is not None:
-            return isinstance(value, int) and value <= most
-        return isinstance(value, bytes) and len(value) <= 255
-    if key in (EXCHANGE, ROUTING_KEY):
-        return isinstance(value, bytes)
-    if key in (BODY, EMPTY):
-        return bool(value == 1)
-    if key == ORDER:
-        return isinstance(value, list) and _do_ascend(value)
-    if key == TABLE:
-        return isinstance(value, bytes) and bool(decode_table(value).entries)
-    return (
-        key == FIELDS
-        and isinstance(value, dict)
-        and all(
-            isinstance(name, str)
-            and len(name.encode("utf-8")) <= 255
-            and isinstance(octets, bytes)
-            and bool(decode_field(octets))
-            for name, octets in value.items()
-        )
-    )
-
-
-def _do_ascend(places: list[Any]) -> bool:
-    """Whether these are numbers, each larger than the one before."""
-    last = -1
-    for place in places:
-        if type(place) is not int or place <= last:
-            return False
-        last = place
-    return True
+    return _is_of(content, _OF_BASIC)
 
 
 # Fields of a properties section that are null and still written, after all that have a value.
