@@ -36,26 +36,14 @@ from amqp10msg.translate._to_basic import (
 )
 from amqp10msg.translate.rabbitmq import to_basic, v3
 from amqp10msg.translate.rabbitmq.fields import (
-    ABSOLUTE_EXPIRY_TIME,
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    CORRELATION_ID,
-    CREATION_TIME,
-    GROUP_ID,
-    GROUP_SEQUENCE,
-    MESSAGE_ID,
-    REPLY_TO,
-    REPLY_TO_GROUP_ID,
-    SUBJECT,
-    TO,
-    USER_ID,
+    PROPERTY_NAMES,
 )
 from amqp10msg.translate.rabbitmq.sections import decoded
 from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, rewritten
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
 from amqp10msg.translate.residual import NAME, SPARSE_PROPERTIES, is_of_basic
-from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS, ULONG_ID, shortstr
+from amqp10msg.translate.table import ROWS, ULONG_ID, shortstr
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel.codes import PROPERTIES_CODE
@@ -69,11 +57,10 @@ Row: TypeAlias = tuple[int, int, str]
 
 # The property that each field becomes.
 _TARGETS = {
-    PROPERTY_FIELDS.index(row.field): row.number - 1 for row in ROWS if row.section == "properties"
+    row.field.replace("_", "-"): row.number - 1 for row in ROWS if row.section == "properties"
 }
 _BY_NUMBER = {row.number: row for row in ROWS}
 _INDEXES = {row.name: row.number - 1 for row in ROWS}
-_APP_ID = next(row.number - 1 for row in ROWS if row.name == "app_id")
 #: Names of headers and keys of annotations that mean something to the translator or to brokers.
 ODD_NAMES = [
     name.encode()
@@ -116,40 +103,42 @@ class ToBasicRules:
     facts: Sequence[tuple[bytes, str]] = ()
 
 
-def _rows(forms: dict[int, str]) -> tuple[Row, ...]:
+def _rows(forms: dict[str, str]) -> tuple[Row, ...]:
     """Return rows in this order."""
-    renamed = {GROUP_ID: _APP_ID} if forms.get(GROUP_ID) == "renamed" else {}
+    renamed = {"group-id": _INDEXES["app_id"]} if forms.get("group-id") == "renamed" else {}
     targets = _TARGETS | renamed
-    return tuple((index, targets.get(index, -1), form) for index, form in forms.items())
+    return tuple(
+        (PROPERTY_NAMES.index(name), targets.get(name, -1), form) for name, form in forms.items()
+    )
 
 
 _LOSSLESS = _rows(
     {
-        MESSAGE_ID: "id",
-        USER_ID: "user",
-        TO: "carried",
-        SUBJECT: "carried",
-        REPLY_TO: "short text",
-        CORRELATION_ID: "id",
-        CONTENT_TYPE: "known",
-        CONTENT_ENCODING: "known",
-        ABSOLUTE_EXPIRY_TIME: "carried",
-        CREATION_TIME: "seconds",
-        GROUP_ID: "carried",
-        GROUP_SEQUENCE: "carried",
-        REPLY_TO_GROUP_ID: "carried",
+        "message-id": "id",
+        "user-id": "user",
+        "to": "carried",
+        "subject": "carried",
+        "reply-to": "short text",
+        "correlation-id": "id",
+        "content-type": "known",
+        "content-encoding": "known",
+        "absolute-expiry-time": "carried",
+        "creation-time": "seconds",
+        "group-id": "carried",
+        "group-sequence": "carried",
+        "reply-to-group-id": "carried",
     }
 )
-_IDS = _rows({MESSAGE_ID: "broker id", CORRELATION_ID: "broker id"})
+_IDS = _rows({"message-id": "broker id", "correlation-id": "broker id"})
 _KEPT_WHOLE = _rows(
     {
-        MESSAGE_ID: "bytes",
-        USER_ID: "login",
-        REPLY_TO: "old address",
-        CORRELATION_ID: "bytes",
-        CONTENT_TYPE: "bytes",
-        CONTENT_ENCODING: "bytes",
-        CREATION_TIME: "same number",
+        "message-id": "bytes",
+        "user-id": "login",
+        "reply-to": "old address",
+        "correlation-id": "bytes",
+        "content-type": "bytes",
+        "content-encoding": "bytes",
+        "creation-time": "same number",
     }
 )
 
@@ -161,12 +150,12 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
     if version.is_plugin:
         return ToBasicRules("kept whole", _KEPT_WHOLE, stream=version.stream)
     late = {
-        USER_ID: "login",
-        REPLY_TO: "address" if version.queue_addresses else "text",
-        GROUP_ID: "renamed",
-        CREATION_TIME: "whole seconds",
-        CONTENT_TYPE: "text",
-        CONTENT_ENCODING: "text",
+        "user-id": "login",
+        "reply-to": "address" if version.queue_addresses else "text",
+        "group-id": "renamed",
+        "creation-time": "whole seconds",
+        "content-type": "text",
+        "content-encoding": "text",
         **dict.fromkeys(to_basic.LEFT_OUT, "dropped"),
     }
     return ToBasicRules("converted", _IDS, _rows(late), version.durable_by_default, version.stream)

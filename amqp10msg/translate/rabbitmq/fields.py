@@ -18,23 +18,6 @@ HEADER_NAMES, PROPERTY_NAMES = (
     tuple(field.name.replace("_", "-") for field in attrs.fields(cls))
     for cls in (Header, Properties)
 )
-DURABLE, PRIORITY, TTL, FIRST_ACQUIRER, DELIVERY_COUNT = range(len(HEADER_NAMES))
-(
-    MESSAGE_ID,
-    USER_ID,
-    TO,
-    SUBJECT,
-    REPLY_TO,
-    CORRELATION_ID,
-    CONTENT_TYPE,
-    CONTENT_ENCODING,
-    ABSOLUTE_EXPIRY_TIME,
-    CREATION_TIME,
-    GROUP_ID,
-    GROUP_SEQUENCE,
-    REPLY_TO_GROUP_ID,
-) = range(len(PROPERTY_NAMES))
-
 
 _MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
 
@@ -76,19 +59,19 @@ def checked_headers(given: BasicProperties) -> FieldTable:
     return table
 
 
-def header_fields(given: BasicProperties, notes: Notes) -> list[Term]:
+def header_fields(given: BasicProperties, notes: Notes) -> dict[str, Term]:
     """Return the fields of the header that properties say: durable, priority and ttl.
 
     Raises:
         RefusedError: publishing fails, as the expiration is not a number.
     """
-    header: list[Term] = [None] * len(HEADER_NAMES)
-    header[DURABLE] = given.delivery_mode == 2
+    header: dict[str, Term] = dict.fromkeys(HEADER_NAMES)
+    header["durable"] = given.delivery_mode == 2
     if given.priority is not None:
-        header[PRIORITY] = ("ubyte", given.priority)
+        header["priority"] = ("ubyte", given.priority)
     if given.expiration is not None:
         ttl = checked_expiration(given.expiration)
-        header[TTL] = ("uint", ttl)
+        header["ttl"] = ("uint", ttl)
         if ttl >= 2**32:
             notes.add(
                 "properties.expiration",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
@@ -16,11 +17,7 @@ from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
-    CREATION_TIME,
-    DELIVERY_COUNT,
-    FIRST_ACQUIRER,
     PROPERTY_NAMES,
-    TTL,
     checked_headers,
     header_fields,
     octets,
@@ -28,6 +25,7 @@ from amqp10msg.translate.rabbitmq.fields import (
 )
 from amqp10msg.translate.rabbitmq.history import added_terms, check_typed, redelivery
 from amqp10msg.translate.rabbitmq.sections import (
+    SAVED_SECTIONS,
     check_filter,
     check_user,
     decoded,
@@ -37,6 +35,7 @@ from amqp10msg.translate.rabbitmq.sections import (
 )
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
+    CODES,
     CrashedError,
     Term,
     check_level,
@@ -59,17 +58,9 @@ from amqp10msg.wire.primitives import Float
 
 _F64 = struct.Struct(">d")
 _LONGSTR_TEXT = 4096
-# By the constructors of texts: their types.
-_TEXTS = {0xA1: "utf8", 0xA0: "binary", 0xA3: "symbol"}
 _UUID_PARTS = [8, 4, 4, 4, 12]
 #: What stands for whole sections, by its beginning.
 _FORGING = "x-amqp-1.0-"
-_FORGED = {
-    "properties": "x-amqp-1.0-properties",
-    "application-properties": "x-amqp-1.0-app-properties",
-    "message-annotations": "x-amqp-1.0-message-annotations",
-    "footer": "x-amqp-1.0-footer",
-}
 _NUMBERS = {
     "b": "byte",
     "B": "ubyte",
@@ -79,6 +70,12 @@ _NUMBERS = {
     "i": "uint",
     "l": "long",
     "L": "long",
+}
+_PLAIN: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "t": ("boolean", bool),
+    "x": ("binary", bytes),
+    "f": ("float", lambda value: Float(value).bits.to_bytes(4, "big")),
+    "d": ("double", _F64.pack),
 }
 
 
@@ -92,8 +89,8 @@ def to_amqp10(
     header = found["header"]
     before = redelivery(broker, given)
     died = bool(given.deaths) and not broker.stream
-    header[FIRST_ACQUIRER] = not (basic.redelivered or before.again or died)
-    header[DELIVERY_COUNT] = ("uint", before.failed)
+    header["first-acquirer"] = not (basic.redelivered or before.again or died)
+    header["delivery-count"] = ("uint", before.failed)
     annotations = found.get("message-annotations", [])
     if broker.stream:
         check_filter(annotations, "headers")
@@ -111,11 +108,11 @@ def to_amqp10(
     else:
         added += told
     sections = [
-        section(HEADER_CODE, ("list", header)),
+        section(HEADER_CODE, ("list", [*header.values()])),
         section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added))),
     ]
-    fields = found.get("properties")
-    if fields is not None and fields.count(None) < len(fields):
+    fields = [*found.get("properties", {}).values()]
+    if fields.count(None) < len(fields):
         sections.append(section(PROPERTIES_CODE, ("list", _trimmed(broker, fields))))
     if found.get("application-properties"):
         application = ("map", found["application-properties"])
@@ -130,7 +127,8 @@ def to_amqp10(
 def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> bytes:
     """Read a message out of a stream, and write again what stands before the bare message."""
     found = received(broker, stored)
-    expiration(found.header, found.annotations)
+    header: Any = found.header
+    expiration(header, found.annotations)
     added = list(found.annotations)
     for name in (b"x-exchange", b"x-routing-key"):
         said = [value for key, value in added if key[1] == name and kind_of(value) == "utf8"]
@@ -138,7 +136,7 @@ def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> 
             added = with_metadata(broker, added, [(name, said[-1])])
     if given.stream_offset is not None:
         added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])
-    front = section(HEADER_CODE, ("list", found.header))
+    front = section(HEADER_CODE, ("list", [*header.values()]))
     return front + section(MESSAGE_ANNOTATIONS_CODE, ("map", added)) + stored[found.bare :]
 
 
@@ -163,7 +161,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
             "properties.delivery-mode", "retyped", given.delivery_mode, False, "only 2 is durable"
         )
     header = header_fields(given, notes)
-    ttl = None if header[TTL] is None else header[TTL][1]
+    ttl = None if header["ttl"] is None else header["ttl"][1]
     if ttl is not None and ttl < 2**32 and given.expiration != str(ttl):
         notes.add(
             "properties.expiration",
@@ -221,7 +219,7 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
 def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str, Any] | None:
     """Read the header that stands for a whole section, which the broker believes."""
     for name, letter, value in table.entries:
-        if name == _FORGED[section]:
+        if name == SAVED_SECTIONS[section]:
             if letter not in "Sx":
                 return None
             parsed = broker.codec.parse_all(octets(value))
@@ -244,15 +242,15 @@ def _section(term: Term) -> tuple[str, Any]:
     return made
 
 
-def property_fields(broker: BrokerVersion, given: BasicProperties) -> list[Term]:
+def property_fields(broker: BrokerVersion, given: BasicProperties) -> dict[str, Term]:
     """Return the fields of the properties section, as the rules of the version say."""
-    fields: list[Term] = [None] * len(PROPERTY_NAMES)
+    fields: dict[str, Term] = dict.fromkeys(PROPERTY_NAMES)
     rules = [rule for rule in rules_of(broker).properties if rule.section == PROPERTIES_CODE]
     # The broker reads the ids first.
     for rule in sorted(rules, key=lambda rule: (rule.form != Form.BROKER_ID, rule.place)):
         value = getattr(given, rule.name)
         if value is not None:
-            fields[rule.place] = _field(broker, rule, value)
+            fields[PROPERTY_NAMES[rule.place]] = _field(broker, rule, value)
     return fields
 
 
@@ -265,13 +263,13 @@ def _field(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Term:
         return _id_term(broker, value, rule.wire_name)
     if rule.form == Form.ADDRESS:
         return ("utf8", _reply_address(broker, octets(value)))
-    return (_TEXTS[rule.code], octets(value))
+    return (CODES[rule.code][0], octets(value))
 
 
-def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> list[Term]:
+def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> dict[str, Term]:
     fields = property_fields(broker, given)
     if given.timestamp is not None:
-        moment = fields[CREATION_TIME][1]
+        moment = fields["creation-time"][1]
         if moment >= 2**63:
             notes.add(
                 "properties.timestamp",
@@ -305,32 +303,28 @@ def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
 def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
     pairs = []
     for name, letter, value in table.entries:
-        if name.startswith("x-"):
-            continue
-        term = _simple(letter, value)
-        if term is not None:
-            pairs.append((("utf8", octets(name)), term))
+        if name.startswith("x-") or (name, letter) == ("CC", "A"):
             continue
         path = f"headers[{name!r}]"
         if letter in "AF":
-            if (name, letter) != ("CC", "A"):
-                notes.tell(LOSSES["nested"], path, value)
-            continue
-        pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes, 0)))
+            notes.tell(LOSSES["nested"], path, value)
+        else:
+            pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes, 0)))
     return pairs
 
 
 def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> list[Any]:
     pairs = []
     for name, letter, value in table.entries:
+        path = f"headers[{name!r}]"
         if name.startswith("x-"):
-            term = _simple(letter, value)
-            if term is None:
-                term = _from_field(letter, value, f"headers[{name!r}]", notes, 0)
-            pairs.append((("symbol", octets(name)), term))
-        elif name == "CC" and letter == "A":
-            path = f"headers[{name!r}]"
-            pairs.append((("symbol", b"x-cc"), _from_field(letter, value, path, notes, 0)))
+            key = octets(name)
+        elif (name, letter) == ("CC", "A"):
+            key = b"x-cc"
+        else:
+            continue
+        pairs.append((("symbol", key), _from_field(letter, value, path, notes, 0)))
+        if name == "CC":
             notes.tell(LOSSES["routes"], path, value, value)
     if given.type is not None:
         pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(given.type))))
@@ -368,20 +362,6 @@ def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
     return ("uuid", found)
 
 
-def _simple(letter: str, value: Any) -> Term:
-    """Return the 1.0 value of a field of a usual type, None for any other."""
-    if letter == "S":
-        if type(value) is str and len(value) <= _LONGSTR_TEXT and value.isascii():
-            return None if "\0" in value else ("utf8", value.encode("ascii"))
-        return None
-    number = _NUMBERS.get(letter)
-    if number is not None:
-        return number, value
-    if letter == "t":
-        return ("boolean", bool(value))
-    return ("double", _F64.pack(value)) if letter == "d" else None
-
-
 def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) -> Term:
     """Return the 1.0 value of a 0-9-1 field at a level of nesting."""
     if letter == "S":
@@ -392,14 +372,9 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
         return ("binary", data)
     if letter in _NUMBERS:
         return (_NUMBERS[letter], value)
-    if letter == "t":
-        return ("boolean", bool(value))
-    if letter == "x":
-        return ("binary", bytes(value))
-    if letter == "f":
-        return ("float", Float(value).bits.to_bytes(4, "big"))
-    if letter == "d":
-        return ("double", _F64.pack(value))
+    if letter in _PLAIN:
+        kind, converted = _PLAIN[letter]
+        return (kind, converted(value))
     if letter == "T":
         moment = _seconds(value) * 1000
         if moment >= 2**63:
@@ -407,21 +382,17 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
         return ("timestamp", moment)
     if letter == "V":
         return None
+    if letter in "AF":
+        check_level(level)
     if letter == "A":
-        check_level(level)
-        array = as_array(value)
-        return (
-            "list",
-            [_from_field(one, item, path, notes, level + 1) for one, item in array.entries],
-        )
+        items = as_array(value).entries
+        return "list", [_from_field(one, item, path, notes, level + 1) for one, item in items]
     if letter == "F":
-        check_level(level)
-        table = as_table(value)
         return (
             "map",
             [
                 (("symbol", octets(name)), _from_field(one, item, path, notes, level + 1))
-                for name, one, item in table.entries
+                for name, one, item in as_table(value).entries
             ],
         )
     raise CrashedError(

@@ -8,7 +8,6 @@ from amqp10msg.sections import BODY_KINDS
 from amqp10msg.translate.rabbitmq.fields import (
     HEADER_NAMES,
     PROPERTY_NAMES,
-    TTL,
     checked_expiration,
     octets,
     utf8_without_nul,
@@ -19,6 +18,7 @@ from amqp10msg.translate.rabbitmq.terms import (
     RefusedError,
     Term,
     TermReader,
+    kind_of,
     section_name,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
@@ -35,10 +35,7 @@ OWN_ANNOTATIONS = (
     *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
     *("x-routing-key", "x-exchange", "x-death"),
 )
-_FIELDS = {
-    section: [("symbol", name.encode()) for name in names]
-    for section, names in (("header", HEADER_NAMES), ("properties", PROPERTY_NAMES))
-}
+_FIELDS = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
 #: Of the others, what they must be.
 _KINDS = {"data": "binary", "amqp-sequence": "list"}
 
@@ -88,21 +85,21 @@ def decoded(term: Term) -> tuple[str, Any]:
     return name, value
 
 
-def fields_of(name: str, value: Term) -> list[Term]:
+def fields_of(section: str, value: Term) -> dict[str, Term]:
     """Return the fields of header or properties, which are a list, or a map by their names."""
-    keys = _FIELDS[name]
+    fields: dict[str, Term] = dict.fromkeys(_FIELDS[section])
     kind = value[0] if isinstance(value, tuple) else ""
-    fields: list[Term]
     if kind == "map":
-        found: dict[Any, Term] = dict(reversed([pair for pair in value[1] if pair[0] in keys]))
-        fields = [found.get(key) for key in keys]
-    elif kind == "list" and len(value[1]) <= len(keys):
-        fields = [*value[1], *[None] * (len(keys) - len(value[1]))]
+        found: dict[Any, Term] = {
+            key[1]: item for key, item in reversed(value[1]) if kind_of(key) == "symbol"
+        }
+        fields = {name: found.get(name.encode()) for name in fields}
+    elif kind == "list" and len(value[1]) <= len(fields):
+        fields.update(zip(fields, value[1], strict=False))
     else:
-        raise CrashedError(f"the session dies: {name} of the wrong shape", name)
-    for one in fields:
-        if isinstance(one, tuple) and one[0] == "described":
-            raise CrashedError(f"the session dies: a described value in {name}", name)
+        raise CrashedError(f"the session dies: {section} of the wrong shape", section)
+    if any(kind_of(one) == "described" for one in fields.values()):
+        raise CrashedError(f"the session dies: a described value in {section}", section)
     return fields
 
 
@@ -141,9 +138,9 @@ class Received:
     """
 
     def __init__(self) -> None:
-        self.header: list[Term] | None = None
+        self.header: dict[str, Term] | None = None
         self.annotations: list[Any] = []
-        self.properties: list[Term] | None = None
+        self.properties: dict[str, Term] | None = None
         self.application: list[Any] = []
         self.delivery_annotations = 0
         self.are_annotations_last = False
@@ -240,13 +237,13 @@ def check_filter(annotations: list[Any], path: str) -> None:
         )
 
 
-def expiration(header: list[Term] | None, annotations: list[Any]) -> int | None:
+def expiration(header: dict[str, Term] | None, annotations: list[Any]) -> int | None:
     """Return the time to live that the broker finds when a message comes in.
 
     Raises:
         CrashedError: the annotation in the place of the header is not an expiration.
     """
-    ttl = header[TTL] if header else None
+    ttl = header["ttl"] if header else None
     if isinstance(ttl, tuple) and ttl[0] == "uint":
         return int(ttl[1])
     found = annotation(annotations, b"x-basic-expiration")

@@ -50,12 +50,11 @@ class CrashedError(BrokerError):
 #: More levels of nesting than any message has that this library reads: beyond, C would fail where
 #: Python raises.
 MOST_LEVELS = 300
-_MOST_LEVELS = MOST_LEVELS
 
 
 def check_level(level: int) -> None:
     """Raise RecursionError for a value within more others than a message can have."""
-    if level > _MOST_LEVELS:
+    if level > MOST_LEVELS:
         raise RecursionError(f"values are nested in more than {MOST_LEVELS} others")
 
 
@@ -93,85 +92,18 @@ def section_name(descriptor: Term) -> str | None:
 
 # Reading.
 
-# How values are written, by their constructors.
-_CONSTANT, _UNSIGNED, _SIGNED, _VARIABLE, _BOOLEAN = 1, 2, 3, 4, 5
-_FLOAT, _DECIMAL, _UUID, _LIST, _MAP, _ARRAY = 6, 7, 8, 9, 10, 11
-_ROWS = (
-    (0x40, _CONSTANT, "null", 0),
-    (0x41, _CONSTANT, "boolean", 0),
-    (0x42, _CONSTANT, "boolean", 0),
-    (0x43, _CONSTANT, "uint", 0),
-    (0x44, _CONSTANT, "ulong", 0),
-    (0x45, _LIST, "list", 0),
-    (0x50, _UNSIGNED, "ubyte", 1),
-    (0x60, _UNSIGNED, "ushort", 2),
-    (0x70, _UNSIGNED, "uint", 4),
-    (0x80, _UNSIGNED, "ulong", 8),
-    (0x52, _UNSIGNED, "uint", 1),
-    (0x53, _UNSIGNED, "ulong", 1),
-    (0x51, _SIGNED, "byte", 1),
-    (0x61, _SIGNED, "short", 2),
-    (0x71, _SIGNED, "int", 4),
-    (0x81, _SIGNED, "long", 8),
-    (0x54, _SIGNED, "int", 1),
-    (0x55, _SIGNED, "long", 1),
-    (0x73, _UNSIGNED, "char", 4),
-    (0x83, _SIGNED, "timestamp", 8),
-    (0x56, _BOOLEAN, "boolean", 1),
-    (0xA0, _VARIABLE, "binary", 1),
-    (0xB0, _VARIABLE, "binary", 4),
-    (0xA1, _VARIABLE, "utf8", 1),
-    (0xB1, _VARIABLE, "utf8", 4),
-    (0xA3, _VARIABLE, "symbol", 1),
-    (0xB3, _VARIABLE, "symbol", 4),
-    (0x72, _FLOAT, "float", 4),
-    (0x82, _FLOAT, "double", 8),
-    (0x74, _DECIMAL, "", 4),
-    (0x84, _DECIMAL, "", 8),
-    (0x94, _DECIMAL, "", 16),
-    (0x98, _UUID, "uuid", 16),
-    (0xC0, _LIST, "list", 1),
-    (0xD0, _LIST, "list", 4),
-    (0xC1, _MAP, "map", 1),
-    (0xD1, _MAP, "map", 4),
-    (0xE0, _ARRAY, "array", 1),
-    (0xF0, _ARRAY, "array", 4),
-)
-_BY_CODE = {code: (form, name, width) for code, form, name, width in _ROWS}
-_NOTHING = (0, "", 0)
-_FORMS = bytes(_BY_CODE.get(code, _NOTHING)[0] for code in range(256))
-_NAMES = [_BY_CODE.get(code, _NOTHING)[1] for code in range(256)]
-_WIDTHS = bytes(_BY_CODE.get(code, _NOTHING)[2] for code in range(256))
-_CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]
-_ARRAYS_3 = {
-    0xA3: "symbol",
-    0xB3: "symbol",
-    0xA1: "utf8",
-    0xB1: "utf8",
-    0x50: "ubyte",
-    0x51: "byte",
-    0x60: "ushort",
-    0x61: "short",
-    0x70: "uint",
-    0x71: "int",
-    0x80: "ulong",
-    0x81: "long",
-    0x40: "null",
-    0x56: "boolean",
-    0xF0: "array",
+#: By constructor: the type of its values, and the width of the value or of its size.
+CODES = {
+    row.code: ({"string": "utf8"}.get(row.type, row.type), row.width)
+    for row in FORMAT_CODES.values()
 }
-_ARRAYS_4 = {
-    **_ARRAYS_3,
-    0xA0: "binary",
-    0xB0: "binary",
-    0x72: "float",
-    0x73: "char",
-    0x82: "double",
-    0x83: "timestamp",
-    0x98: "uuid",
-    0xD0: "list",
-    0xD1: "map",
-}
+_CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]  # from 0x40 on
+_UNSIGNED = {"ubyte", "ushort", "uint", "ulong", "char"}
+_SIGNED = {"byte", "short", "int", "long", "timestamp"}
+_TEXTS = {"utf8", "symbol", "binary"}
+# The constructors of elements of arrays that versions read.
+_ARRAYS_3 = bytes.fromhex("a3b3a1b150516061707180814056f0")
+_ARRAYS_4 = _ARRAYS_3 + bytes.fromhex("a0b07273828398d0d1")
 
 
 @attrs.frozen
@@ -179,13 +111,13 @@ class Codec:
     """How a version of RabbitMQ reads 1.0 values.
 
     Attributes:
-        arrays: the element constructors that it knows, with their types.
+        arrays: the element constructors that it knows.
         opaque_zero_width: arrays of elements without bytes are carried unread; else refused.
         wide_boolean: 0x56 gives ("boolean", value), which is not true or false there.
         writes_unread: what it carries unread it can write again.
     """
 
-    arrays: dict[int, str]
+    arrays: bytes
     opaque_zero_width: bool = False
     wide_boolean: bool = False
     writes_unread: bool = False
@@ -213,7 +145,7 @@ class TermReader:
         self.buf = data
         self.pos = pos
         self.end = len(data)
-        self.arrays: dict[int, str] = codec.arrays
+        self.arrays = codec.arrays
         self.opaque_zero_width = codec.opaque_zero_width
         self.wide_boolean = codec.wide_boolean
         self.unread = "as_is" if codec.writes_unread else "unread"
@@ -242,46 +174,36 @@ class TermReader:
 
     def primitive(self, code: int, end: int, level: int) -> Term:
         """Read what stands after a constructor."""
-        form = _FORMS[code]
-        width = _WIDTHS[code]
-        pos = self.pos
-        if form == _VARIABLE:
-            start = self.take(width, end)
-            self.take(self.number(pos, width), end)
-            return (_NAMES[code], self.buf[start : self.pos])
-        if form == _UNSIGNED:
-            self.take(width, end)
-            return (_NAMES[code], self.number(pos, width))
-        if form == _SIGNED:
-            self.take(width, end)
-            octets = self.buf[pos : pos + width]
-            return (_NAMES[code], int.from_bytes(octets, "big", signed=True))
-        if _LIST <= form <= _ARRAY:
+        kind, width = CODES.get(code, ("", 0))
+        if kind in ("list", "map", "array"):
             return self.compound(code, end, level)
-        if form == _CONSTANT:
+        if 0x40 <= code <= 0x44:
             return _CONSTANTS[code - 0x40]
-        if form == _BOOLEAN:
-            self.take(1, end)
-            if self.buf[pos] > 1:
-                raise CrashedError(f"a boolean of {self.buf[pos]:#04x}")
-            flag = bool(self.buf[pos] == 1)
-            return ("boolean", flag) if self.wide_boolean else flag
-        if form == 0:
+        if not kind:
             raise CrashedError(f"unknown constructor {code:#04x}")
-        self.take(width, end)
-        octets = self.buf[pos : pos + width]
-        if form == _UUID:
-            return ("uuid", octets)
+        octets = self.octets(width, end)
+        if kind in _TEXTS:
+            return (kind, self.octets(int.from_bytes(octets, "big"), end))
+        if kind in _UNSIGNED or kind in _SIGNED:
+            return (kind, int.from_bytes(octets, "big", signed=kind in _SIGNED))
+        if kind == "boolean":
+            if octets[0] > 1:
+                raise CrashedError(f"a boolean of {octets[0]:#04x}")
+            flag = octets == b"\1"
+            return ("boolean", flag) if self.wide_boolean else flag
         # Erlang has no NaN and no infinities: they are carried as they came, like decimals.
-        if form == _DECIMAL or (
-            octets[0] & 0x7F == 0x7F and octets[1] >= (0x80 if width == 4 else 0xF0)
+        if kind.startswith("decimal") or (
+            kind != "uuid"
+            and octets[0] & 0x7F == 0x7F
+            and octets[1] >= (0x80 if width == 4 else 0xF0)
         ):
             return (self.unread, code, octets)
-        return (_NAMES[code], octets)
+        return (kind, octets)
 
-    def number(self, pos: int, width: int) -> int:
-        """Return an unsigned number that was passed over."""
-        return int.from_bytes(self.buf[pos : pos + width], "big")
+    def octets(self, size: int, end: int) -> bytes:
+        """Read so many bytes."""
+        start = self.pos
+        return self.buf[start : self.take(size, end)]
 
     def take(self, size: int, end: int) -> int:
         """Pass over so many bytes; return where they end."""
@@ -293,38 +215,26 @@ class TermReader:
     def compound(self, code: int, end: int, level: int) -> Term:
         """Read a list, a map or an array."""
         check_level(level)
-        width = _WIDTHS[code]
+        kind, width = CODES[code]
         if width == 0:
             # A message may have as many of them as it has bytes. Nobody changes what is in values;
             # the lists of sections, further out, become longer.
             return _NO_ITEMS if level > 1 else ("list", [])
-        pos = self.pos
-        start = self.take(width, end)
-        stop = self.take(
-            self.buf[pos] if width == 1 else int.from_bytes(self.buf[pos : pos + 4], "big"), end
-        )
+        size = int.from_bytes(self.octets(width, end), "big")
+        start = self.pos
+        stop = self.take(size, end)
         self.pos = start
-        at = self.take(width, stop)
-        form = _FORMS[code]
-        if form == _ARRAY:
-            count = (
-                self.buf[start]
-                if width == 1
-                else int.from_bytes(self.buf[start : start + 4], "big")
-            )
+        count = int.from_bytes(self.octets(width, stop), "big")
+        if kind == "array":
             return self.array(code, count, stop, level + 1)
-        self.pos = at
         items: list[Any] = []
-        if form == _LIST:
-            while self.pos < stop:
-                items.append(self.value(stop, level + 1))
-            return ("list", items)
         while self.pos < stop:
-            key = self.value(stop, level + 1)
-            if self.pos >= stop:
-                raise CrashedError("a map with an odd number of items")
-            items.append((key, self.value(stop, level + 1)))
-        return ("map", items)
+            items.append(self.value(stop, level + 1))
+        if kind == "list":
+            return ("list", items)
+        if len(items) % 2:
+            raise CrashedError("a map with an odd number of items")
+        return ("map", list(zip(items[::2], items[1::2], strict=True)))
 
     def array(self, whole: int, count: int, stop: int, level: int) -> Term:
         """Read the elements of an array, from their constructor on."""
@@ -340,7 +250,7 @@ class TermReader:
             return ("array", kind, [("described", descriptor, item) for item in inner[2]])
         if 0x40 <= code <= 0x45:
             if self.opaque_zero_width and self.pos == stop:
-                width = FORMAT_CODES[whole].width
+                width = CODES[whole][1]
                 size = (width + 1).to_bytes(width, "big")
                 return ("as_is", whole, size + count.to_bytes(width, "big") + bytes([code]))
             if count or self.pos != stop or code not in self.arrays:
@@ -352,7 +262,7 @@ class TermReader:
             raise CrashedError("bytes after the elements of an array")
         if code not in self.arrays:
             raise CrashedError(f"an array of the constructor {code:#04x}")
-        return ("array", self.arrays[code], items)
+        return ("array", CODES[code][0], items)
 
 
 CODEC_3 = Codec(_ARRAYS_3, wide_boolean=True)
@@ -362,42 +272,15 @@ CODEC_43 = Codec(_ARRAYS_4, opaque_zero_width=True, writes_unread=True)
 
 # Writing.
 
-# By type: the constructor and the bytes of a number, and its short form with its bounds.
-_NUMBERS = {
-    "ubyte": (0x50, 1),
-    "ushort": (0x60, 2),
-    "uint": (0x70, 4),
-    "ulong": (0x80, 8),
-    "byte": (0x51, 1),
-    "short": (0x61, 2),
-    "int": (0x71, 4),
-    "long": (0x81, 8),
-    "char": (0x73, 4),
-    "timestamp": (0x83, 8),
-}
+# By type: the widest constructor; of numbers a short one with its bounds, and that of zero.
+_CONSTRUCTORS = {CODES[code][0]: code for code in sorted(_ARRAYS_4)}
 _SHORT = {
     "uint": (0x52, 0, 255),
     "ulong": (0x53, 0, 255),
     "int": (0x54, -128, 127),
     "long": (0x55, -128, 127),
 }
-_REALS = {"double": b"\x82", "float": b"\x72"}
 _ZERO = {"uint": 0x43, "ulong": 0x44}
-_SHORT_CODES = {"utf8": 0xA1, "symbol": 0xA3, "binary": 0xA0}
-_CONSTRUCTORS = {
-    **{name: code for name, (code, _) in _NUMBERS.items()},
-    "symbol": 0xB3,
-    "utf8": 0xB1,
-    "binary": 0xB0,
-    "float": 0x72,
-    "double": 0x82,
-    "uuid": 0x98,
-    "null": 0x40,
-    "boolean": 0x56,
-    "array": 0xF0,
-    "list": 0xD0,
-    "map": 0xD1,
-}
 
 
 def rewritten(sections: bytes) -> bytes | None:
@@ -435,8 +318,13 @@ def section(code: int, content: Term) -> bytes:
     return b"\x00\x53" + bytes([code]) + generate(content)
 
 
-def generate(term: Term, level: int = 0) -> bytes:
-    """Write a term as RabbitMQ 4 does, at a level of nesting.
+def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
+    """Write a term as RabbitMQ 4 does, or 3.10, whose short forms end one byte earlier.
+
+    Args:
+        term: what is written.
+        level: of nesting.
+        is_old: as RabbitMQ 3.10 does.
 
     Raises:
         CrashedError: the broker's generator has no clause for it.
@@ -447,12 +335,12 @@ def generate(term: Term, level: int = 0) -> bytes:
     if term is True or term is False:
         return b"\x41" if term else b"\x42"
     kind = term[0]
-    if kind in _SHORT_CODES:
-        return _octets(_SHORT_CODES[kind], term[1])
-    if kind in _NUMBERS:
+    if kind in _TEXTS:
+        return _octets(kind, bytes(term[1]), is_old)
+    if kind in _UNSIGNED or kind in _SIGNED:
         return _number(kind, term[1])
-    if kind in _REALS:
-        return _REALS[kind] + bytes(term[1])
+    if kind in _FLOAT_FORMS:
+        return bytes([_CONSTRUCTORS[kind]]) + bytes(term[1])
     if kind == "boolean":
         return b"\x56\x01" if term[1] else b"\x56\x00"
     if kind == "uuid":
@@ -467,25 +355,32 @@ def generate(term: Term, level: int = 0) -> bytes:
         return b"\x00" + generate(term[1], level) + generate(term[2], level)
     if kind == "array":
         elements = [_element(term[1], item, level) for item in term[2]]
-        return _sized(0xE0, len(elements), _constructor(term[1], level) + b"".join(elements))
+        return _sized(kind, len(elements), _constructor(term[1], level) + b"".join(elements))
     if kind not in ("list", "map"):
         raise CrashedError(f"the generator has no clause for {kind}")
-    items = term[1] if kind == "list" else [one for pair in term[1] for one in pair]
+    items = _items(term)
     if kind == "list" and not items:
         return b"\x45"
     # One after the other: to join many parts takes 80 bytes for each, and a frame for each level.
     content = bytearray()
     for item in items:
-        content += generate(item, level)
-    return _sized(0xC0 if kind == "list" else 0xC1, len(items), bytes(content))
+        content += generate(item, level, is_old)
+    return _sized(kind, len(items), bytes(content), is_old)
 
 
-def _octets(code: int, octets: bytes) -> bytes:
+def _items(term: Term) -> list[Any]:
+    """Return the items of a list, or the keys and values of a map."""
+    return term[1] if term[0] == "list" else [one for pair in term[1] for one in pair]
+
+
+def _octets(kind: str, octets: bytes, is_old: bool) -> bytes:
     """Write a text or bytes."""
-    size = len(octets)
-    if size < 256:
-        return bytes([code, size]) + octets
-    return bytes([code + 0x10]) + size.to_bytes(4, "big") + octets
+    code, size = _CONSTRUCTORS[kind], len(octets)
+    if is_old and kind == "symbol":  # its size is cut to one byte: longer ones come out damaged
+        return bytes([code - 0x10, size % 256]) + octets
+    if size < (255 if is_old else 256):
+        return bytes([code - 0x10, size]) + octets
+    return bytes([code]) + size.to_bytes(4, "big") + octets
 
 
 def _number(kind: str, value: int) -> bytes:
@@ -495,21 +390,26 @@ def _number(kind: str, value: int) -> bytes:
     short = _SHORT.get(kind)
     if short is not None and short[1] <= value <= short[2]:
         return bytes([short[0], value & 0xFF])
-    code, width = _NUMBERS[kind]
-    return bytes([code]) + _wrapped(value, width)
+    return bytes([_CONSTRUCTORS[kind]]) + _wrapped(kind, value)
 
 
-def _wrapped(value: int, width: int) -> bytes:
+def _wrapped(kind: str, value: int) -> bytes:
     """Return the low bytes, as Erlang's bit syntax does."""
+    width = CODES[_CONSTRUCTORS[kind]][1]
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
 
 
-def _sized(code: int, count: int, content: bytes) -> bytes:
+def _sized(kind: str, count: int, content: bytes, is_old: bool = False) -> bytes:
     """Put the head of a compound before its content; each item has a byte at least."""
-    size = len(content)
-    if size < 255 and count < 256:
-        return bytes([code, size + 1, count]) + content
-    return bytes([code + 0x10]) + (size + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + content
+    code, size = _CONSTRUCTORS[kind], len(content)
+    if size < 255 and count < (255 if is_old else 256):
+        return bytes([code - 0x10, size + 1, count]) + content
+    return bytes([code]) + _wide(count, content)
+
+
+def _wide(count: int, content: bytes) -> bytes:
+    """Put size and count, four bytes each, before the content of a compound."""
+    return (len(content) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + content
 
 
 def _constructor(kind: Term, level: int) -> bytes:
@@ -527,25 +427,24 @@ def _element(kind: Term, item: Term, level: int) -> bytes:
         return b"\x01" if item in (True, ("boolean", True)) else b"\x00"
     if kind == "null":
         return b""
-    if kind in _NUMBERS:
-        return _wrapped(item[1], _NUMBERS[kind][1])
-    if kind in ("utf8", "symbol", "binary"):
+    if kind in _UNSIGNED or kind in _SIGNED:
+        return _wrapped(kind, item[1])
+    if kind in _TEXTS:
         return len(item[1]).to_bytes(4, "big") + bytes(item[1])
     if kind in ("float", "double", "uuid"):
         if item[0] in ("unread", "as_is"):
             raise CrashedError("an array with NaN or an infinity")
         return bytes(item[-1])
     if kind in ("list", "map"):
-        items = item[1] if kind == "list" else [one for pair in item[1] for one in pair]
+        items = _items(item)
         check_level(level)
-        content = b"".join([generate(one, level + 1) for one in items])
-        return (len(content) + 4).to_bytes(4, "big") + len(items).to_bytes(4, "big") + content
+        return _wide(len(items), b"".join([generate(one, level + 1) for one in items]))
     if item[0] == "as_is":
         raise CrashedError("an array of arrays whose elements have no bytes")
     check_level(level)
     elements = [_element(item[1], one, level + 1) for one in item[2]]
     content = _constructor(item[1], level + 1) + b"".join(elements)
-    return (len(content) + 4).to_bytes(4, "big") + len(item[2]).to_bytes(4, "big") + content
+    return _wide(len(item[2]), content)
 
 
 # Checking a message when it comes in, without reading its values.

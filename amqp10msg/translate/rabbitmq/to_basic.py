@@ -12,22 +12,8 @@ from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.losses import TO_BASIC_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
-    ABSOLUTE_EXPIRY_TIME,
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    CORRELATION_ID,
-    CREATION_TIME,
-    DURABLE,
-    GROUP_ID,
-    GROUP_SEQUENCE,
-    MESSAGE_ID,
-    PRIORITY,
+    HEADER_NAMES,
     PROPERTY_NAMES,
-    REPLY_TO,
-    REPLY_TO_GROUP_ID,
-    SUBJECT,
-    TO,
-    USER_ID,
     cut,
     signed,
     text,
@@ -43,7 +29,6 @@ from amqp10msg.translate.rabbitmq.history import (
 )
 from amqp10msg.translate.rabbitmq.sections import (
     BODY_HEADS,
-    OWN_ANNOTATIONS,
     Received,
     annotation,
     check_filter,
@@ -72,10 +57,9 @@ from amqp10msg.translate.table import INTEGERS, MARKER
 from amqp10msg.wire.primitives import Float
 
 #: The fields that become no property.
-LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)
+LEFT_OUT = ("to", "subject", "absolute-expiry-time", "group-sequence", "reply-to-group-id")
 _DATA_HEADS = BODY_HEADS[:4]
 _INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
-_OWN = tuple(name.encode() for name in OWN_ANNOTATIONS)
 _name = itemgetter(0)
 _PERCENT = ord("%")
 
@@ -107,27 +91,28 @@ def to_basic(
         # What is stored has a header section, which says what the broker takes it for.
         mode = annotation(annotations, b"x-basic-delivery-mode")
         is_durable = broker.durable_by_default or mode == ("ubyte", 2)
-        found.header = found.header or [is_durable, None, None, None, None]
+        found.header = found.header or {**dict.fromkeys(HEADER_NAMES), "durable": is_durable}
         if given.deaths and not found.is_header_last:
             # The queue that it left wrote down what it took it for.
             _check_written(arrived.priority)
-            found.header = [arrived.durable, arrived.priority, *[None] * 3]
+            found.header = dict.fromkeys(HEADER_NAMES)
+            found.header |= {"durable": arrived.durable, "priority": arrived.priority}
             annotations = found.annotations = _without_deaths(annotations, notes)
             # The time to live is gone, but a header that it hid is read again.
             arrived.expiration = expiration(found.header, annotations)
         found.is_header_last = True
-        for part in (("list", found.header[:3]), ("map", _stored(annotations))):
+        for part in (("list", [*found.header.values()][:3]), ("map", _stored(annotations))):
             generate(part)  # or the publisher's session dies
         arrived.durable = _durable(broker, found.header, annotations)
     before_body = found.annotations
-    moment = found.properties[CREATION_TIME] if found.properties else None
+    moment = found.properties["creation-time"] if found.properties else None
     marker, payload, footer = _payload(broker, data, found, notes)
     # Annotations in or after the bare message hide those of the stream, deaths among them.
     is_hidden = broker.stream and (
         found.are_annotations_last or found.annotations is not before_body
     )
     annotations = found.annotations
-    fields: list[Term] = found.properties or [None] * len(PROPERTY_NAMES)
+    fields: dict[str, Term] = found.properties or dict.fromkeys(PROPERTY_NAMES)
     made = BasicProperties()
     # A queue sets no time to live for a dead letter, so that it does not expire again.
     _transport(made, found, arrived, expires=broker.stream or not given.deaths)
@@ -139,37 +124,36 @@ def to_basic(
     if not is_hidden:
         extra += history.added_headers(given)
     extra += annotation_headers(broker, annotations, notes)
-    message_id = _id(fields[MESSAGE_ID], b"x-message-id", notes)
-    correlation = _id(fields[CORRELATION_ID], b"x-correlation-id", notes)
+    message_id = _id(fields["message-id"], b"x-message-id", notes)
+    correlation = _id(fields["correlation-id"], b"x-correlation-id", notes)
     extra += correlation[1] + message_id[1]
     extra += property_headers(broker, found.application, notes)
     made.headers = _sorted(extra, notes)
     made.message_id = written("message_id", message_id[0])
     made.correlation_id = written("correlation_id", correlation[0])
     # Properties after the body may have one of any type, which nobody has checked.
-    user_id = plain(fields[USER_ID])
+    user_id = plain(fields["user-id"])
     if user_id is not None and not (
         isinstance(user_id, bytes) and len(user_id) < 256 and utf8_without_nul(user_id)
     ):
-        notes.dropped("properties.user-id", shown(fields[USER_ID]), "no short string")
+        notes.dropped("properties.user-id", shown(fields["user-id"]), "no short string")
         user_id = None
     made.user_id = written("user_id", user_id)
-    made.reply_to = written("reply_to", _queue_of(broker, fields[REPLY_TO], notes))
-    made.app_id = written("app_id", short_string(fields[GROUP_ID], "group-id", notes))
+    made.reply_to = written("reply_to", _queue_of(broker, fields["reply-to"], notes))
+    made.app_id = written("app_id", short_string(fields["group-id"], "group-id", notes))
     if made.app_id is not None:
         notes.tell(LOSSES["group-id"], "properties.group-id", made.app_id, made.app_id)
     kind = plain(annotation(annotations, b"x-basic-type")) if marker is None else marker
     made.type = written("type", kind)
-    made.content_type = written("content_type", plain(fields[CONTENT_TYPE]))
-    made.content_encoding = written("content_encoding", plain(fields[CONTENT_ENCODING]))
+    made.content_type = written("content_type", plain(fields["content-type"]))
+    made.content_encoding = written("content_encoding", plain(fields["content-encoding"]))
     # Remembered when the message came in, whatever properties stand after the body, but it is
     # taken out of its type there, too.
-    plain(fields[CREATION_TIME])
+    plain(fields["creation-time"])
     made.timestamp = seconds_of(moment, notes)
-    for index in LEFT_OUT:
-        if fields[index] is not None:
-            path = f"properties.{PROPERTY_NAMES[index]}"
-            notes.tell(LOSSES["field"], path, shown(fields[index]))
+    for name in LEFT_OUT:
+        if fields[name] is not None:
+            notes.tell(LOSSES["field"], f"properties.{name}", shown(fields[name]))
     if footer:
         notes.tell(LOSSES["footer"], "footer", footer)
     if found.delivery_annotations:
@@ -265,9 +249,8 @@ def _transport(made: BasicProperties, found: Received, arrived: _Arrived, *, exp
     Of a header before the bare message a queue keeps only what the broker remembers of it.
     """
     annotations = found.annotations
-    durable, priority, ttl = None, None, None
-    if found.header and found.is_header_last:
-        durable, priority, ttl = found.header[:3]
+    header = (found.header if found.is_header_last else None) or dict.fromkeys(HEADER_NAMES)
+    durable, priority, ttl = header["durable"], header["priority"], header["ttl"]
     mode: Any = 2 if durable else 1
     if not isinstance(durable, bool):
         mode = plain(annotation(annotations, b"x-basic-delivery-mode"))
@@ -303,19 +286,19 @@ def _check_written(priority: Term) -> None:
         )
 
 
-def _durable(broker: BrokerVersion, header: list[Term] | None, annotations: list[Any]) -> bool:
+def _durable(broker: BrokerVersion, header: dict[str, Term] | None, annotations: list[Any]) -> bool:
     """Whether the broker takes the message for durable."""
-    durable = header[DURABLE] if header else None
+    durable = header["durable"] if header else None
     if isinstance(durable, bool):
         return durable
     mode = annotation(annotations, b"x-basic-delivery-mode")
     return bool(mode != ("ubyte", 1) if broker.durable_by_default else mode == ("ubyte", 2))
 
 
-def _priority(header: list[Term] | None, annotations: list[Any]) -> Term:
+def _priority(header: dict[str, Term] | None, annotations: list[Any]) -> Term:
     """Return the priority that the broker remembers."""
-    if header and is_kind(header[PRIORITY], "ubyte"):
-        return header[PRIORITY]
+    if header and is_kind(header["priority"], "ubyte"):
+        return header["priority"]
     return annotation(annotations, b"x-basic-priority")
 
 
@@ -326,11 +309,6 @@ def annotation_headers(
     out: list[tuple[bytes, str, Any]] = []
     for key, value in annotations:
         name: bytes = key[1]
-        if not name.startswith(_OWN) and len(name) < 256:
-            simple = usual_field(value)
-            if simple is not None:
-                out.append((name, simple[0], simple[1]))
-                continue
         path = f"message-annotations[{name.decode('utf-8', 'replace')!r}]"
         if name == b"x-cc":
             out.append((b"CC", *field_of(broker, value, path, notes)))
@@ -360,11 +338,6 @@ def property_headers(
     """Make headers of application properties, likewise."""
     out: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
-        if key.__class__ is tuple and key[0] == "utf8" and len(key[1]) < 256:
-            simple = usual_field(value)
-            if simple is not None:
-                out.append((key[1], simple[0], simple[1]))
-                continue
         path = f"application-properties[{shown(key)}]"
         if broker.drops_unread and is_kind(value, "as_is"):
             notes.dropped(path, shown(value), "the broker cannot read the value")
@@ -379,20 +352,19 @@ def _id(value: Term, header: bytes, notes: Notes) -> tuple[Any, list[tuple[bytes
     path = f"properties.{header[2:].decode()}"
     if value is None:
         return None, []
-    kind = value[0] if isinstance(value, tuple) else ""
+    kind = kind_of(value)
     if kind == "uuid":
         return f"urn:uuid:{uuid.UUID(bytes=value[1])}".encode(), []
     if kind == "ulong":
         notes.tell(LOSSES["number"], path, value[1], str(value[1]))
         return str(value[1]).encode(), []
-    if kind == "binary" or (kind == "utf8" and len(value[1]) > 255):
-        notes.add(path, "renamed", shown(value), None, f"it becomes the header {header.decode()}")
-        if kind == "binary":
-            return None, [(header, "x", value[1])]
-        return None, [(header, "S", text(value[1]))]
-    if kind == "utf8":
+    if kind not in ("binary", "utf8"):
+        raise CrashedError(f"the consumer's connection dies (541): an id of type {kind}", path)
+    if kind == "utf8" and len(value[1]) < 256:
         return value[1], []
-    raise CrashedError(f"the consumer's connection dies (541): an id of type {kind}", path)
+    notes.add(path, "renamed", shown(value), None, f"it becomes the header {header.decode()}")
+    field = ("x", value[1]) if kind == "binary" else ("S", text(value[1]))
+    return None, [(header, *field)]
 
 
 def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
@@ -413,9 +385,9 @@ def _is_hex(data: bytes) -> bool:
     return len(data) == 2 and all(octet in b"0123456789abcdefABCDEF" for octet in data)
 
 
-def _check_user(properties: list[Term] | None, user: str | None) -> None:
+def _check_user(properties: dict[str, Term] | None, user: str | None) -> None:
     """Raise for a user-id that cannot be the connection's user."""
-    value = properties[USER_ID] if properties else None
+    value = properties["user-id"] if properties else None
     if value is None:
         return
     if not is_kind(value, "binary"):
@@ -468,21 +440,6 @@ def seconds_of(value: Term, notes: Notes) -> int | None:
             rule = rule._replace(action="wrapped")
         notes.tell(rule, "properties.creation-time", value[1], seconds % 2**64)
     return seconds % 2**64
-
-
-def usual_field(value: Term) -> tuple[str, Any] | None:
-    """Return letter and value of a header of a usual type, None for any other."""
-    if not isinstance(value, tuple):
-        return ("t", value) if isinstance(value, bool) else None
-    kind = value[0]
-    if kind == "utf8":
-        return "S", text(value[1])
-    letter = _LETTERS.get(kind)
-    if letter is not None:
-        return letter, value[1]
-    if kind == "double":
-        return "d", untyped(value)
-    return ("f", Float(untyped(value))) if kind == "float" else None
 
 
 def field_of(

@@ -17,18 +17,6 @@ from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    CORRELATION_ID,
-    CREATION_TIME,
-    DURABLE,
-    FIRST_ACQUIRER,
-    MESSAGE_ID,
-    PRIORITY,
-    REPLY_TO,
-    SUBJECT,
-    TTL,
-    USER_ID,
     checked_headers,
     header_fields,
     octets,
@@ -74,12 +62,12 @@ def to_amqp10(
         )
     again = redelivery(broker, circumstances).again
     header = header_fields(given, notes)
-    header[FIRST_ACQUIRER] = not (basic.redelivered or again)
+    header["first-acquirer"] = not (basic.redelivered or again)
     if broker.stream:
         _check_stream(table)
         _check_deaths(circumstances)
     elif circumstances.deaths:
-        header[TTL] = None  # so that it does not expire again
+        header["ttl"] = None  # so that it does not expire again
         _check_history(table)
     kept = table
     if broker.stream:  # which stores no arrays and tables
@@ -104,15 +92,15 @@ def to_amqp10(
     properties = saved["properties"]
     if properties is None:
         fields = property_fields(broker, given)
-        fields[SUBJECT] = ("utf8", octets(basic.routing_key))
+        fields["subject"] = ("utf8", octets(basic.routing_key))
         if given.user_id is not None:
             notes.tell(LOSSES["user"], "properties.user-id", given.user_id, given.user_id)
-        if broker.stream and fields[CREATION_TIME] is not None:
-            fields[CREATION_TIME] = ("timestamp", _stored_seconds(fields[CREATION_TIME][1]))
-        properties = b"\x00\x53\x73" + _old(("list", fields))
+        if broker.stream and fields["creation-time"] is not None:
+            fields["creation-time"] = ("timestamp", _stored_seconds(fields["creation-time"][1]))
+        properties = b"\x00\x53\x73" + _old(("list", [*fields.values()]))
     return b"".join(
         (
-            b"\x00\x53\x70" + _old(("list", header)),
+            b"\x00\x53\x70" + _old(("list", [*header.values()])),
             annotations,
             properties,
             saved["application-properties"] or b"",
@@ -214,23 +202,23 @@ def to_basic(
     return BasicMessage(made, payload, redelivered=before.again)
 
 
-def _properties(made: Any, fields: list[Term], user: str | None) -> None:
-    user_id = _plain(fields[USER_ID])
+def _properties(made: Any, fields: dict[str, Term], user: str | None) -> None:
+    user_id = _plain(fields["user-id"])
     if user_id is not None:
         if not isinstance(user_id, bytes):
             raise RefusedError("refused: the user-id is not text", "properties.user-id")
         check_user(user_id, user)
     made.user_id = user_id
-    _plain(fields[SUBJECT])  # for a routing key
-    made.message_id = _plain(fields[MESSAGE_ID])
-    made.correlation_id = _plain(fields[CORRELATION_ID])
-    reply_to = _plain(fields[REPLY_TO])
+    _plain(fields["subject"])  # for a routing key
+    made.message_id = _plain(fields["message-id"])
+    made.correlation_id = _plain(fields["correlation-id"])
+    reply_to = _plain(fields["reply-to"])
     if isinstance(reply_to, bytes):
         reply_to = reply_to.removeprefix(b"/queue/")
     made.reply_to = reply_to
-    made.content_type = _plain(fields[CONTENT_TYPE])
-    made.content_encoding = _plain(fields[CONTENT_ENCODING])
-    made.timestamp = _plain(fields[CREATION_TIME])
+    made.content_type = _plain(fields["content-type"])
+    made.content_encoding = _plain(fields["content-encoding"])
+    made.timestamp = _plain(fields["creation-time"])
 
 
 def _through_stream(
@@ -254,27 +242,7 @@ def _stored_seconds(seconds: int) -> int:
 
 
 def _old(term: Term) -> bytes:
-    """Write a term as RabbitMQ 3.10 does: the short forms end one byte earlier."""
-    if isinstance(term, tuple):
-        if term[0] in ("utf8", "binary"):
-            short = 0xA1 if term[0] == "utf8" else 0xA0
-            if len(term[1]) < 255:
-                return bytes([short, len(term[1])]) + bytes(term[1])
-            return bytes([short + 0x10]) + len(term[1]).to_bytes(4, "big") + bytes(term[1])
-        if term[0] == "symbol":
-            # The size is cut to one byte: longer symbols come out damaged.
-            return bytes([0xA3, len(term[1]) % 256]) + bytes(term[1])
-        if term[0] in ("list", "map"):
-            items = term[1] if term[0] == "list" else [one for pair in term[1] for one in pair]
-            if not items and term[0] == "list":
-                return b"\x45"
-            content = b"".join(map(_old, items))
-            short = 0xC0 if term[0] == "list" else 0xC1
-            if len(items) >= 255 or len(content) + 1 >= 256:
-                head = bytes([short + 0x10]) + (len(content) + 4).to_bytes(4, "big")
-                return head + len(items).to_bytes(4, "big") + content
-            return bytes([short, len(content) + 1, len(items)]) + content
-    return generate(term)
+    return generate(term, is_old=True)
 
 
 def _saved(table: FieldTable, section: str) -> bytes | None:
@@ -383,11 +351,11 @@ def _map_of(term: Term) -> list[Any]:
     return list(pairs)
 
 
-def _transport(made: Any, header: list[Term]) -> None:
-    made.delivery_mode = 2 if header[DURABLE] is True else 1
-    priority = _plain(header[PRIORITY])
+def _transport(made: Any, header: dict[str, Term]) -> None:
+    made.delivery_mode = 2 if header["durable"] is True else 1
+    priority = _plain(header["priority"])
     made.priority = written("priority", priority)
-    ttl = header[TTL]
+    ttl = header["ttl"]
     if ttl is not None:
         if not (isinstance(ttl, tuple) and ttl[0] == "uint"):
             raise CrashedError("the connection dies: the ttl is not a uint", "header.ttl")
