@@ -1,14 +1,16 @@
 """Properties of class basic from and to the types of pika and pamqp, which aio-pika uses.
 
-Each says what its library cannot hold: `lost_in_pika` and `lost_in_pamqp` name it before it is
-gone. Their field tables have no letters, so a value gets the letter that the library would write.
+Each says what its library cannot hold or write: `lost_in_pika` and `lost_in_pamqp` name it before
+it is gone. Their field tables have no letters, so a value gets the letter that the library would
+write; pika has a class of its own for long integers.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import (
@@ -31,7 +33,9 @@ def _pika_letter(value: Any) -> str:
     if isinstance(value, bool):
         return "t"
     if isinstance(value, int):
-        return "I" if -(2**31) <= value < 2**31 else "l"
+        # What pika reads as a long integer is of its class `long`.
+        is_int = -(2**31) <= value < 2**31 and type(value).__name__ != "long"
+        return "I" if is_int else "l"
     return _common_letter(value, "d")
 
 
@@ -92,7 +96,7 @@ def _field(value: Any, letter_of: Any) -> tuple[str, Any]:
         return letter, ScaledDecimal.from_decimal(value)
     if letter == "f":
         return letter, Float(value)
-    return letter, value
+    return letter, value if letter == "t" or not isinstance(value, int) else int(value)
 
 
 def _aware(moment: datetime.datetime) -> datetime.datetime:
@@ -100,11 +104,15 @@ def _aware(moment: datetime.datetime) -> datetime.datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
 
 
-def _plain(value: Any) -> Any:
+#: By letter, the class of which a library's values of that letter are.
+_Classes: TypeAlias = Mapping[str, Callable[[Any], Any]]
+
+
+def _plain(value: Any, classes: _Classes) -> Any:
     if isinstance(value, FieldTable):
-        return _plain_table(value)
+        return _plain_table(value, classes)
     if isinstance(value, FieldArray):
-        return [_plain_field(letter, item) for letter, item in value.entries]
+        return [_plain_field(letter, item, classes) for letter, item in value.entries]
     if isinstance(value, ScaledDecimal):
         return value.to_decimal()
     if isinstance(value, OddTrue):
@@ -112,23 +120,25 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Float) else value
 
 
-def _plain_table(table: Any) -> dict[str, Any] | None:
+def _plain_table(table: Any, classes: _Classes) -> dict[str, Any] | None:
     if table is None:
         return None
     table = as_table(table)
     made: dict[str, Any] = {}
     for name, letter, value in table.entries:
         if name not in made:
-            made[name] = _plain_field(letter, value)
+            made[name] = _plain_field(letter, value, classes)
     return made
 
 
-def _plain_field(letter: str, value: Any) -> Any:
-    """Return the names under which libraries hold a field; for seconds, its letter says so."""
+def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
+    """Return a field as libraries hold it; of what class that is, its letter says."""
     if letter == "T":
         return _moment(value)
+    if letter in classes and value is not None:
+        return classes[letter](value)
     # The libraries take no tuples and no views, nor tables within plain lists.
-    return _plain(as_decoded(letter, value) if letter in "AFx" else value)
+    return _plain(as_decoded(letter, value) if letter in "AFx" else value, classes)
 
 
 def _moment(seconds: Any) -> Any:
@@ -143,11 +153,18 @@ def _moment(seconds: Any) -> Any:
 def _lost(properties: BasicProperties, letter_of: Any) -> list[str]:
     """List what a table of plain Python values would not give back."""
     found: list[str] = []
-    if properties.headers is not None:
-        table = properties.headers
-        table = as_table(table)
-        _lost_in_table(table, "headers", letter_of, found)
+    for row in PROPERTIES:
+        value = getattr(properties, row.name)
+        if row.name == "headers" and value is not None:
+            _lost_in_table(as_table(value), "headers", letter_of, found)
+        elif isinstance(value, str):
+            _lost_text(value, row.wire_name, found)
     return found
+
+
+def _lost_text(text: str, here: str, found: list[str]) -> None:
+    if not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text):
+        found.append(f"{here}: its bytes are not UTF-8, and the library does not write it")
 
 
 def _lost_in_table(table: FieldTable, path: str, letter_of: Any, found: list[str]) -> None:
@@ -157,12 +174,16 @@ def _lost_in_table(table: FieldTable, path: str, letter_of: Any, found: list[str
         if name in seen:
             found.append(f"{here}: only the first of a name is kept")
         seen.add(name)
+        _lost_text(name, here, found)
+        if letter_of is _pamqp_letter and len(name.encode("utf-8", "surrogateescape")) > 128:
+            found.append(f"{here}: the name is cut to 128 bytes")
         _lost_value(letter, value, here, letter_of, found)
+    if letter_of is _pamqp_letter and list(table) != sorted(table):
+        found.append(f"{path}: the fields are sorted by name")
 
 
 def _lost_value(letter: str, value: Any, here: str, letter_of: Any, found: list[str]) -> None:
-    if letter in "AFx":
-        value = as_decoded(letter, value)
+    value = as_decoded(letter, value)
     if isinstance(value, FieldTable):
         _lost_in_table(value, here, letter_of, found)
     elif isinstance(value, FieldArray):
@@ -174,9 +195,16 @@ def _lost_value(letter: str, value: Any, here: str, letter_of: Any, found: list[
         if not isinstance(_moment(value), datetime.datetime):
             found.append(f"{here}: the moment is outside the years 1 to 9999")
     else:
-        written = letter_of(_plain(value))
+        plain = _plain(value, {})
+        written = "l" if letter == "l" and letter_of is _pika_letter else letter_of(plain)
         if written != letter:
             found.append(f"{here}: the field type {letter!r} becomes {written!r}")
+        if isinstance(plain, str):
+            _lost_text(plain, here, found)
+        if letter_of is _pika_letter and isinstance(plain, float):
+            found.append(f"{here}: pika does not write floating-point numbers")
+        if letter_of is _pika_letter and letter == "D" and value.scale and not value.unscaled % 10:
+            found.append(f"{here}: pika does not write the zeros at the end of {plain}")
 
 
 # pika.
@@ -202,13 +230,13 @@ def to_pika(properties: BasicProperties) -> Any:
     Raises:
         ModuleNotFoundError: pika is not installed.
     """
-    import pika  # noqa: PLC0415  (the one place that needs it)
+    import pika.compat  # noqa: PLC0415  (the one place that needs it)
 
     made = pika.BasicProperties()
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if row.name == "headers":
-            value = _plain_table(value)
+            value = _plain_table(value, {"l": pika.compat.long})
         elif isinstance(value, datetime.datetime):  # which pika does not write there
             value = int(value.timestamp())
         if value is not None:
@@ -217,7 +245,7 @@ def to_pika(properties: BasicProperties) -> Any:
 
 
 def lost_in_pika(properties: BasicProperties) -> list[str]:
-    """List what ``pika.BasicProperties`` cannot hold; empty where it holds all of it."""
+    """List what ``pika.BasicProperties`` cannot hold or write; empty where it is all written."""
     return _lost(properties, _pika_letter)
 
 
@@ -250,7 +278,8 @@ def to_pamqp(properties: BasicProperties) -> Any:
 
     Raises:
         ModuleNotFoundError: pamqp is not installed.
-        ValueError: the timestamp is outside the years that datetime can hold.
+        ValueError: the timestamp is outside the years that datetime can hold, or the delivery-mode
+            neither 1 nor 2.
     """
     from pamqp import commands  # noqa: PLC0415  (the one place that needs it)
 
@@ -260,7 +289,7 @@ def to_pamqp(properties: BasicProperties) -> Any:
         if value is None or row.name == "cluster_id":
             continue
         if row.name == "headers":
-            value = _plain_table(value)
+            value = _plain_table(value, {"x": bytearray})
         elif row.name == "timestamp":
             value = _moment(value)
             if isinstance(value, int):
@@ -270,10 +299,17 @@ def to_pamqp(properties: BasicProperties) -> Any:
 
 
 def lost_in_pamqp(properties: BasicProperties) -> list[str]:
-    """List what ``pamqp.commands.Basic.Properties`` cannot hold; empty where it holds all of it."""
+    """List what ``pamqp.commands.Basic.Properties`` cannot hold or write; empty if nothing."""
     found = _lost(properties, _pamqp_letter)
-    if properties.cluster_id:
+    if properties.cluster_id is not None:
         found.append("cluster-id: pamqp takes none")
+    found += [
+        f"{row.wire_name}: pamqp does not write an empty text"
+        for row in PROPERTIES
+        if getattr(properties, row.name) == "" and row.name != "cluster_id"
+    ]
+    if properties.delivery_mode not in {None, 1, 2}:
+        found.append(f"delivery-mode: pamqp does not take {properties.delivery_mode}")
     if isinstance(properties.timestamp, int) and isinstance(_moment(properties.timestamp), int):
         found.append("timestamp: the moment is outside the years 1 to 9999")
     return found

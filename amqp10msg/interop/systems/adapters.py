@@ -95,8 +95,10 @@ def from_kombu(message: Any) -> BasicMessage:
 def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     """Return the arguments of ``kombu.Producer.publish`` that send this message.
 
-    `basic.adapters.lost_in_pika` names what its headers cannot hold. kombu writes a content-type
-    and a content-encoding always: ``application/data`` and ``binary`` where there are none.
+    `basic.adapters.lost_in_pika` names what its headers cannot hold, but kombu does write
+    floating-point numbers; it writes a long that fits 32 bits as an int, and bytes as text. It
+    writes a content-type and a content-encoding always: ``application/data`` and ``binary`` where
+    there are none.
 
     Raises:
         ImportError: pika is not installed.
