@@ -12,6 +12,7 @@ from hypothesis import given
 from amqp10msg import Header, Message, scan
 from amqp10msg.delivery import (
     Accepted,
+    Declared,
     MessageState,
     Modified,
     Received,
@@ -201,7 +202,7 @@ def test_message_stays_acquired_until_the_transfer_is_settled() -> None:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("outcome", [Received(0, 0), None, "accepted"])
+@pytest.mark.parametrize("outcome", [Received(0, 0), Declared(b"x"), None, "accepted"])
 def test_only_an_outcome_settles(outcome: Any) -> None:
     node = node_of("x")
     if outcome is not None:

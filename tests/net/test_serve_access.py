@@ -15,11 +15,16 @@ import pytest
 from amqp10msg import (
     Described,
     Header,
+    Limits,
     Message,
+    Symbol,
     UInt,
+    ULong,
 )
 from amqp10msg.delivery import (
     Accepted,
+    Declared,
+    Modified,
     Received,
     Source,
     Target,
@@ -267,12 +272,15 @@ def test_outcomes_that_the_unsettled_map_tells_are_taken_over(amqp_server: Serve
     assert ["b", "c"] == [message.text() for message in amqp_server.messages("q")]
 
 
-def said_to(server: Server, octets: bytes, last: int, count: int = 1) -> list[Described]:
+def said_to(
+    server: Server, octets: bytes, last: int, count: int = 1, *, frame_size: int = 65_536
+) -> list[Described]:
     """Send frames after the protocol header; give what the server says, to so many of one kind."""
     said: list[Described] = []
     with socket.create_connection((server.host, server.port)) as client:
         client.settimeout(TIMEOUT)
-        client.sendall(b"AMQP\0\1\0\0" + frame(0x10, "client") + octets)
+        opens = frame(0x10, "client", None, UInt(frame_size))
+        client.sendall(b"AMQP\0\1\0\0" + opens + octets)
         for one in performatives(client):
             said.append(one)
             if sum(found.descriptor == last for found in said) == count:
@@ -281,20 +289,78 @@ def said_to(server: Server, octets: bytes, last: int, count: int = 1) -> list[De
     return said
 
 
-BEGIN = frame(0x11, None, UInt(0), UInt(99), UInt(99))
-ECHO = frame(0x13, UInt(0), UInt(99), UInt(0), UInt(99), *[None] * 5, True)
+BEGIN = frame(0x11, None, UInt(0), UInt(999), UInt(999))
+ECHO = frame(0x13, UInt(0), UInt(999), UInt(0), UInt(999), *[None] * 5, True)
 
 
 def attach_again(unsettled: dict[bytes, Any], incomplete: bool, credit: int = 5) -> bytes:
     source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
     attach = [None, None, source, None, unsettled, incomplete]
-    window = [UInt(0), UInt(99), UInt(0), UInt(99)]
+    window = [UInt(0), UInt(999), UInt(0), UInt(999)]
     return (
         BEGIN
         + frame(0x12, "link", UInt(0), True, *attach)
         + frame(0x13, *window, UInt(0), UInt(0), UInt(credit))
         + ECHO
     )
+
+
+def test_a_map_that_is_refused_gives_the_deliveries_back(amqp_server: Server) -> None:
+    for text in "ab":
+        amqp_server.publish("q", Message(text))
+    transfers(amqp_server, None)
+    wrong: Any = {"no tag": None}
+    said = said_to(amqp_server, attach_again(wrong, False), 0x16)
+
+    assert "amqp:invalid-field" == said[-1].value[2].value[0]
+    assert (2, 0) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
+
+
+def test_outcome_of_a_map_that_cannot_be_applied_leaves_the_others() -> None:
+    nested: Any = 1
+    for _ in range(18):
+        nested = [nested]
+    deep = Modified(message_annotations={"x-opt-deep": nested})  # a frame may nest deeper
+    with Server(limits=Limits(depth=16)) as server:
+        for text in "ab":
+            server.publish("q", Message(text))
+        first, second = transfers(server, None)
+        said = said_to(server, attach_again({first: deep, second: Accepted()}, False), 0x14)
+
+        assert first != said[-1].value[2]
+        assert {"accepted": 1} == server.counts("q").causes
+        assert ["a"] == [message.text() for message in server.messages("q")]
+
+
+def test_default_outcome_that_is_not_known_is_refused(amqp_server: Server) -> None:
+    for outcome in (Declared(b"x"), Described(Symbol("of:an:extension"), [])):
+        source = Described(ULong(0x28), ["q", *[None] * 7, outcome])
+        attach = frame(0x12, "link", UInt(0), True, None, None, source)
+        said = said_to(amqp_server, BEGIN + attach + ECHO, 0x13)
+        (detach,) = [one.value for one in said if one.descriptor == 0x16]
+        assert "amqp:not-implemented" == detach[2].value[0]
+
+
+def test_a_map_that_no_frame_has_room_for_is_told_in_part(amqp_server: Server) -> None:
+    source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
+    for number in range(100):
+        amqp_server.publish("q", Message(f"{number}"))
+    window = [UInt(0), UInt(999), UInt(0), UInt(999)]
+    attach = BEGIN + frame(0x12, "link", UInt(0), True, None, None, source)
+    flow = frame(0x13, *window, UInt(0), UInt(0), UInt(100))
+    said = said_to(amqp_server, attach + flow, 0x14, 100)
+    unsettled = {one.value[2]: None for one in said if one.descriptor == 0x14}
+    amqp_server.publish("q", Message("new"))
+
+    # The peer's frames have room for a third of what it may be told.
+    again = attach_again(unsettled, False, credit=500)
+    said = said_to(amqp_server, again, 0x14, 100, frame_size=512)
+
+    (answer,) = [one.value for one in said if one.descriptor == 0x12]
+    assert 20 < len(answer[7]) < 50
+    assert answer[8] is True
+    assert list(unsettled) == [one.value[2] for one in said if one.descriptor == 0x14]
+    assert (1, 100) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
 
 
 @pytest.mark.parametrize("incomplete", [False, True])

@@ -101,6 +101,19 @@ def test_what_is_sent_settled_is_removed_before(
         assert {"accepted": 1} == server.counts("q").causes
 
 
+def test_what_the_file_did_not_take_is_not_said_to_be_published(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    server = Server(file=path, accept_durable=True).start()
+    kept = tmp_path / "kept"
+    path.rename(kept)
+    with pytest.raises(StoreError, match="was removed or replaced while it was open"):
+        server.publish("q", DURABLE)
+    kept.rename(path)
+    server.publish("q", DURABLE)  # what waited is written with the next change
+    server.stop()
+    assert 2 == stored(path)
+
+
 def test_a_file_that_was_removed_is_said_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     server = Server(file=path, accept_durable=True).start()

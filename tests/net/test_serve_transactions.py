@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amqp10msg import AmqpValue, Header, Message, Properties, Timestamp
-from amqp10msg.delivery.node import Capacity
+from amqp10msg.delivery.node import Capacity, NodeError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
@@ -18,12 +18,14 @@ utils = pytest.importorskip("proton.utils")
 
 from amqp10msg.interop.proton import install, sendable  # noqa: E402
 from amqp10msg.net.serve import Server, Token  # noqa: E402  (needs proton)
+from amqp10msg.net.serve.nodes import Binding  # noqa: E402  (needs proton)
 
 pytestmark = pytest.mark.once
 
 TIMEOUT = 20.0  # seconds; nothing here takes one
 DECLARED, TRANSACTIONAL = 0x33, 0x34
 ACCEPTED = proton.Described(proton.ulong(0x24), [])
+REJECTED = proton.Described(proton.ulong(0x25), [])
 
 
 class ToCoordinator(reactor.SenderOption):  # type: ignore[misc,name-defined]
@@ -64,10 +66,10 @@ class Client:
         self.connection.wait(lambda: delivery.settled)
         return delivery
 
-    def retire(self, txn_id: bytes, receiver: Any, settled: bool) -> Any:
-        """Accept the oldest message in a transaction."""
+    def retire(self, txn_id: bytes, receiver: Any, settled: bool, outcome: Any = ACCEPTED) -> Any:
+        """Give the oldest message an outcome in a transaction."""
         delivery = receiver.fetcher.unsettled.popleft()
-        delivery.local.data = [txn_id, ACCEPTED]
+        delivery.local.data = [txn_id, outcome]
         delivery.update(TRANSACTIONAL)
         if settled:
             delivery.settle()
@@ -192,6 +194,66 @@ def test_transaction_ends_with_its_link_and_its_connection(server: Server) -> No
         client.connection.close()
         assert [] == texts(server, "other")
         assert 1 == server.counts("q").available
+
+
+@pytest.mark.parametrize("address", ["news", "/exchanges/amq.fanout"])
+@pytest.mark.parametrize("within", [False, True])
+def test_message_that_one_of_its_nodes_refuses_is_at_none_of_them(
+    address: str, within: bool
+) -> None:
+    with Server(topics=["news"], nodes=["a", "b"], capacity=Capacity(messages=1)) as server:
+        client = Client(server)
+        readers = [client.connection.create_receiver("news", name=name) for name in "ab"]
+        for name in "ab":
+            server.broker.exchanges.bind(Binding("amq.fanout", name, True, "", {}))
+        names = list(server.call(lambda nodes: [node.name for node in nodes]))
+        first, second = names[-2:] if address == "news" else "ab"
+        server.publish(second, Message("takes the room"))
+        sender = client.connection.create_sender(address)
+        if within:
+            txn_id = client.declare()
+            client.post(txn_id, sender, proton.Message("x"))
+            refused = client.discharge(txn_id)
+        else:
+            refused = sender.link.send(proton.Message("x"))
+            client.connection.wait(lambda: refused.settled)
+        assert proton.Delivery.REJECTED == refused.remote_state
+        assert ([], ["takes the room"]) == (texts(server, first), texts(server, second))
+        if address == "news":
+            with pytest.raises(NodeError, match="at most 1"):
+                server.publish(address, Message("x"))
+            assert [] == texts(server, first)
+        assert 2 == len(readers)
+        client.connection.close()
+
+
+def test_scheduled_message_of_a_transaction_that_is_rolled_back_is_gone() -> None:
+    with Server(service_bus=True, capacity=Capacity(messages=1)) as server:
+        client = Client(server)
+        before = server.broker.memory.held
+        server.publish("full", Message("takes the room"))
+        later = Message("x", message_annotations={"x-opt-scheduled-enqueue-time": Timestamp(2**50)})
+        txn_id = client.declare()
+        client.post(txn_id, client.connection.create_sender("q"), later.encode())
+        client.post(txn_id, client.connection.create_sender("full"), proton.Message("y"))
+        assert proton.Delivery.REJECTED == client.discharge(txn_id).remote_state
+        (held,) = server.messages("full")
+        assert before + len(held.encode()) + 400 == server.broker.memory.held
+        client.connection.close()
+
+
+def test_service_bus_gets_the_outcomes_of_a_transaction() -> None:
+    with Server(service_bus=True) as server:
+        client = Client(server)
+        server.publish("q", Message("x"))
+        receiver = receiver_of(client, "q")
+        receiver.receive()
+        txn_id = client.declare()
+        client.retire(txn_id, receiver, settled=True, outcome=REJECTED)
+        client.discharge(txn_id)
+        assert [] == texts(server, "q")
+        assert ["x"] == texts(server, "q/$DeadLetterQueue")
+        client.connection.close()
 
 
 def test_transaction_that_cannot_be_done_is_rolled_back_whole() -> None:

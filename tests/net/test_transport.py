@@ -122,6 +122,40 @@ def test_transfers_wait_for_the_window_of_the_session() -> None:
     assert 3_000 == len(other.got)
 
 
+@given(
+    st.dictionaries(
+        st.binary(max_size=32),
+        st.sampled_from([None, Accepted(), Modified(message_annotations={"x-" + "y" * 99: 1})]),
+        max_size=60,
+    ),
+    st.sampled_from([512, 600, 2_048]),
+    st.booleans(),
+)
+def test_map_of_unsettled_deliveries_is_cut_to_a_frame(
+    unsettled: dict[bytes, Any], frame: int, sends: bool
+) -> None:
+    one, other = End("a", frame=frame), End("b", frame=frame)
+    one.engine.open()
+    session = one.engine.begin()
+    talk(one, other)
+    termini = {"source": Source(), "target": Target(address="q")}
+    whole = session.link("link", sends=sends).attach(**termini, unsettled=unsettled)
+    octets = one.engine.take()
+    assert len(octets) <= frame
+    other.engine.feed(octets)
+    run(other)
+    assert not other.ends
+    attach = other.links[0].remote
+    assert attach is not None
+    assert whole is not attach.incomplete_unsettled
+    told: list[Any] = list(attach.unsettled or ())
+    assert list(unsettled)[: len(told)] == told
+    if whole:
+        assert len(unsettled) == len(told)
+    else:  # one more had no room, which takes up to 170 bytes
+        assert len(octets) > frame - 170
+
+
 def test_drain_uses_up_the_credit() -> None:
     one, other = End("a"), End("b")
     link = joined(one, other)

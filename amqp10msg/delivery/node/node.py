@@ -581,7 +581,7 @@ class DistributionNode:
         """
         if self.deleted:
             raise self._gone()
-        if default_outcome is not None and not is_outcome(default_outcome):
+        if default_outcome is not None and not isinstance(default_outcome, Outcome):
             raise ValueError(f"the default-outcome must be an outcome, not {default_outcome!r}")
         if filter is not None and not callable(getattr(filter, "matches", None)):
             text = isinstance(filter, str)

@@ -36,6 +36,7 @@ from amqp10msg.delivery.node import (
     DistributionNode,
     IncomingLink,
     NodeError,
+    OutcomeError,
     OutgoingLink,
 )
 from amqp10msg.delivery.termini import LIFETIME_POLICY
@@ -51,6 +52,7 @@ from amqp10msg.wire.errors import (
     NOT_FOUND,
     NOT_IMPLEMENTED,
     DecodeError,
+    EncodeError,
 )
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
 
@@ -179,7 +181,7 @@ class Sending:
     Attributes:
         out: the link of the node.
         source: what the peer asked for.
-        incomplete: whether the peer has more unsettled deliveries than it listed.
+        incomplete: whether one end has more unsettled deliveries than it listed.
         resumed: deliveries of a link that was lost which this one goes on with, before new ones.
     """
 
@@ -347,6 +349,10 @@ class Attacher:
         source = attach.source or termini.known(key)  # without one, it asks for what was kept
         if source is None:
             raise NodeError("the attach has no source, and none was kept for it", NOT_FOUND)
+        if not isinstance(source.default_outcome, (*OUTCOMES, type(None))):
+            raise NodeError(
+                f"there is no default-outcome {source.default_outcome!r:.80} here", NOT_IMPLEMENTED
+            )
         try:
             mode = StdDistMode(source.distribution_mode or StdDistMode.MOVE)
         except ValueError:
@@ -360,7 +366,13 @@ class Attacher:
             in_session, session, others = chosen_session(asked.filter)
         filters = filters_of(others)
         out = termini.resume(key, source)
-        if out is None:
+        if out is not None:
+            try:
+                resumed = self._recover(out, attach)
+            except NodeError:
+                self._broker.release(out)  # nobody else would: the link is refused
+                raise
+        else:
             topic = self._topic_of(asked)
             if topic is not None:
                 node = self._broker.nodes.subscribe(topic, *key)
@@ -377,9 +389,7 @@ class Attacher:
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,
             )
-            resumed: list[tuple[Delivery, Step]] = []
-        else:
-            resumed = self._recover(out, attach)
+            resumed = []
         answer = self._answer(source, out.node)
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
@@ -389,8 +399,8 @@ class Attacher:
             answer.filter = {SessionFilter.SYMBOL: out.filter.session_id}
             until = {Symbol("com.microsoft:locked-until-utc"): bus.locked_until_utc()}
             more["properties"] = until
-        link.attach(source=answer, target=attach.target, **more)
-        return Sending(out, source, attach.incomplete, resumed)
+        told = link.attach(source=answer, target=attach.target, **more)
+        return Sending(out, source, attach.incomplete or not told, resumed)
 
     def _recover(self, out: OutgoingLink, attach: Attach) -> list[tuple[Delivery, Step]]:
         """Decide on the deliveries that were unsettled when the link was lost (Part 3, 3.4.6).
@@ -418,7 +428,10 @@ class Attacher:
         for tag, delivery in deliveries.items():
             step = plan[tag]
             if step.action is ResumeAction.SETTLE and isinstance(step.outcome, OUTCOMES):
-                delivery.settle(step.outcome)
+                try:
+                    delivery.settle(step.outcome)
+                except (OutcomeError, EncodeError):
+                    delivery.settle(Released())  # as without an outcome: it is delivered again
             elif step.action is ResumeAction.NEW_DELIVERY:
                 delivery.settle(Released())
             elif step.action is ResumeAction.RESUME:

@@ -226,7 +226,7 @@ class Turns:
         self._senders: dict[DistributionNode, dict[Sender, None]] = {}
         self._available: dict[DistributionNode, None] = {}
 
-    def run(self, work: Callable[[], object], *, lasting: bool = False) -> None:
+    def run(self, work: Callable[[], object], *, lasting: bool = False) -> StoreError | None:
         """Run some work, commit it, confirm it to the peers, and send what can be sent.
 
         What is left when the time is over waits for a turn of its own, after those of others. Where
@@ -236,6 +236,9 @@ class Turns:
         Args:
             work: what is to be done.
             lasting: commit it at once, whatever it is.
+
+        Returns:
+            Why it was not committed: all connections were closed then. None if it was.
         """
         broker = self._broker
         self._deadline = time.monotonic() + _TURN
@@ -270,6 +273,8 @@ class Turns:
             for connection in list(broker.connections):
                 connection.close(error.error)
             self._flush()
+            return error
+        return None
 
     def _commit_now(self) -> None:
         """Commit what was kept back."""

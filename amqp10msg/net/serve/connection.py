@@ -185,15 +185,21 @@ class Outgoing:
                 theirs.update(Rejected(bus.lost()))
                 self.connection.touch()
             else:
-                outcome = bus.outcome(delivery, state)
                 if isinstance(state, Rejected):
                     theirs.state = Rejected()  # with its error it would be the answer of a fault
-                self._settle(delivery, theirs, outcome)
+                self._decide(delivery, theirs, state)
             return
         if terminal or isinstance(state, Received):
             delivery.update(state)
         if theirs.settled or terminal:
             self._settle(delivery, theirs, None)
+
+    def _decide(self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome) -> None:
+        """Settle a delivery with an outcome, which may mean something else to Service Bus."""
+        bus = self.connection.broker.service_bus
+        if bus is not None and not self.is_service:
+            outcome = bus.outcome(delivery, outcome)
+        self._settle(delivery, theirs, outcome)
 
     def _retire_in_transaction(
         self, delivery: Delivery, theirs: transport.LinkDelivery, state: TransactionalState
@@ -204,7 +210,7 @@ class Outgoing:
             transaction = self.connection.transactions.get(state.txn_id)
             if not isinstance(outcome, OUTCOMES):
                 raise NodeError("a transactional state needs an outcome here", NOT_IMPLEMENTED)
-            settle = partial(self._settle, delivery, theirs)
+            settle = partial(self._decide, delivery, theirs)
             transaction.add(Retired(delivery, outcome, theirs.settled, settle))
         except NodeError as error:
             self.connection.end_link(self.link, error.error)

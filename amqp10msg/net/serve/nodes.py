@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import attrs
@@ -44,8 +44,17 @@ from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
 _QUEUES = "/queues/"
-#: The nodes that a message was published to, with its number at each.
-Published = Iterable[tuple[DistributionNode, int]]
+
+
+class Place(Protocol):
+    """Where a message was published to, such as a node."""
+
+    def withdraw(self, sequence: int, /) -> object:
+        """Remove a message by its number there, as if it had not been published."""
+
+
+#: The places that a message was published to, with its number at each.
+Published = Iterable[tuple[Place, int]]
 
 
 def _name_of(address: str) -> str:
@@ -312,12 +321,33 @@ def annotated(octets: bytes, exchange: str, key: str) -> bytes:
 
 
 def publish_to(
-    nodes: Iterable[DistributionNode], octets: bytes, message_format: int, *, origin: object
-) -> Published:
-    """Publish a message to each of these nodes."""
-    return [
-        (node, node.publish(octets, message_format=message_format, origin=origin)) for node in nodes
-    ]
+    nodes: Iterable[DistributionNode],
+    message: Message | bytes,
+    message_format: int | None = None,
+    *,
+    origin: object = None,
+) -> list[tuple[Place, int]]:
+    """Publish a message to each of these nodes, or to none where one refuses it."""
+    with all_or_none() as published:
+        for node in nodes:
+            number = node.publish(message, message_format=message_format, origin=origin)
+            published.append((node, number))
+    return published
+
+
+@contextmanager
+def all_or_none() -> Iterator[list[tuple[Place, int]]]:
+    """Withdraw what was published up to an exception: the list takes what was.
+
+    Nothing is delivered before the turn of the server is over, so that all can be withdrawn.
+    """
+    published: list[tuple[Place, int]] = []
+    try:
+        yield published
+    except BaseException:
+        for place, number in published:
+            place.withdraw(number)
+        raise
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from amqp10msg.message import Message
 from amqp10msg.net.options import ServerOptions
 from amqp10msg.net.serve.broker import Broker, now
 from amqp10msg.net.serve.connection import Connection
-from amqp10msg.net.serve.nodes import Exchanges, Nodes
+from amqp10msg.net.serve.nodes import Exchanges, Nodes, publish_to
 from amqp10msg.net.serve.service_bus import ServiceBus
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
 from amqp10msg.wire.errors import CONNECTION_FORCED
@@ -239,6 +239,8 @@ class Server(ServerOptions):
         Its exceptions are raised here. Do not use it in the server's thread, such as in a filter.
 
         Raises:
+            StoreError: the file could not be written: what it did may not be in it, and is tried
+                again with the next change. All connections were closed.
             RuntimeError: the server does not run.
         """
         loop, thread = self._loop, self._thread
@@ -257,7 +259,9 @@ class Server(ServerOptions):
                     tell = partial(result.set_exception, error)
 
             try:
-                self.broker.turns.run(work, lasting=True)
+                fault = self.broker.turns.run(work, lasting=True)
+                if fault is not None:
+                    tell = partial(result.set_exception, fault)
             finally:
                 tell()  # after the commit
 
@@ -281,10 +285,7 @@ class Server(ServerOptions):
                 octets = message.encode() if isinstance(message, Message) else message
                 return max((number for _, number in bus.publish(address, octets)), default=0)
             if nodes.is_topic(address):
-                subscriptions = nodes.subscriptions(address)
-                for node in subscriptions:
-                    node.publish(message)
-                return len(subscriptions)
+                return len(publish_to(nodes.subscriptions(address), message))
             return nodes.make(address).publish(message)
 
         return self.call(publish)

@@ -28,7 +28,7 @@ from amqp10msg.delivery.node import (
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.message.picks import Picker
-from amqp10msg.net.serve.nodes import Nodes, Published
+from amqp10msg.net.serve.nodes import Nodes, Place, Published, all_or_none
 from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import (
@@ -112,6 +112,18 @@ class _Entity:
     locks: dict[uuid.UUID, _Lock] = attrs.field(factory=dict)
 
 
+@attrs.frozen
+class _Schedule:
+    """What is scheduled at an entity."""
+
+    bus: ServiceBus
+    entity: _Entity
+
+    def withdraw(self, number: int) -> None:
+        """Schedule a message no more."""
+        self.bus._unschedule(self.entity, number)
+
+
 class ServiceBus:
     """Unpacks batches, counts and locks messages, and answers requests to ``$management``.
 
@@ -185,22 +197,14 @@ class ServiceBus:
         self, entities: Iterable[_Entity], messages: Iterable[bytes], origin: object = None
     ) -> tuple[list[int], Published]:
         """Accept messages in all of these entities, or none; return what `_accept` does of each."""
-        made: list[tuple[_Entity, int]] = []
-        published: list[tuple[DistributionNode, int]] = []
-        try:
+        numbers = []
+        with all_or_none() as published:
             for entity in entities:
                 for one in messages:
-                    number, more = self._accept(entity, one, origin)
-                    made.append((entity, number))
-                    published += more
-        except NodeError as error:
-            if not isinstance(error, StoreError):
-                for node, place in published:
-                    node.withdraw(place)
-                for entity, number in made:
-                    self._unschedule(entity, number)
-            raise
-        return [number for _, number in made], published
+                    number, where = self._accept(entity, one, origin)
+                    numbers.append(number)
+                    published.append(where)
+        return numbers, published
 
     def _targets(self, address: str) -> list[str]:
         """The entities that get what is sent to an address: the subscriptions of a topic."""
@@ -213,8 +217,8 @@ class ServiceBus:
 
     def _accept(
         self, entity: _Entity, octets: bytes, origin: object = None
-    ) -> tuple[int, list[tuple[DistributionNode, int]]]:
-        """Schedule a message or put it in its node; return its number, and what was published."""
+    ) -> tuple[int, tuple[Place, int]]:
+        """Schedule a message or put it in its node; return its number, and where it is."""
         node = self._node(entity)
         octets = _named(octets)
         entity.last += 1
@@ -223,8 +227,8 @@ class ServiceBus:
         if isinstance(due, Timestamp) and due > self._clock():
             self._hold(octets)
             entity.scheduled[number] = int(due), octets
-            return number, []
-        return number, [(node, self._enqueue(node, number, octets, origin))]
+            return number, (_Schedule(self, entity), number)
+        return number, (node, self._enqueue(node, number, octets, origin))
 
     def _hold(self, octets: bytes, *, always: bool = False) -> None:
         """Count what is kept beside the nodes.

@@ -13,10 +13,10 @@ from typing import Any
 import attrs
 
 from amqp10msg.composite import from_described
-from amqp10msg.delivery import Declare, Discharge, DistributionNode, Modified, TransactionError
+from amqp10msg.delivery import Declare, Discharge, Modified, TransactionError
 from amqp10msg.delivery.node import Delivery, Memory, NodeError, Outcome
 from amqp10msg.message import Message
-from amqp10msg.net.serve.nodes import Published
+from amqp10msg.net.serve.nodes import Published, all_or_none
 from amqp10msg.sections import AmqpValue
 from amqp10msg.wire.errors import NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.limits import Limits
@@ -103,7 +103,6 @@ class Transaction:
             NodeError: a message is refused, or a delivery was settled meanwhile; nothing was done.
         """
         self._let_go()
-        published: list[tuple[DistributionNode, int]] = []
         try:
             for one in self.retired:
                 if one.delivery.settled:
@@ -111,11 +110,10 @@ class Transaction:
                         "a delivery of the transaction was settled meanwhile",
                         TransactionError.TRANSACTION_ROLLBACK,
                     )
-            for post in self.posted:
-                published.extend(post())
+            with all_or_none() as published:
+                for post in self.posted:
+                    published.extend(post())
         except AmqpError as error:
-            for node, sequence in published:
-                node.withdraw(sequence)
             raise NodeError(str(error), TransactionError.TRANSACTION_ROLLBACK) from error
         for one in self.retired:
             one.end(one.outcome)

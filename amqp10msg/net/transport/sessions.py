@@ -295,29 +295,35 @@ class Link:
         if self._partial is not None:
             self._partial.large = self._partial._parts = sink
 
-    def attach(self, *, source: Any, target: Any, **fields: Any) -> None:
+    def attach(self, *, source: Any, target: Any, **fields: Any) -> bool:
         """Attach this end.
 
         Args:
             source: a `Source`, or None.
             target: a `Target`, a `Coordinator`, or None.
-            fields: other fields of `Attach`, such as ``properties``.
+            fields: other fields of `Attach`, such as ``properties``. Of ``unsettled``, a dict, no
+                more is told than a frame has room for.
+
+        Returns:
+            Whether all of ``unsettled`` was told. If not, nothing new is to be sent on this link
+            (Part 2, 2.7.3).
         """
         self.attached = True
-        self.session.write(
-            Attach(
-                name=self.name,
-                handle=self.handle,
-                role=not self.sends,
-                snd_settle_mode=self.snd_settle_mode,
-                rcv_settle_mode=self.rcv_settle_mode,
-                source=source,
-                target=target,
-                initial_delivery_count=self._count if self.sends else None,
-                max_message_size=self.max_message_size or None,
-                **fields,
-            )
+        attach = Attach(
+            name=self.name,
+            handle=self.handle,
+            role=not self.sends,
+            snd_settle_mode=self.snd_settle_mode,
+            rcv_settle_mode=self.rcv_settle_mode,
+            source=source,
+            target=target,
+            initial_delivery_count=self._count if self.sends else None,
+            max_message_size=self.max_message_size or None,
+            **fields,
         )
+        told = _fit(attach, self.session.output.room)
+        self.session.write(attach)
+        return told
 
     def refuse(self, error: Error) -> None:
         """Answer an attach with one that has no terminus, and an error (Part 2, 2.6.3)."""
@@ -513,6 +519,19 @@ class Link:
 
     def _fault(self, condition: str, description: str) -> NoReturn:
         raise LinkFaultError(condition, description)
+
+
+def _fit(attach: Attach, room: int) -> bool:
+    """Leave out the last unsettled deliveries, where a frame has no room for all; return if not."""
+    excess = len(encode_value(attach)) - room
+    if excess <= 0 or not attach.unsettled:
+        return True
+    attach.unsettled, attach.incomplete_unsettled = dict(attach.unsettled), True
+    excess += 1  # the field may not have been there
+    while excess > 0 and attach.unsettled:
+        tag, state = attach.unsettled.popitem()
+        excess -= len(encode_value(tag)) + len(encode_value(state))
+    return False
 
 
 def state_of(value: Any) -> Any:
