@@ -19,8 +19,8 @@ from amqp10msg.delivery.filters import Selector
 from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.bridge.amqp10 import Amqp10Connection
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.stream_ranges import Bounds, Cursor, Streams, StreamsRequest, offset_of
+from amqp10msg.net.bridge.terms import LinkError, Request
+from amqp10msg.net.stream_ranges import Bounds, Cursor, Streams, offset_of
 from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described
@@ -62,7 +62,7 @@ class Partitions(Streams):
         connection: where.
     """
 
-    def __init__(self, hub: Hub, request: StreamsRequest, connection: Amqp10Connection) -> None:
+    def __init__(self, hub: Hub, request: Request, connection: Amqp10Connection) -> None:
         self._hub = hub
         self._here = f"answers-{uuid.uuid4()}"
         self._asks: transport.Link | None = None
@@ -180,7 +180,7 @@ class Partitions(Streams):
         )
         answer = self._answers[number] = self._connection.loop.create_future()
         link.send(number[:32].encode("ascii"), request.encode(), settled=True)
-        self._connection.touch()
+        self.touch()
         try:
             await self.until(answer)
         finally:
@@ -191,12 +191,12 @@ class Partitions(Streams):
         """Return the link that asks, once it may send, with another one that hears the answers."""
         if self._asks is None:
             self._can_ask = self._connection.loop.create_future()
-            hears = self._hears = self._session.link(f"hears-{uuid.uuid4()}", sends=False)
+            hears = self._hears = self.session.link(f"hears-{uuid.uuid4()}", sends=False)
             hears.attach(source=Source(address=_MANAGEMENT), target=Target(address=self._here))
             hears.grant(_ANSWERS)
-            asks = self._asks = self._session.link(f"asks-{uuid.uuid4()}", sends=True)
+            asks = self._asks = self.session.link(f"asks-{uuid.uuid4()}", sends=True)
             asks.attach(source=Source(address=self._here), target=Target(address=_MANAGEMENT))
-            self._connection.touch()
+            self.touch()
         while self._asks.credit <= 0 or self._hears is None or self._hears.remote is None:
             if self._can_ask is None or self._can_ask.done():
                 self._can_ask = self._connection.loop.create_future()
@@ -224,7 +224,7 @@ class Partitions(Streams):
         if waits and link in {self._asks, self._hears} and self._can_ask is not None:
             self._can_ask.set_result(None)
 
-    def on_detach(self, link: transport.Link, error: Error | None) -> None:
+    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
         """End: the service detached a link."""
         super().on_detach(link, error)
         if link in {self._asks, self._hears}:
@@ -235,6 +235,7 @@ class Partitions(Streams):
         if link is not self._hears:
             super().on_transfers(link, deliveries)
             return
+        self._connection.took(len(deliveries))
         for delivery in deliveries:
             if not delivery.settled:
                 delivery.update(Accepted())

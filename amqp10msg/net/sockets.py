@@ -15,18 +15,19 @@ class Socket(asyncio.Protocol):
     """One end of a connection on asyncio.
 
     Attributes:
+        loop: that it runs in.
         paused: whether the peer does not read, so that nothing may be sent.
     """
 
     def __init__(self) -> None:
         self.paused = False
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._stream: Any = None
         self._timer: asyncio.TimerHandle | None = None
         self._flushing = False
         self._reading = True
         self._behind = False  # frames that came wait for another turn
-        self._heard = self._loop.time()  # when something came last, or reading began
+        self._heard = self.loop.time()  # when something came last, or reading began
 
     # Called by asyncio.
 
@@ -85,7 +86,7 @@ class Socket(asyncio.Protocol):
         while self.step():
             if self.turn_is_over():
                 self._behind = True
-                self._loop.call_soon(self.go_on)
+                self.loop.call_soon(self.go_on)
                 break
         self.read_or_not()
 
@@ -94,14 +95,14 @@ class Socket(asyncio.Protocol):
         wanted = self.wants_input()
         if wanted != self._reading and not self.is_closing:
             self._reading = wanted
-            self._heard = self._loop.time()
+            self._heard = self.loop.time()
             (self._stream.resume_reading if wanted else self._stream.pause_reading)()
 
     def touch(self) -> None:
         """Send what is pending at the end of this turn of the loop, all of it together."""
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self.flush)
+            self.loop.call_soon(self.flush)
 
     def flush(self) -> object:
         """Send what is pending, if the peer reads."""
@@ -130,7 +131,7 @@ class Socket(asyncio.Protocol):
         """Set the timer of this connection, instead of the last; None for no call."""
         self.cancel_timer()
         if when is not None and not self.is_closing:
-            self._timer = self._loop.call_at(when, call, *arguments)
+            self._timer = self.loop.call_at(when, call, *arguments)
 
     def cancel_timer(self) -> None:
         """Call nothing at its time."""

@@ -29,11 +29,11 @@ from amqp10msg.delivery.filters import (
 )
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.amqp10 import Amqp10Connection, connected, error_of
+from amqp10msg.net.bridge.amqp10 import Amqp10Connection, SessionLink, connected
 from amqp10msg.net.bridge.links import open_at_first
-from amqp10msg.net.bridge.terms import LinkError, OnLost, OnPassed, pass_over
+from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
 from amqp10msg.net.bridge.urls import Endpoint, queue_address
-from amqp10msg.net.bridge.wire import Tie
+from amqp10msg.net.bridge.wire import refuse
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
@@ -144,15 +144,6 @@ class RangeFilters:
             return not self.sql
 
 
-@attrs.frozen(kw_only=True)
-class StreamsRequest:
-    """What is asked of a broker: a connection; see `SourceRequest`."""
-
-    endpoint: Endpoint
-    on_lost: OnLost
-    on_passed: OnPassed = pass_over
-
-
 @attrs.define(eq=False, repr=False)
 class Cursor:
     """One reading position in a stream: a link.
@@ -170,29 +161,13 @@ class Cursor:
     attached: bool = False
 
 
-class Streams:
-    """Streams of RabbitMQ that are read by one session, several at a time.
+class Streams(SessionLink):
+    """Streams of RabbitMQ that are read by one session, several at a time."""
 
-    Attributes:
-        endpoint: where they are.
-        product: what the peer says that it is.
-        tie: to the connection.
-    """
-
-    def __init__(self, request: StreamsRequest, connection: Amqp10Connection) -> None:
-        self.endpoint = request.endpoint
-        self.product = connection.product
+    def __init__(self, request: Request, connection: Amqp10Connection) -> None:
+        super().__init__(request, connection)
         self._cursors: dict[Any, Cursor] = {}
         self._waiting: set[asyncio.Future[Any]] = set()
-        self._connection = connection
-        self._session = connection.session_of(self)
-        self._ended = False  # the transport ends the session itself
-        self.tie = Tie(connection, self, request.on_lost)
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.tie.alive
 
     @property
     def in_use(self) -> bool:
@@ -225,7 +200,7 @@ class Streams:
         """Attach a cursor, and ask for messages."""
         source = Source(address=self.address_of(cursor.stream))
         source.filter = dict(cursor.wanted)
-        link = cursor.link = self._session.link(f"range-{uuid.uuid4()}", sends=False)
+        link = cursor.link = self.session.link(f"range-{uuid.uuid4()}", sends=False)
         self._cursors[link] = cursor
         # A stream keeps what was read: there is nothing to settle.
         link.snd_settle_mode = SenderSettleMode.SETTLED
@@ -239,14 +214,14 @@ class Streams:
         link = cursor.link
         link.credit += credit
         link.drain = drain
-        self._session.write_flow(link)
-        self._connection.touch()
+        self.session.write_flow(link)
+        self.touch()
 
     def detach(self, cursor: Cursor) -> None:
         """Detach a cursor."""
         if self._cursors.pop(cursor.link, None) is not None and self.alive:
             cursor.link.detach()
-            self._connection.touch()
+            self.touch()
 
     def on_attach(self, link: transport.Link) -> None:
         """See that the broker reads the stream as it was asked to."""
@@ -264,27 +239,14 @@ class Streams:
             text += "it is not a stream"
             self.fail(LinkError(text, said=True, permanent=True))
 
-    def on_detach(self, link: transport.Link, error: Error | None) -> None:
+    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
         """End: the broker detached a link."""
         if link in self._cursors:
             self._end("link", error)
 
-    def on_end(self, error: Error | None) -> None:
-        """End: the broker ended the session, or broke a rule of it."""
-        self._ended = True
-        self._end("session", error)
-
-    def _end(self, what: str, error: Error | None) -> None:
-        self.fail(error_of(what, error, new=not self.in_use, product=self.product))
-
-    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Take note of what the broker settles, which is nothing here."""
-
-    def on_room(self) -> None:
-        """Take note that the broker reads again."""
-
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
         """Hand over messages."""
+        self._connection.took(len(deliveries))
         for delivery in deliveries:
             cursor = self._cursors.get(link)
             if cursor is not None and delivery.payload is not None:
@@ -296,35 +258,10 @@ class Streams:
         if cursor is not None and link.drain and link.credit <= 0:
             cursor.on_drained()
 
-    # The end.
-
-    def fail(self, lost: LinkError) -> None:
-        """End it, and say why."""
-        self.tie.fail(lost)
-
     def failing(self, lost: LinkError) -> None:
         """Notify those who wait for an answer."""
         for one in self._waiting:
-            if not one.done():
-                one.set_exception(lost)
-
-    def leave(self) -> None:
-        """End the session, and wait for nothing."""
-        if not (self._session.ended or self._ended):
-            self._session.end()
-        self._connection.touch()
-
-    async def goodbye(self) -> None:
-        """End the session, whose answer nobody needs."""
-        self.leave()
-
-    def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
-        self.tie.abort()
-
-    async def close(self, wait: float) -> None:
-        """Close it; give up after this many seconds."""
-        await self.tie.close(wait)
+            refuse(one, lost)
 
     # Questions.
 
@@ -445,14 +382,14 @@ def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
 
 
 #: Makes what reads streams, on a connection.
-Makes = Callable[[StreamsRequest, Amqp10Connection], Streams]
+Makes = Callable[[Request, Amqp10Connection], Streams]
 
 
 async def _open(endpoint: Endpoint, on_lost: OnLost, make: Makes) -> Streams:
-    async def open_(request: StreamsRequest) -> Any:
+    async def open_(request: Request) -> Any:
         return make(request, await connected(request.endpoint))
 
-    made: Streams = await open_at_first(open_, StreamsRequest(endpoint=endpoint, on_lost=on_lost))
+    made: Streams = await open_at_first(open_, Request(endpoint=endpoint, on_lost=on_lost))
     return made
 
 

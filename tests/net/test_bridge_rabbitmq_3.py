@@ -31,7 +31,7 @@ def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
             ),
             rabbitmq_3(end),
         )
-        source.attachment.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
+        source.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
         return lost[0]
 
     error = asyncio.run(run())
@@ -60,17 +60,16 @@ def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
         lost: list[LinkError] = []
         end = parse_url("amqp://h/?queue=q&address_version=1")
         target = Amqp10Target(request_of(end, lost), rabbitmq_3(end))
-        attachment = target.attachment
         target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
-        attachment.on_attach(target.link)
-        waits = not attachment.opened.done()
+        target.on_attach(target.link)
+        waits = not target.opened.done()
         assert target.asked is not None
         if there:
             target.asked.remote = Attach(name="a", handle=1, role=False, source=Source(address="q"))
-            attachment.on_attach(target.asked)
+            target.on_attach(target.asked)
         else:
-            attachment.on_end(Error("amqp:not-found", "no queue"))
-        return waits, attachment.opened.done() and not attachment.opened.exception(), lost
+            target.on_end(target.session, Error("amqp:not-found", "no queue"))
+        return waits, target.opened.done() and not target.opened.exception(), lost
 
     waits, opened, lost = asyncio.run(run())
 
@@ -83,9 +82,8 @@ def test_rabbitmq_3_finds_no_target_whose_name_is_not_ascii() -> None:
         lost: list[LinkError] = []
         end = parse_url("amqp://h//amq/queue/gr%C3%B6%C3%9Fe")
         target = Amqp10Target(request_of(end, lost), rabbitmq_3(end))
-        attachment = target.attachment
         target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
-        attachment.on_attach(target.link)
+        target.on_attach(target.link)
         return lost
 
     (error,) = asyncio.run(run())

@@ -22,7 +22,7 @@ from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, links
 from amqp10msg.net.bridge.basic import open_target
 from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import _TURN, Lines, Tie, Wire
+from amqp10msg.net.bridge.wire import _TURN, Lines, Tied, Wire
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import Refusing, bodies, numbered, options, quarantined, until
@@ -526,15 +526,6 @@ def test_a_link_sends_no_more_than_its_turn() -> None:
 # Finding a connection.
 
 
-class Silent:
-    """The user of a tie, who says nothing."""
-
-    def failing(self, lost: LinkError) -> None: ...
-    def leave(self) -> None: ...
-    async def goodbye(self) -> None: ...
-    def on_room(self) -> None: ...
-
-
 class Plain(Wire):
     """A connection to nobody."""
 
@@ -548,7 +539,7 @@ def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
         lines, at = Lines(), Endpoint("1.0", "h", 1)
         wires: list[Plain] = []
         answers: list[asyncio.Future[None]] = []
-        joining: list[asyncio.Task[Tie]] = []
+        joining: list[asyncio.Task[Tied]] = []
         lost: list[LinkError] = []
 
         async def call(_: Endpoint) -> Plain:
@@ -559,8 +550,8 @@ def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
             wires.append(made)
             return made
 
-        def make(wire: Wire) -> Tie:
-            return Tie(wire, Silent(), lost.append)
+        def make(wire: Wire) -> Tied:
+            return Tied(wire, lost.append)
 
         async def turn() -> None:
             for _ in range(6):
@@ -572,7 +563,7 @@ def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
             if step == "join":
                 joining.append(asyncio.ensure_future(lines.join(at, call, make)))
             elif step == "leave" and alive:
-                next(iter(alive[0].ties)).abort()
+                next(iter(alive[0].links)).abort()
             elif step == "cut" and alive:
                 alive[0].fail(LinkError("cut"))
             elif step == "cancel" and joining:
@@ -585,8 +576,8 @@ def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
             await turn()
             assert len([one for one in answers if not one.done()]) <= 1
             for wire in wires:  # one that nobody has is not kept
-                assert wire.alive == bool(wire.ties)
-                assert len(wire.ties) <= 3
+                assert wire.alive == bool(wire.links)
+                assert len(wire.links) <= 3
         for one in joining:
             one.cancel()
         await turn()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from amqp10msg import __version__
 from amqp10msg.composite import Error
@@ -22,9 +22,9 @@ from amqp10msg.net.bridge.terms import (
     Depth,
     Guarded,
     LinkError,
-    OnLost,
     Outcome,
     Oversized,
+    Request,
     Sent,
     Settle,
     SourceDelivery,
@@ -32,7 +32,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Tie, Tied, User, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import Tied, Wire, attached, dial, refuse
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.wire.errors import (
     CONNECTION_FORCED,
@@ -66,14 +66,14 @@ class Amqp10Connection(Wire, transport.Handler):
 
     Attributes:
         opened: done once the peer has opened.
+        stirred: links that may have room since the last turn.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._held = False
         self._left = 0  # frames of this turn
-        self._stirred: dict[SessionUser, None] = {}  # those that may have room since
-        self.opened: asyncio.Future[None] = self._loop.create_future()
+        self.stirred: dict[Tied, None] = {}
+        self.opened: asyncio.Future[None] = self.loop.create_future()
         hostname = endpoint.server_name or endpoint.host
         if endpoint.virtual_host is not None:
             hostname = f"vhost:{endpoint.virtual_host}"  # as RabbitMQ wants it
@@ -103,21 +103,19 @@ class Amqp10Connection(Wire, transport.Handler):
         """
         await self.opened
 
-    def session_of(self, user: SessionUser) -> transport.Session:
+    def session_of(self, link: SessionLink) -> transport.Session:
         """Begin a session.
 
         Args:
-            user: is called with what comes.
+            link: is called with what comes.
 
         Raises:
             LinkError: there are as many as the peer takes: it has not answered the end of some.
         """
         try:
-            session = self._engine.begin()
+            return self._engine.begin(link)
         except ValueError as error:
             raise LinkError(str(error)) from None
-        session.context = user
-        return session
 
     def is_ended(self, session: transport.Session) -> bool:
         """Whether the peer has answered the end of a session."""
@@ -144,10 +142,10 @@ class Amqp10Connection(Wire, transport.Handler):
             return
         self._left = _FRAMES
         super().process()
-        stirred, self._stirred = self._stirred, {}
-        for user in stirred:
-            if user.tie.alive:
-                user.on_room()
+        stirred, self.stirred = self.stirred, {}
+        for link in stirred:
+            if link.alive:
+                link.on_room()
         if self._engine.over:
             self.fail(LinkError("the peer closed the connection"))
         self.touch()
@@ -173,16 +171,15 @@ class Amqp10Connection(Wire, transport.Handler):
     def wants_input(self) -> bool:
         """Whether to read: not where it is to wait, or asks for answers that it does not read."""
         choked = self.paused and self._engine.pending > _CHOKED
-        return not (self._held or self._behind or choked)
+        return not (self.held or self._behind or choked)
 
-    def hold(self, held: bool) -> None:
-        """Stop reading from the connection, or read on."""
-        self._held = held
-        self.read_or_not()
+    def took(self, count: int) -> None:
+        """Count the messages of one step for the turn."""
+        self._left -= count - 1
 
     def _beat(self) -> None:
         """Show signs of life, and look for the peer's."""
-        now = self._loop.time()
+        now = self.loop.time()
         patience = float(max(self.endpoint.heartbeat, 2))
         if now - self._heard > patience and self._reading:
             self.fail(LinkError(f"nothing came for {patience:g} s"))
@@ -216,53 +213,15 @@ class Amqp10Connection(Wire, transport.Handler):
     def on_close(self, error: Error | None, *, fault: bool) -> None:
         """End: the peer closed the connection, or broke a rule."""
         prefix = "the peer broke a rule: " if fault else ""
-        users: list[Any] = [tie.user for tie in self.ties]
+        links: list[Any] = list(self.links)
         # What the only one asked for may be what it refuses.
-        new = not self.opened.done() or (len(users) == 1 and not users[0].in_use)
+        new = not self.opened.done() or (len(links) == 1 and not links[0].in_use)
         self.fail(error_of("connection", error, prefix, new=new))
 
-    def on_begin(self, session: transport.Session) -> None:
+    def on_begin(self, session: transport.Session) -> None:  # noqa: ARG002  (ours have others)
         """Refuse sessions that nobody asked for."""
-        if session.context is None:
-            text = "the peer broke a rule: it began a session, where only this end does"
-            self.fail(LinkError(text, said=True))
-
-    def on_end(self, session: transport.Session, error: Error | None) -> None:
-        """End: the peer closed a session, or broke a rule of it."""
-        if session.context is not None:
-            session.context.on_end(error)
-
-    def on_attach(self, link: transport.Link) -> None:
-        """Pass it on to whoever has the session."""
-        link.session.context.on_attach(link)
-
-    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
-        """Pass it on to whoever has the session."""
-        link.session.context.on_detach(link, error)
-
-    def on_flow(self, link: transport.Link) -> None:
-        """Pass it on to whoever has the session."""
-        self._stirred[link.session.context] = None
-        link.session.context.on_flow(link)
-
-    def on_writable(self, session: transport.Session) -> None:
-        """Take note that a session can send again."""
-        self._stirred[session.context] = None
-
-    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Pass it on to whoever has the session."""
-        self.on_transfers(delivery.link, [delivery])
-
-    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Pass them on to whoever has the session."""
-        self._left -= len(deliveries) - 1
-        link.session.context.on_transfers(link, deliveries)
-
-    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Pass it on to whoever has the session."""
-        user = delivery.link.session.context
-        self._stirred[user] = None
-        user.on_disposition(delivery)
+        text = "the peer broke a rule: it began a session, where only this end does"
+        self.fail(LinkError(text, said=True))
 
     # The end.
 
@@ -279,151 +238,45 @@ class Amqp10Connection(Wire, transport.Handler):
         await asyncio.shield(self.closed)
 
 
-class SessionUser(User, Protocol):
-    """What a connection calls of whoever has one of its sessions.
+class SessionLink(Tied, transport.Handler):
+    """What has one session of a connection, and is called with what comes in it.
+
+    Args:
+        request: for it.
+        connection: where.
 
     Attributes:
-        tie: to the connection.
+        endpoint: where it is.
+        session: its session.
     """
 
-    tie: Tie
+    def __init__(self, request: Request, connection: Amqp10Connection) -> None:
+        self.endpoint = request.endpoint
+        self.session = connection.session_of(self)
+        self._connection = connection
+        self._ended = False  # the transport ends the session itself
+        super().__init__(connection, request.on_lost)
 
     @property
     def in_use(self) -> bool:
         """Whether the peer has agreed to what was asked: a refusal is of another cause then."""
-
-    def on_end(self, error: Error | None) -> None:
-        """Called when the session ends, which is answered already or will be."""
-
-    def on_attach(self, link: transport.Link) -> None:
-        """Called when the peer attached a link."""
-
-    def on_detach(self, link: transport.Link, error: Error | None) -> None:
-        """Called when the peer detached a link, or closed it."""
-
-    def on_flow(self, link: transport.Link) -> None:
-        """Called when the peer told the state of its end."""
-
-    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Called with deliveries that are complete, or were aborted."""
-
-    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Called when the peer told the state of a delivery."""
-
-
-class LinkUser(Tied):
-    """What an attachment calls of a source or target; override what is of interest."""
-
-    def attached(self, remote: transport.Attach) -> bool:
-        """Called when the peer attached; return whether the link may be used now."""
         raise NotImplementedError
-
-    def on_other_attach(self, link: transport.Link) -> None:
-        """Called when the peer attached another link of the session: nobody asked for it."""
-        link.refuse(_NO_LINKS)
-
-    def on_flow(self) -> None:
-        """Called when the peer told the state of its end."""
-
-    def on_transfers(self, deliveries: list[transport.LinkDelivery]) -> None:
-        """Called with deliveries that are complete, or were aborted."""
-
-    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Called when the peer told the state of a delivery."""
-
-    def failing(self, lost: LinkError) -> None:
-        """Called when it is lost: tell those who wait for an answer."""
-
-    def on_room(self) -> None:
-        """Called where there may be room again."""
-
-
-class Attachment:
-    """A session with one link, and what ends it.
-
-    Args:
-        connection: where.
-        user: is called with what comes.
-        on_lost: is told of the end.
-        sends: whether the link sends.
-
-    Attributes:
-        link: the link.
-        session: its session.
-        opened: done once the link is attached.
-        tie: to the connection.
-    """
-
-    def __init__(
-        self, connection: Amqp10Connection, user: LinkUser, on_lost: OnLost, *, sends: bool
-    ) -> None:
-        self.connection = connection
-        self.user = user
-        self.opened: asyncio.Future[None] = connection.loop.create_future()
-        self.session = connection.session_of(self)
-        self.link = self.session.link(f"bridge-{uuid.uuid4()}", sends=sends)
-        self.tie = Tie(connection, self, on_lost)
-        self._ended = False  # the transport ends the session itself
 
     def touch(self) -> None:
         """Send what is pending at the end of this turn of the loop."""
-        self.connection.touch()
+        self._connection.touch()
 
-    def on_attach(self, link: transport.Link) -> None:
-        """See that the link is what was asked for."""
-        if link is not self.link or link.remote is None:
-            self.user.on_other_attach(link)
-            return
-        end: Any = link.remote.target if link.sends else link.remote.source
-        if end is None:
-            return  # refused: a detach follows (Part 2, 2.6.3)
-        if self.user.attached(link.remote):
-            self.open()
+    def on_transfer(self, delivery: transport.LinkDelivery) -> None:
+        """Take one delivery as some are taken."""
+        self.on_transfers(delivery.link, [delivery])
 
-    def open(self) -> None:
-        """Take note that the link may be used."""
-        if not self.opened.done():
-            self.opened.set_result(None)
-
-    @property
-    def in_use(self) -> bool:
-        """Whether the peer has agreed to the link."""
-        return self.opened.done()
-
-    def on_flow(self, link: transport.Link) -> None:
-        """Pass it on, where it is of the link."""
-        if link is self.link:
-            self.user.on_flow()
-
-    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Pass them on, where they are of the link."""
-        if link is self.link:
-            self.user.on_transfers(deliveries)
-
-    def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Pass it on."""
-        self.user.on_disposition(delivery)
-
-    def on_detach(self, link: transport.Link, error: Error | None) -> None:
-        """End: the peer detached the link, or closed it."""
-        if link is self.link:
-            self._end("link", error)
-
-    def on_end(self, error: Error | None) -> None:
+    def on_end(self, session: transport.Session, error: Error | None) -> None:  # noqa: ARG002  (its own)
         """End: the peer ended the session, or broke a rule of it."""
         self._ended = True
         self._end("session", error)
 
     def _end(self, what: str, error: Error | None) -> None:
-        product = self.connection.product
-        self.tie.fail(error_of(what, error, new=not self.in_use, product=product))
-
-    # The end: what its tie calls.
-
-    def failing(self, lost: LinkError) -> None:
-        """Notify whoever waits."""
-        refuse(self.opened, lost)
-        self.user.failing(lost)
+        self.fail(error_of(what, error, new=not self.in_use, product=self.product))
 
     def leave(self) -> None:
         """End the session, and wait for nothing."""
@@ -434,13 +287,69 @@ class Attachment:
     async def goodbye(self) -> None:
         """Send what is pending, and end the session."""
         self.leave()
-        while not self.connection.is_ended(self.session):
+        while not self._connection.is_ended(self.session):
             await asyncio.sleep(_LOOK)
 
-    def on_room(self) -> None:
-        """Pass it on."""
-        if self.opened.done():
-            self.user.on_room()
+
+class Amqp10Link(SessionLink):
+    """A session with one link of interest.
+
+    Args:
+        request: for it.
+        connection: where.
+        sends: whether the link sends.
+
+    Attributes:
+        link: the link.
+        opened: done once the link is attached.
+    """
+
+    def __init__(self, request: Request, connection: Amqp10Connection, *, sends: bool) -> None:
+        self.opened: asyncio.Future[None] = connection.loop.create_future()
+        super().__init__(request, connection)
+        self.link = self.session.link(f"bridge-{uuid.uuid4()}", sends=sends)
+        self.link.snd_settle_mode = SenderSettleMode.UNSETTLED
+
+    async def attach(self) -> None:
+        """Wait until the link is attached.
+
+        Raises:
+            LinkError: it was refused, or lost.
+        """
+        await self.opened
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the peer has agreed to the link."""
+        return self.opened.done()
+
+    def on_attach(self, link: transport.Link) -> None:
+        """See that the link is what was asked for."""
+        if link is not self.link or link.remote is None:
+            link.refuse(_NO_LINKS)  # nobody asked for it
+            return
+        end: Any = link.remote.target if link.sends else link.remote.source
+        # Without one it is refused: a detach follows (Part 2, 2.6.3).
+        if end is not None and self._agrees(link.remote):
+            self._open()
+
+    def _agrees(self, remote: transport.Attach) -> bool:
+        """Look at how the peer attached; return whether the link may be used now."""
+        raise NotImplementedError
+
+    def _open(self) -> None:
+        """Take note that the link may be used."""
+        if not self.opened.done():
+            self.opened.set_result(None)
+
+    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
+        """End: the peer detached the link, or closed it."""
+        if link is self.link:
+            self._end("link", error)
+
+    def failing(self, lost: LinkError) -> None:
+        """Notify whoever waits."""
+        refuse(self.opened, lost)
 
 
 def error_of(
@@ -491,45 +400,29 @@ _EXCESS = 4
 _QUEUE_BEFORE_4 = "/amq/queue/"
 
 
-class Amqp10Source(LinkUser):
-    """A receiver of an address; deliveries come by `receive`.
-
-    Attributes:
-        endpoint: where it is.
-        product: what the peer says that it is.
-        attachment: what it has of a connection.
-    """
+class Amqp10Source(Amqp10Link):
+    """A receiver of an address; deliveries come by `receive`."""
 
     def __init__(self, request: SourceRequest, connection: Amqp10Connection) -> None:
-        self.endpoint = request.endpoint
-        self.product = connection.product
+        super().__init__(request, connection, sends=False)
         self._receive = request.receive
         self._window = request.window
-        self._max_message = request.max_message
         self._overflow = request.overflow
         self._incomplete: Oversized | None = None
         self._owed = 0
         self._stopped = False
         self._answer: asyncio.Future[None] | None = None
-        self._connection = connection
-        self.attachment = Attachment(connection, self, request.on_lost, sends=False)
-        self.tie = self.attachment.tie
-        self.link = self.attachment.link
-        self._attach(self.link)
-
-    def _attach(self, link: transport.Link) -> None:
         source = Source(address=self.endpoint.address)
         start = self.endpoint.start
         if start is not None:
             source.filter = {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
-        link.snd_settle_mode = SenderSettleMode.UNSETTLED
-        link.attach(source=source, target=Target())
+        self.link.attach(source=source, target=Target())
         # Held to, and not said: a broker might do without our asking what it does with messages
         # that a receiver does not take.
-        link.max_message_size = self._max_message
-        link.overflow = self._large
-        link.excess = _EXCESS * self._window
-        self.attachment.touch()
+        self.link.max_message_size = request.max_message
+        self.link.overflow = self._large
+        self.link.excess = _EXCESS * self._window
+        self.touch()
 
     def _large(self) -> transport.Sink:
         try:
@@ -542,17 +435,17 @@ class Amqp10Source(LinkUser):
     def cannot_keep(self, error: OSError) -> None:
         """End this link, and not the connection: what takes large messages does not."""
         text = f"a message that is too large cannot be set aside: {error}"
-        self.tie.fail(LinkError(text))
+        self.fail(LinkError(text))
 
-    def attached(self, remote: transport.Attach) -> bool:
+    def _agrees(self, remote: transport.Attach) -> bool:
         """Grant credit, unless the peer would settle before we do."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
             text = "this source sends settled: what is lost on the way would be lost for good"
-            self.tie.fail(LinkError(text, said=True, permanent=True))
+            self.fail(LinkError(text, said=True, permanent=True))
             return False
         if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
             text = "RabbitMQ 3.10 gives out nothing of a stream over 1.0: read it over amqp091"
-            self.tie.fail(LinkError(text, said=True, permanent=True))
+            self.fail(LinkError(text, said=True, permanent=True))
             return False
         self.link.grant(self._window)  # 0 for one that only asks
         return True
@@ -562,9 +455,10 @@ class Amqp10Source(LinkUser):
         """Whether a message has begun to come, and the rest of it has not."""
         return self.link.is_partial
 
-    def on_transfers(self, deliveries: list[transport.LinkDelivery]) -> None:
+    def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
         """Hand deliveries over."""
-        if not self.alive:
+        self._connection.took(len(deliveries))
+        if not self.alive or link is not self.link:
             return
         made = []
         for delivery in deliveries:
@@ -586,13 +480,6 @@ class Amqp10Source(LinkUser):
         if self._incomplete is not None:
             self._incomplete.discard()
             self._incomplete = None
-
-    def hold(self, held: bool) -> bool:
-        """Stop reading from the connection, or read on; return whether no other link has it."""
-        if held and not self.tie.claim():
-            return False
-        self._connection.hold(held)
-        return True
 
     async def close(self, wait: float) -> None:
         """Send what is pending, and close; give up after this many seconds."""
@@ -616,7 +503,7 @@ class Amqp10Source(LinkUser):
                     settled += 1
         if settled:
             self._owe(settled)
-            self.attachment.touch()
+            self.touch()
 
     def _owe(self, count: int = 1) -> None:
         """Grant credit again, for many deliveries at a time."""
@@ -630,7 +517,7 @@ class Amqp10Source(LinkUser):
         # RabbitMQ 3 takes every flow for new credit.
         if self.alive and not self.product.startswith("RabbitMQ 3."):
             self.link.ask()
-            self.attachment.touch()
+            self.touch()
         return self.link.available
 
     async def count(self) -> Depth:
@@ -653,8 +540,8 @@ class Amqp10Source(LinkUser):
             return Depth(why=NOT_SAID)
         self._owed = 0
         await self._asked(self.link.exhaust)
-        self.link.grant(self._window - len(self.attachment.session.incoming))
-        self.attachment.touch()
+        self.link.grant(self._window - len(self.session.incoming))
+        self.touch()
         return Depth(ready=0)
 
     async def _asked(self, ask: Callable[[], None]) -> None:
@@ -663,19 +550,20 @@ class Amqp10Source(LinkUser):
             raise LinkError("the connection ended")
         self._answer = self._connection.loop.create_future()
         ask()
-        self.attachment.touch()
+        self.touch()
         await self._answer
 
-    def on_flow(self) -> None:
+    def on_flow(self, link: transport.Link) -> None:
         """Take the answer to what was asked; one that is to use the credit up has done so."""
-        link, answer = self.link, self._answer
-        if answer is None or answer.done():
+        answer = self._answer
+        if link is not self.link or answer is None or answer.done():
             return
         if not link.drain or link.credit <= 0:
             answer.set_result(None)
 
     def failing(self, lost: LinkError) -> None:
         """Notify those who wait for an answer."""
+        super().failing(lost)
         self._discard()
         refuse(self._answer, lost)
 
@@ -684,27 +572,23 @@ class Amqp10Source(LinkUser):
         if self.alive:
             self._stopped = True
             self.link.revoke()
-            self.attachment.touch()
+            self.touch()
 
 
-class Amqp10Target(LinkUser):
+class Amqp10Target(Amqp10Link):
     """A sender to an address; outcomes come by `on_outcomes`.
 
     RabbitMQ 3 says accepted over 1.0 for what no queue takes. So it is asked for the queue first,
     as a receiver would.
 
     Attributes:
-        endpoint: where it is.
-        product: what the peer says that it is.
-        attachment: what it has of a connection.
         asked: the link that asks, while there is no answer.
     """
 
     def __init__(
         self, request: TargetRequest, connection: Amqp10Connection, *, asks: bool = True
     ) -> None:
-        self.endpoint = request.endpoint
-        self.product = connection.product
+        super().__init__(request, connection, sends=True)
         self._outcomes = request.on_outcomes
         self._asks = asks
         self.asked: transport.Link | None = None
@@ -713,18 +597,10 @@ class Amqp10Target(LinkUser):
         self._sent = 0
         self._unsettled = 0
         self._longest = 0
-        self._connection = connection
-        self.attachment = Attachment(connection, self, request.on_lost, sends=True)
-        self.tie = self.attachment.tie
-        self.link = self.attachment.link
-        self._attach(self.link)
+        self.link.attach(source=Source(), target=Target(address=self.endpoint.address))
+        self.touch()
 
-    def _attach(self, link: transport.Link) -> None:
-        link.snd_settle_mode = SenderSettleMode.UNSETTLED
-        link.attach(source=Source(), target=Target(address=self.endpoint.address))
-        self.attachment.touch()
-
-    def attached(self, remote: transport.Attach) -> bool:
+    def _agrees(self, remote: transport.Attach) -> bool:
         """Note how long a message may be; see that RabbitMQ 3 has the queue, or none would say."""
         self._longest = remote.max_message_size or 0
         address = self.endpoint.address or ""
@@ -732,30 +608,29 @@ class Amqp10Target(LinkUser):
             return True
         if not address.isascii():
             text = "RabbitMQ 3 finds nothing over 1.0 whose name is not ASCII: send over amqp091"
-            self.tie.fail(LinkError(text, said=True, permanent=True))
+            self.fail(LinkError(text, said=True, permanent=True))
             return False
         if not self._asks or not address.startswith(_QUEUE_BEFORE_4):
             return True
-        self.asked = self.attachment.session.link(f"{self.link.name}-asks", sends=False)
+        self.asked = self.session.link(f"{self.link.name}-asks", sends=False)
         self.asked.attach(source=Source(address=address), target=Target())
         return False
 
-    def on_other_attach(self, link: transport.Link) -> None:
+    def on_attach(self, link: transport.Link) -> None:
         """Begin to send, where it was asked for the queue: it is there."""
         if link is not self.asked:
-            super().on_other_attach(link)
+            super().on_attach(link)
         elif link.remote is not None and link.remote.source is not None:
             self.asked = None
             link.detach()
-            self.attachment.open()
+            self._open()
 
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        attachment = self.attachment
-        if self._connection.paused or not self.alive or attachment.session.blocked:
+        if self._connection.paused or not self.alive or self.session.blocked:
             return 0
-        return min(self.link.credit, self._window - self._unsettled) if self.tie.has_turn else 0
+        return min(self.link.credit, self._window - self._unsettled) if self.has_turn else 0
 
     @property
     def waits(self) -> bool:
@@ -764,13 +639,19 @@ class Amqp10Target(LinkUser):
 
     def on_room(self) -> None:
         """Go on sending: there may be credit, or what was sent is settled."""
-        self._on_room()
-
-    def on_flow(self) -> None:
-        """Use up credit that the peer wants back."""
-        if self.link.drain:
+        if self.opened.done():
             self._on_room()
-            self.link.drained()
+
+    def on_writable(self, session: transport.Session) -> None:  # noqa: ARG002  (its own)
+        """Take note that there may be room."""
+        self._connection.stirred[self] = None
+
+    def on_flow(self, link: transport.Link) -> None:
+        """Take note that there may be room, and use up credit that the peer wants back."""
+        self._connection.stirred[self] = None
+        if link is self.link and link.drain:
+            self._on_room()
+            link.drained()
 
     def send(self, messages: Sequence[Sent]) -> None:
         """Send messages; what is too long for the peer has its outcome at once."""
@@ -787,11 +668,12 @@ class Amqp10Target(LinkUser):
             sent.context = delivery
             self._unsettled += 1
             charged += len(octets)
-        self.tie.charge(charged)
-        self.attachment.touch()
+        self.charge(charged)
+        self.touch()
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Report an outcome."""
+        self._connection.stirred[self] = None
         state = delivery.state
         if delivery.done or (not delivery.settled and (state is None or type(state) is Received)):
             return  # not terminal
@@ -832,17 +714,13 @@ async def connected(at: Endpoint) -> Amqp10Connection:
     return await dial(Amqp10Connection(at))
 
 
-def _opened(made: Amqp10Source | Amqp10Target) -> asyncio.Future[None]:
-    return made.attachment.opened
-
-
 async def open_source(request: SourceRequest) -> Amqp10Source:
     """Attach to a source.
 
     Raises:
         LinkError: it did not succeed.
     """
-    return await attached(request, connected, lambda at: Amqp10Source(request, at), _opened)
+    return await attached(request, connected, lambda at: Amqp10Source(request, at))
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
@@ -859,8 +737,8 @@ async def open_target(request: TargetRequest) -> Amqp10Target:
         return made[-1]
 
     try:
-        return await attached(request, connected, make, _opened)
+        return await attached(request, connected, make)
     except LinkError as error:
         if not made or made[0].asked is None or NOT_FOUND in str(error):
             raise
-        return await attached(request, connected, make, _opened)
+        return await attached(request, connected, make)

@@ -53,7 +53,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, Tie, Tied, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import Lines, Tied, Wire, attached, dial, refuse
 
 _MAX_FRAME = 131_072
 #: Channels that are used of a connection, where the broker names no bound.
@@ -77,14 +77,12 @@ class BasicConnection(Wire):
 
     Attributes:
         max_frame: the most bytes of a frame, as agreed.
-        held: whether nothing is read.
         blocked: whether the broker said that it takes nothing for now.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self.max_frame = _MAX_FRAME
-        self.held = False
         self.blocked = False
         self._reader = FrameReader(_MAX_FRAME)
         self._awaited: asyncio.Future[Any] | None = None
@@ -127,7 +125,7 @@ class BasicConnection(Wire):
             channel.frame(kind, payload)
         except OSError as error:
             text = f"a message that is too large cannot be set aside: {error}"
-            channel.tie.fail(LinkError(text))
+            channel.fail(LinkError(text))
 
     def _late(self, number: int, payload: bytes) -> None:
         """Take what came for a channel that was left, which is of no interest."""
@@ -199,15 +197,15 @@ class BasicConnection(Wire):
         self._flushing = False
         due, self._due = self._due, {}
         for channel in due:
-            self._out += channel.user.settlements()
+            self._out += channel.settlements()
         if self._out and not self.is_closing:
             self._stream.write(b"".join(self._out))
-            self._wrote = self._loop.time()
+            self._wrote = self.loop.time()
         self._out.clear()
         self.end_turn()
 
     def _beat(self, interval: float) -> None:
-        now = self._loop.time()
+        now = self.loop.time()
         if now - self._heard > 2 * interval and not self.held:
             self.fail(LinkError(f"nothing came for {2 * interval:g} s"))
             return
@@ -223,7 +221,7 @@ class BasicConnection(Wire):
         Raises:
             LinkError: the connection ended.
         """
-        self._awaited = self._loop.create_future()
+        self._awaited = self.loop.create_future()
         if what is not None:
             self.write(method(0, what))
         found = await self._awaited
@@ -277,19 +275,37 @@ class BasicConnection(Wire):
         self.flush()  # what was settled comes before the close
         await self._ask(spec.Connection.Close(200, "", 0, 0), spec.Connection.CloseOk)
 
-    def hold(self, held: bool) -> None:
-        """Stop reading from the connection, or read on."""
-        self.held = held
-        self._heard = self._loop.time()
-        self.read_or_not()
 
-    def wants_input(self) -> bool:
-        """Whether more is to be read from the peer now."""
-        return not self.held
+class Channel(Tied):
+    """One channel of a connection: contents, and what ends it.
 
+    Args:
+        connection: where.
+        on_lost: is told of the end.
+        max_message: bytes of a body that is kept in memory.
+        overflow: makes what takes a larger one; None to refuse it.
 
-class ChannelUser(Tied):
-    """What a channel calls; override what is of interest."""
+    Attributes:
+        number: of the channel.
+    """
+
+    def __init__(
+        self,
+        connection: BasicConnection,
+        on_lost: OnLost,
+        max_message: int,
+        overflow: Overflow | None = None,
+    ) -> None:
+        super().__init__(connection, on_lost)
+        self.number = connection.enter(self)
+        self._connection = connection
+        self._max_message = max_message
+        self._overflow = overflow
+        self._content: Content | None = None
+        self._awaited: asyncio.Future[Any] | None = None
+        self._ended = self._left = False
+
+    # What comes; override what is of interest.
 
     def on_content(self, content: Content) -> None:
         """Called with each content that is complete."""
@@ -304,48 +320,6 @@ class ChannelUser(Tied):
     def settlements(self) -> list[bytes]:
         """Return the frames that settle what is to be settled."""
         return []
-
-    def failing(self, lost: LinkError) -> None:
-        """Called when the channel is lost: tell those who wait for an answer."""
-
-    def on_room(self) -> None:
-        """Called where there may be room again."""
-
-
-class Channel:
-    """One channel of a connection: contents, and what ends it.
-
-    Args:
-        connection: where.
-        user: is called with what comes.
-        on_lost: is told of the end.
-        max_message: bytes of a body that is kept in memory.
-        overflow: makes what takes a larger one; None to refuse it.
-
-    Attributes:
-        number: of the channel.
-        tie: to the connection.
-    """
-
-    def __init__(
-        self,
-        connection: BasicConnection,
-        user: ChannelUser,
-        on_lost: OnLost,
-        max_message: int,
-        overflow: Overflow | None = None,
-    ) -> None:
-        self.connection = connection
-        self.user = user
-        self.number = connection.enter(self)
-        self.tie = Tie(connection, self, on_lost)
-        self._max_message = max_message
-        self._overflow = overflow
-        self._content: Content | None = None
-        self._awaited: asyncio.Future[Any] | None = None
-        self._ended = self._left = False
-
-    # What comes.
 
     @property
     def incomplete(self) -> bool:
@@ -365,7 +339,7 @@ class Channel:
                 raise FrameError(f"a frame of type {kind} that belongs to no content")
             if content.add(kind, payload, self._max_message, self._overflow):
                 self._content = None
-                self.user.on_content(content)
+                self.on_content(content)
             return
         if content is not None:
             raise FrameError("a method where the rest of a content must come")
@@ -375,7 +349,7 @@ class Channel:
         if index in {DELIVER, RETURN}:
             self._content = Content(index, payload[4:])
         elif index in {ACK, NACK}:
-            self.user.on_confirm(*confirmed(payload[4:]), index == ACK)
+            self.on_confirm(*confirmed(payload[4:]), index == ACK)
         else:
             self._method(decode_method(payload))
 
@@ -383,13 +357,13 @@ class Channel:
         if isinstance(found, spec.Channel.Close):
             self._ended = True
             self.write(spec.Channel.CloseOk())
-            self.tie.fail(_ended(found))
+            self.fail(_ended(found))
         elif isinstance(found, spec.Basic.Cancel):
             text = "the broker cancelled the consumer: its queue moved or is gone"
-            self.tie.fail(LinkError(text))
+            self.fail(LinkError(text))
         elif isinstance(found, spec.Channel.Flow):
             self.write(spec.Channel.FlowOk(found.active))
-        elif isinstance(found, spec.Queue.DeclareOk) and self.user.on_declared(found):
+        elif isinstance(found, spec.Queue.DeclareOk) and self.on_declared(found):
             pass
         elif self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(found)
@@ -398,7 +372,7 @@ class Channel:
 
     def write(self, what: Any) -> None:
         """Send a method at the end of this turn of the loop."""
-        self.connection.write(method(self.number, what))
+        self._connection.write(method(self.number, what))
 
     async def ask(self, what: Any, *expected: Any) -> Any:
         """Send a method, and return the answer, one of these.
@@ -406,13 +380,13 @@ class Channel:
         Raises:
             LinkError: the channel ended, or the connection.
         """
-        self._awaited = self.connection.loop.create_future()
+        self._awaited = self._connection.loop.create_future()
         self.write(what)
         found = await self._awaited
         self._awaited = None
         return _expected(found, *expected)
 
-    async def open(self) -> None:
+    async def attach(self) -> None:
         """Open the channel.
 
         Raises:
@@ -420,13 +394,12 @@ class Channel:
         """
         await self.ask(spec.Channel.Open(), spec.Channel.OpenOk)
 
-    # The end: what its tie calls.
+    # The end.
 
     def failing(self, lost: LinkError) -> None:
         """Notify whoever waits for an answer."""
         self.discard()
         refuse(self._awaited, lost)
-        self.user.failing(lost)
 
     def discard(self) -> None:
         """Forget a content that is not complete."""
@@ -439,17 +412,13 @@ class Channel:
         if not self._left:
             self._left = True
             self.discard()
-            self.connection.leave(self, ended=self._ended)
+            self._connection.leave(self, ended=self._ended)
 
     async def goodbye(self) -> None:
         """Send what is pending, and close the channel."""
-        self.connection.flush()  # what was settled comes before the close
+        self._connection.flush()  # what was settled comes before the close
         await self.ask(spec.Channel.Close(200, "", 0, 0), spec.Channel.CloseOk)
         self._ended = True
-
-    def on_room(self) -> None:
-        """Pass it on."""
-        self.user.on_room()
 
 
 def _ended(found: Any) -> LinkError:
@@ -488,23 +457,16 @@ _GLANCE = 1 << 20
 _GOODBYE = 5.0
 
 
-class BasicSource(ChannelUser):
+class BasicSource(Channel):
     """A consumer of a queue; deliveries come by `receive`.
 
     Attributes:
         endpoint: where it is.
-        product: what the peer says that it is.
-        channel: what it has of a connection.
     """
 
     def __init__(self, request: SourceRequest, connection: BasicConnection) -> None:
+        super().__init__(connection, request.on_lost, request.max_message, request.overflow)
         self.endpoint = request.endpoint
-        self.product = connection.product
-        self.channel = Channel(
-            connection, self, request.on_lost, request.max_message, request.overflow
-        )
-        self.tie = self.channel.tie
-        self._connection = connection
         self._receive = request.receive
         self._window = request.window
         self._unsettled = 0
@@ -521,18 +483,12 @@ class BasicSource(ChannelUser):
         Raises:
             LinkError: there is no such queue, or the broker ended the channel.
         """
-        ask = self.channel.ask
-        await self.channel.open()
-        await ask(spec.Basic.Qos(0, min(self._window, _MAX_PREFETCH), False), spec.Basic.QosOk)
+        await super().attach()
+        await self.ask(spec.Basic.Qos(0, min(self._window, _MAX_PREFETCH), False), spec.Basic.QosOk)
         start = self.endpoint.start
         arguments = {} if start is None else {STREAM_OFFSET: start}
         consume = spec.Basic.Consume(0, self.endpoint.queue, "bridge", arguments=arguments)
-        await ask(consume, spec.Basic.ConsumeOk)
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether a message has begun to come, and the rest of it has not."""
-        return self.channel.incomplete
+        await self.ask(consume, spec.Basic.ConsumeOk)
 
     def on_content(self, content: Content) -> None:
         """Hand over a delivery."""
@@ -558,16 +514,16 @@ class BasicSource(ChannelUser):
         if how is Settle.ACCEPT:
             self._acked.update([delivery.tag for delivery in mine])
         else:
-            number, requeue = self.channel.number, how is Settle.RELEASE
+            requeue = how is Settle.RELEASE
             for delivery in mine:
-                self._connection.write(nack(number, delivery.tag, requeue=requeue))
+                self._connection.write(nack(self.number, delivery.tag, requeue=requeue))
                 self._settled[delivery.tag] = how
-        self._connection.settle_soon(self.channel)
+        self._connection.settle_soon(self)
 
     def settlements(self) -> list[bytes]:
         """Acknowledge what was accepted: in one, what follows each other."""
         lowest, acked, done = self._lowest, self._acked, self._settled
-        number = self.channel.number
+        number = self.number
         made = []
         if acked:
             last = 0
@@ -607,7 +563,7 @@ class BasicSource(ChannelUser):
 
     def _declare(self, answer: asyncio.Future[Depth] | None) -> None:
         self._asking.append(answer)
-        self.channel.write(spec.Queue.Declare(0, self.endpoint.queue or "", passive=True))
+        self.write(spec.Queue.Declare(0, self.endpoint.queue or "", passive=True))
 
     def on_declared(self, found: Any) -> bool:
         """Take the answer to what was asked."""
@@ -620,6 +576,7 @@ class BasicSource(ChannelUser):
 
     def failing(self, lost: LinkError) -> None:
         """Notify those who wait for an answer."""
+        super().failing(lost)
         for answer in self._asking:
             refuse(answer, lost)
         self._asking.clear()
@@ -628,31 +585,19 @@ class BasicSource(ChannelUser):
         """Ask for no more deliveries."""
         if self.alive:
             self._consumers = 0
-            self.channel.write(spec.Basic.Cancel("bridge", nowait=True))
-
-    def hold(self, held: bool) -> bool:
-        """Stop reading from the connection, or read on; return whether no other link has it."""
-        if held and not self.tie.claim():
-            return False
-        self._connection.hold(held)
-        return True
+            self.write(spec.Basic.Cancel("bridge", nowait=True))
 
 
-class BasicTarget(ChannelUser):
+class BasicTarget(Channel):
     """A publisher with confirms; outcomes come by `on_outcomes`.
 
     Attributes:
         endpoint: where it is.
-        product: what the peer says that it is.
-        channel: what it has of a connection.
     """
 
     def __init__(self, request: TargetRequest, connection: BasicConnection) -> None:
+        super().__init__(connection, request.on_lost, 1 << 30)
         self.endpoint = request.endpoint
-        self.product = connection.product
-        self.channel = Channel(connection, self, request.on_lost, 1 << 30)
-        self.tie = self.channel.tie
-        self._connection = connection
         self._outcomes = request.on_outcomes
         self._on_room = request.on_room
         self._window = request.window
@@ -664,8 +609,8 @@ class BasicTarget(ChannelUser):
         Raises:
             LinkError: it does not, or the broker ended the channel.
         """
-        at, ask = self.endpoint, self.channel.ask
-        await self.channel.open()
+        at, ask = self.endpoint, self.ask
+        await super().attach()
         if at.queue is not None:
             declare: Any = spec.Queue.Declare(0, at.queue, passive=True)
             await ask(declare, spec.Queue.DeclareOk)
@@ -677,7 +622,7 @@ class BasicTarget(ChannelUser):
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        if self._connection.paused or self._connection.blocked or not self.tie.has_turn:
+        if self._connection.paused or self._connection.blocked or not self.has_turn:
             return 0
         return self._window - len(self._unconfirmed)
 
@@ -692,7 +637,7 @@ class BasicTarget(ChannelUser):
 
     def send(self, messages: Sequence[Sent]) -> None:
         """Publish messages; what cannot be said in frames has its outcome at once."""
-        number, most = self.channel.number, self._connection.max_frame
+        number, most = self.number, self._connection.max_frame
         frames: list[Any] = []
         charged = 0
         for outgoing, delivery in messages:
@@ -705,7 +650,7 @@ class BasicTarget(ChannelUser):
                 continue
             self._unconfirmed.add(delivery, outgoing)
             charged += len(header) + len(body)
-        self.tie.charge(charged)
+        self.charge(charged)
         self._connection.extend(frames)
 
     def on_content(self, content: Content) -> None:
@@ -732,7 +677,7 @@ async def open_source(request: SourceRequest) -> BasicSource:
     Raises:
         LinkError: it did not succeed.
     """
-    return await attached(request, _call, lambda at: BasicSource(request, at), BasicSource.attach)
+    return await attached(request, _call, lambda at: BasicSource(request, at))
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
@@ -741,7 +686,7 @@ async def open_target(request: TargetRequest) -> BasicTarget:
     Raises:
         LinkError: it did not succeed.
     """
-    return await attached(request, _call, lambda at: BasicTarget(request, at), BasicTarget.attach)
+    return await attached(request, _call, lambda at: BasicTarget(request, at))
 
 
 async def depth_of(endpoint: Endpoint, queue: str, lines: Lines | None = None) -> Depth:
@@ -757,20 +702,19 @@ async def depth_of(endpoint: Endpoint, queue: str, lines: Lines | None = None) -
     """
 
     def make(connection: BasicConnection) -> Channel:
-        return Channel(connection, ChannelUser(), lambda _: None, 0)
+        return Channel(connection, lambda _: None, 0)
 
     channel = await (lines or Lines()).join(endpoint, _call, make)
-    found: deque[Depth] = deque()
 
-    async def ask() -> None:
-        await channel.open()
+    async def ask() -> Depth:
+        await channel.attach()
         declare = spec.Queue.Declare(0, queue, passive=True)
         said = await channel.ask(declare, spec.Queue.DeclareOk)
-        found.append(Depth(ready=said.message_count, others=said.consumer_count))
+        return Depth(ready=said.message_count, others=said.consumer_count)
 
-    await channel.tie.within(ask())
-    await channel.tie.close(_GOODBYE)
-    return found[0]
+    found = await channel.within(ask)
+    await channel.close(_GOODBYE)
+    return found
 
 
 async def positions_of(
@@ -811,10 +755,6 @@ async def _read(endpoint: Endpoint, offset: str, lines: Lines | None) -> dict[in
             if position is not None:
                 found[position] = hashlib.sha256(delivery.raw).digest()
 
-    async def attach(made: BasicSource) -> None:
-        await made.attach()
-        await made.channel.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk)
-
     with tempfile.TemporaryDirectory() as folder:
         request = SourceRequest(
             endpoint=attrs.evolve(endpoint, offset=offset),
@@ -825,6 +765,8 @@ async def _read(endpoint: Endpoint, offset: str, lines: Lines | None) -> dict[in
             overflow=lambda: Oversized(Path(folder), 0),
             lines=lines,
         )
-        made = await attached(request, _call, lambda at: BasicSource(request, at), attach)
+        made = await open_source(request)
+        # Answered after what there is.
+        await made.within(lambda: made.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
         await made.close(_GOODBYE)
     return found

@@ -397,52 +397,51 @@ def pass_over(_place: Endpoint, _error: LinkError) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class SourceRequest:
-    """What is asked of a source.
+class Request:
+    """What is asked of an end: a link.
 
     Attributes:
         endpoint: where.
-        receive: takes deliveries.
         on_lost: is told of the end.
-        window: deliveries that are not settled, at most.
-        max_message: bytes of a message that is kept in memory.
-        overflow: makes what takes the bytes of a larger one.
         on_passed: is told of a place that could not be used, where a later one can.
         lines: the connections of which one may be used; None to make one.
         alone: whether the connection is to be its own.
     """
 
     endpoint: Endpoint
-    receive: Receive
     on_lost: OnLost
-    window: int
-    max_message: int
-    overflow: Overflow
     on_passed: OnPassed = pass_over
     lines: Lines | None = None
     alone: bool = False
 
 
 @attrs.frozen(kw_only=True)
-class TargetRequest:
+class SourceRequest(Request):
+    """What is asked of a source.
+
+    Attributes:
+        receive: takes deliveries.
+        window: deliveries that are not settled, at most.
+        max_message: bytes of a message that is kept in memory.
+        overflow: makes what takes the bytes of a larger one.
+    """
+
+    receive: Receive
+    window: int
+    max_message: int
+    overflow: Overflow
+
+
+@attrs.frozen(kw_only=True)
+class TargetRequest(Request):
     """What is asked of a target.
 
     Attributes:
-        endpoint: where.
         on_outcomes: is told the outcomes of messages.
         on_room: is called when more may be sent.
-        on_lost: is told of the end.
         window: messages without an outcome, at most.
-        on_passed: is told of a place that could not be used, where a later one can.
-        lines: the connections of which one may be used; None to make one.
-        alone: whether the connection is to be its own.
     """
 
-    endpoint: Endpoint
     on_outcomes: OnOutcomes
     on_room: OnRoom
-    on_lost: OnLost
     window: int
-    on_passed: OnPassed = pass_over
-    lines: Lines | None = None
-    alone: bool = False

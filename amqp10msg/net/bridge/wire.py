@@ -1,6 +1,6 @@
 """A client's connection, which links share, and connecting: what both protocols have in common.
 
-A `Wire` is the connection, a `Tie` what one link has of it: a channel of 0-9-1, a session of 1.0.
+A `Wire` is the connection, a `Tied` one link of it: a channel of 0-9-1, a session of 1.0.
 `Lines` are the connections of one side of a bridge, where links find the one of their place.
 """
 
@@ -15,11 +15,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg.net.bridge.terms import LinkError, OnLost, SourceRequest, TargetRequest
+from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.sockets import Socket
 
@@ -29,6 +29,7 @@ _NUMBER = re.compile(r"\[Errno (\d+)\]")
 _TURN = 1 << 18
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound="Wire")
+_L = TypeVar("_L", bound="Tied")
 
 
 async def beside(call: Callable[..., _T], *args: Any) -> _T:
@@ -168,8 +169,38 @@ def _no_answer(at: Endpoint) -> str:
     return f"no answer within {at.timeout:g} s"
 
 
-class User(Protocol):
-    """What a tie calls of the link that has it."""
+class Tied:
+    """A link of a connection: a session of 1.0 or a channel of 0-9-1, until it is lost or leaves.
+
+    That it is lost is said once.
+
+    Args:
+        wire: the connection.
+        on_lost: is told of the end.
+
+    Attributes:
+        alive: whether it is not lost yet, and has not left.
+        product: what the peer says that it is.
+    """
+
+    def __init__(self, wire: Wire, on_lost: OnLost) -> None:
+        self.alive = wire.alive
+        self.product = wire.product
+        self._wire = wire
+        self._on_lost = on_lost
+        self._closing = False
+        self._turn = 0  # bytes that were sent in it
+        wire.links[self] = None
+
+    # What a protocol does.
+
+    async def attach(self) -> None:
+        """Wait until the peer has agreed to the link.
+
+        Raises:
+            LinkError: it did not, or the link was lost.
+        """
+        raise NotImplementedError
 
     def failing(self, lost: LinkError) -> None:
         """Called when it is lost: tell those who wait for an answer."""
@@ -183,35 +214,12 @@ class User(Protocol):
     def on_room(self) -> None:
         """Called where there may be room again."""
 
-
-class Tie:
-    """What one link has of a connection, until it is lost, which is said once, or leaves.
-
-    Args:
-        wire: the connection.
-        user: the link, or what stands for it.
-        on_lost: is told of the end.
-
-    Attributes:
-        alive: whether it is not lost yet, and has not left.
-        user: as given.
-    """
-
-    def __init__(self, wire: Wire, user: User, on_lost: OnLost) -> None:
-        self.alive = wire.alive
-        self.user = user
-        self._wire = wire
-        self._on_lost = on_lost
-        self._closing = False
-        self._turn = 0  # bytes that were sent in it
-        wire.ties[self] = None
-
     # Losing it, and leaving.
 
     def fail(self, lost: LinkError) -> None:
         """End this link alone: the peer ended it, or is not to go on with it."""
         if self.alive:
-            self.user.leave()
+            self.leave()
             self.lose(lost)
             self._wire.untie(self)
 
@@ -219,7 +227,7 @@ class Tie:
         """Take note that it ended."""
         if self.alive:
             self.alive = False
-            self.user.failing(lost)
+            self.failing(lost)
             if not self._closing:
                 self._on_lost(lost)
 
@@ -227,7 +235,7 @@ class Tie:
         """Leave at once; nothing is called any more."""
         if self.alive:
             self.alive = False
-            self.user.leave()
+            self.leave()
             self._wire.untie(self)
 
     async def close(self, wait: float) -> None:
@@ -243,15 +251,15 @@ class Tie:
         try:
             with contextlib.suppress(LinkError, TimeoutError):
                 async with asyncio.timeout(wait):
-                    if len(wire.ties) > 1:
-                        await self.user.goodbye()
-                    if list(wire.ties) == [self]:
+                    if len(wire.links) > 1:
+                        await self.goodbye()
+                    if list(wire.links) == [self]:
                         await wire.goodbye()
         finally:
             self.abort()
 
-    async def within(self, attached: Awaitable[Any]) -> None:
-        """Wait until the peer has agreed to a new link, which is dropped where it does not.
+    async def within(self, agree: Callable[[], Awaitable[_T]]) -> _T:
+        """Wait until the peer has agreed to something; the link is dropped where it does not.
 
         Raises:
             LinkError: it did not.
@@ -260,7 +268,7 @@ class Tie:
             async with asyncio.timeout(self._wire.endpoint.timeout):
                 if not self.alive:
                     raise LinkError("the connection was cut")
-                await attached
+                return await agree()
         except TimeoutError:
             self.abort()
             raise LinkError(_no_answer(self._wire.endpoint)) from None
@@ -273,13 +281,15 @@ class Tie:
     @property
     def is_sole(self) -> bool:
         """Whether no other link has the connection."""
-        return len(self._wire.ties) == 1
+        return len(self._wire.links) == 1
 
-    def claim(self) -> bool:
-        """Have the connection to itself from now on; return whether no other link has it."""
-        if self.is_sole:
-            self._wire.exclusive = True
-        return self.is_sole
+    def hold(self, held: bool) -> bool:
+        """Stop reading from the connection, or read on; return whether no other link has it."""
+        if held and not self.is_sole:
+            return False
+        self._wire.exclusive = self._wire.exclusive or held
+        self._wire.hold(held)
+        return True
 
     def charge(self, octets: int) -> None:
         """Take note that so many bytes are sent."""
@@ -295,33 +305,6 @@ class Tie:
         used, self._turn = self._turn >= _TURN, 0
         return used
 
-    def on_room(self) -> None:
-        """Tell the link that there may be room again."""
-        self.user.on_room()
-
-
-class Tied:
-    """A link that its tie to a connection says all of: whether it is there, and how it leaves.
-
-    Attributes:
-        tie: of its session or channel to the connection.
-    """
-
-    tie: Tie
-
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return self.tie.alive
-
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
-        await self.tie.close(wait)
-
-    def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
-        self.tie.abort()
-
 
 class Wire(Socket):
     """A client's connection, from when it is made until it ends, which each of its links learns.
@@ -331,35 +314,31 @@ class Wire(Socket):
         product: what the peer says that it is.
         closed: done once the socket is closed.
         is_open: whether the peer has agreed to all that was asked.
-        ties: those of the links, in the order of their turns.
+        links: what has it, in the order of their turns.
         most: how many links it may have.
         exclusive: whether no other link is to join those that it has.
+        held: whether nothing is read, as too much is here.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__()
         self.endpoint = endpoint
         self.product = ""
-        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self.closed: asyncio.Future[None] = self.loop.create_future()
         self.is_open = False
-        self.ties: dict[Tie, None] = {}
+        self.links: dict[Tied, None] = {}
         self.most = 1
-        self.exclusive = False
+        self.exclusive = self.held = False
         self._closing = False
         self._failed = False
         self._spoken = False
         self._turning = False
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that it runs in."""
-        return self._loop
-
     # Called by asyncio.
 
     def data_received(self, data: bytes) -> None:
         """Process bytes of the peer."""
-        self._heard = self._loop.time()
+        self._heard = self.loop.time()
         self._spoken = True
         self.receive(data)
 
@@ -376,6 +355,16 @@ class Wire(Socket):
         if self._spoken:
             return " before it was open; is there such a virtual host?"
         return " before the peer said anything" + ("" if self.endpoint.tls else "; by TLS?")
+
+    def wants_input(self) -> bool:
+        """Whether more is to be read from the peer now."""
+        return not self.held
+
+    def hold(self, held: bool) -> None:
+        """Stop reading from the connection, or read on."""
+        self.held = held
+        self._heard = self.loop.time()
+        self.read_or_not()
 
     def on_resumed(self) -> None:
         """Resume sending."""
@@ -407,22 +396,22 @@ class Wire(Socket):
 
     def end_turn(self) -> None:
         """Begin a turn of each link, after what was sent in the last one is on its way."""
-        if len(self.ties) > 1:
-            used = [tie for tie in self.ties if tie.next_turn()]
+        if len(self.links) > 1:
+            used = [link for link in self.links if link.next_turn()]
             if used and not self.paused and not self._turning:
                 self._turning = True
-                self._loop.call_soon(self.go_round)
+                self.loop.call_soon(self.go_round)
 
     def go_round(self) -> None:
         """Tell all links that there is room, each time another one first."""
         self._turning = False
-        ties = list(self.ties)
-        if len(ties) > 1:
-            del self.ties[ties[0]]
-            self.ties[ties[0]] = None
-        for tie in ties:
-            if tie.alive:
-                tie.on_room()
+        links = list(self.links)
+        if len(links) > 1:
+            del self.links[links[0]]
+            self.links[links[0]] = None
+        for link in links:
+            if link.alive:
+                link.on_room()
 
     # The end.
 
@@ -435,30 +424,30 @@ class Wire(Socket):
     def joinable(self) -> bool:
         """Whether another link may use it."""
         shut = self._failed or self._closing or self.exclusive
-        return not shut and len(self.ties) < self.most
+        return not shut and len(self.links) < self.most
 
     def fail(self, lost: LinkError) -> None:
         """End the connection, and say so once to each link."""
         if self._failed:
             return
-        ties = list(self.ties)
-        if len(ties) > 1:
+        links = list(self.links)
+        if len(links) > 1:
             lost = lost.of_several()
         self.failing(lost)
         self.abort()
-        for tie in ties:
-            tie.lose(lost)
+        for link in links:
+            link.lose(lost)
 
     def abort(self) -> None:
         """Drop the connection at once; nothing is called any more."""
         self._failed = True
-        self.ties.clear()
+        self.links.clear()
         self.cancel_timer()
         self.drop()
 
-    def untie(self, tie: Tie) -> None:
+    def untie(self, link: Tied) -> None:
         """Go on without a link; drop the connection where it was the last one."""
-        if self.ties.pop(tie, self) is None and not self.ties:
+        if self.links.pop(link, self) is None and not self.links:
             self.abort()
 
     async def goodbye(self) -> None:
@@ -498,7 +487,7 @@ class Lines:
         Args:
             place: where; its queue or address does not matter.
             call: makes a connection.
-            make: returns the link of a connection, which it ties to it.
+            make: returns the link of a connection.
             alone: on a connection of its own.
 
         Raises:
@@ -542,7 +531,7 @@ class Lines:
             if dialing.waiting == 1:
                 if self._dialing.get(at) is dialing:
                     del self._dialing[at]
-                if not task.cancel() and task.exception() is None and not task.result().ties:
+                if not task.cancel() and task.exception() is None and not task.result().links:
                     task.result().abort()
             raise
         finally:
@@ -550,27 +539,22 @@ class Lines:
 
 
 async def attached(
-    request: SourceRequest | TargetRequest,
-    call: Callable[[Endpoint], Awaitable[Any]],
-    make: Callable[[Any], _T],
-    ready: Callable[[_T], Awaitable[None]],
-) -> _T:
+    request: Request, call: Callable[[Endpoint], Awaitable[Any]], make: Callable[[Any], _L]
+) -> _L:
     """Return the link that is asked for, once the peer has agreed to it.
 
     Args:
         request: for the link.
         call: as for `Lines.join`.
-        make: likewise; what it returns has its `Tie` as ``tie``.
-        ready: waits until the peer has agreed.
+        make: likewise.
 
     Raises:
         LinkError: it did not succeed.
     """
-    made: Any = await (request.lines or Lines()).join(
-        request.endpoint, call, make, alone=request.alone
-    )
-    await made.tie.within(ready(made))
-    return cast("_T", made)
+    lines = request.lines or Lines()
+    made = await lines.join(request.endpoint, call, make, alone=request.alone)
+    await made.within(made.attach)
+    return made
 
 
 @attrs.frozen

@@ -473,7 +473,7 @@ class Connection(Socket, transport.Handler):
             stream.abort()
             return
         self.broker.connections.add(self)
-        self._opening = self._loop.call_later(_OPENING, self._too_late)
+        self._opening = self.loop.call_later(_OPENING, self._too_late)
         self.log("connected", tls=stream.get_extra_info("cipher") is not None)
 
     def data_received(self, data: bytes) -> None:
@@ -492,7 +492,7 @@ class Connection(Socket, transport.Handler):
         if self._took_turn or not self.broker.users:
             return False
         self._took_turn = True
-        wait = self.broker.guesses.wait(self._host, self._loop.time())
+        wait = self.broker.guesses.wait(self._host, self.loop.time())
         if wait > LONGEST_TURN:
             self.log("refused", logging.WARNING, why="too many wrong passwords from this host")
             self._stream.abort()
@@ -503,8 +503,8 @@ class Connection(Socket, transport.Handler):
         self.read_or_not()
         if self._opening is not None:
             self._opening.cancel()
-        self._opening = self._loop.call_later(wait + _OPENING, self._too_late)
-        self._loop.call_later(wait, self._on_turn)
+        self._opening = self.loop.call_later(wait + _OPENING, self._too_late)
+        self.loop.call_later(wait, self._on_turn)
         return True
 
     def _on_turn(self) -> None:
@@ -597,7 +597,7 @@ class Connection(Socket, transport.Handler):
         if self._stream is None or not self.engine.authenticated:
             return ()
         # The timer is for the frames that keep an idle connection alive.
-        deadline = self.engine.tick(self._loop.time())
+        deadline = self.engine.tick(self.loop.time())
         self.call_at(deadline, self.broker.turns.run, self.touch)
         super().flush()
         if self.engine.over and not (self.paused or self.is_closing):
@@ -618,7 +618,7 @@ class Connection(Socket, transport.Handler):
         self._stream.write(self.engine.take())
         self.log("refused", logging.WARNING, why=str(error))
         if self.broker.users:
-            self.broker.guesses.refused(self._host, self._loop.time())
+            self.broker.guesses.refused(self._host, self.loop.time())
         self._stream.close()
 
     def on_open(self) -> None:
@@ -796,7 +796,7 @@ class Connection(Socket, transport.Handler):
             self.engine.close(error)
             self.touch()
             if self._linger is None:
-                self._linger = self._loop.call_later(_LINGER, self.abort)
+                self._linger = self.loop.call_later(_LINGER, self.abort)
 
     def abort(self) -> None:
         """Close the socket at once."""

@@ -173,8 +173,11 @@ class Connection:
         self.opened = True
         self._output.write(0, self.local)
 
-    def begin(self) -> Session:
+    def begin(self, handler: Handler | None = None) -> Session:
         """Begin a session.
+
+        Args:
+            handler: is called with what happens in it; None for that of the connection.
 
         Raises:
             ValueError: there are as many as the peer or this end takes.
@@ -182,6 +185,7 @@ class Connection:
         session = self._new()
         if session is None:
             raise ValueError("the connection has no channel left for another session")
+        session.handler = handler or self.handler
         session.begin()
         return session
 
@@ -377,7 +381,7 @@ class Connection:
         try:
             session.on_frame(performative, payload)
         except SessionFaultError as fault:
-            self.handler.on_end(session, fault.error)
+            session.handler.on_end(session, fault.error)
             session.end(fault.error)
 
     # What the peer does.
@@ -404,11 +408,11 @@ class Connection:
             raise ConnectionFaultError(NOT_ALLOWED, "there is no such session, or no room for it")
         self.sessions[channel] = session
         session.on_begin(channel, begin)
-        self.handler.on_begin(session)
+        session.handler.on_begin(session)
 
     def _on_end(self, channel: int, session: Session, end: End) -> None:
         if not session.ended:
-            self.handler.on_end(session, end.error)
+            session.handler.on_end(session, end.error)
             session.end()
         self.sessions.pop(channel, None)
         self._own.pop(session.channel, None)
