@@ -229,6 +229,8 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
         (["validate", "{in}", "{out}", "--profile", "gone"], 2, "unknown profile 'gone'"),
         (["decode", "{in}-not", "{out}"], 1, "there is no such file"),
         (["decode", "{in}", "{out}", "--report", "/gone/x.html"], 2, "there is no folder /gone"),
+        (["decode", "{in}", "{out}", "--report", "{in}"], 2, "is one of the files to be read"),
+        (["decode", "", "{out}"], 2, "IN is empty"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(

@@ -105,6 +105,19 @@ def test_quiet_leaves_the_table_and_the_sentence() -> None:
     assert ["truncated", "Part", "1,", "1.2", "error", "1", "1"] == rows[3][:7]
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_report_replaces_no_messages(tmp_path: Path, folder: bool) -> None:
+    file = tmp_path / "messages.jsonl"
+    file.write_bytes(lines_of(SOUND))
+    (tmp_path / "link.html").symlink_to(file)
+
+    result = run(tmp_path if folder else file, "--report", tmp_path / "link.html")
+
+    assert 2 == result.exit_code
+    assert "link.html is one of the files to be read, and would be lost" in result.stderr
+    assert lines_of(SOUND) == file.read_bytes()
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_table_keeps_to_the_width(width: int) -> None:
     result = CliRunner().invoke(

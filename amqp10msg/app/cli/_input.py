@@ -149,6 +149,15 @@ class Inputs:
             return self._done + self._open.tell()
         return self._done
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read."""
+        return [
+            source.what
+            for source in self._sources
+            if source.what is not None and not isinstance(source.what, str)
+        ]
+
     def _take(self, argument: str) -> None:
         """Add the sources that an argument stands for; files are not opened yet."""
         if argument == "-":

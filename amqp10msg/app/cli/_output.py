@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, Self
 
 import click
@@ -148,6 +148,22 @@ def counting(
             bar.update(task, total=total, completed=completed)
 
         yield show
+
+
+def check_report(report: Path | None, inputs: Callable[[], Iterable[Path]]) -> None:
+    """Refuse a report that has no folder, or that would replace one of the files to be read.
+
+    Raises:
+        click.UsageError: it is so.
+    """
+    if report is None:
+        return
+    if not report.parent.is_dir():
+        raise click.UsageError(f"--report: there is no folder {report.parent}")
+    if report.is_file() and any(path.exists() and path.samefile(report) for path in inputs()):
+        raise click.UsageError(
+            f"--report: {report} is one of the files to be read, and would be lost: name another"
+        )
 
 
 class Watch:

@@ -26,7 +26,7 @@ from amqp10msg.app.cli._options import (
     target_option,
     trust_option,
 )
-from amqp10msg.app.cli._output import console, counting, safe, table, use_color
+from amqp10msg.app.cli._output import check_report, console, counting, safe, table, use_color
 from amqp10msg.app.cli.submit import JOB_FILE
 from amqp10msg.app.text import plural
 from amqp10msg.options import JobOptions, options_of
@@ -242,7 +242,7 @@ def _run(
     **given: Any,
 ) -> int:
     from amqp10msg.files.atomic import write_whole
-    from amqp10msg.files.stores import Place
+    from amqp10msg.files.stores import Place, files_of, is_url
 
     try:
         from amqp10msg import jobs  # an extra
@@ -250,8 +250,9 @@ def _run(
         raise click.ClickException(str(error)) from None
     if not overwrite and _is_there(output):
         raise click.UsageError(f"{output} exists already: use --overwrite, or another folder")
-    if report is not None and not report.parent.is_dir():
-        raise click.UsageError(f"--report: there is no folder {report.parent}")
+    if not source:
+        raise click.UsageError("IN is empty: name a file or a folder, . for this one")
+    check_report(report, lambda: map(Path, [] if is_url(source) else files_of(source)))
     names = {field.name for field, _ in options_of(JobOptions)}
     options = given_of({name: given.pop(name) for name in names & given.keys()})
     job = jobs.Job.of(kind, JobOptions(**options))

@@ -14,6 +14,7 @@ import click
 from amqp10msg.app.cli._options import color_option, json_option, messages_argument, profile_option
 from amqp10msg.app.cli._output import (
     SEVERITY_COLORS,
+    check_report,
     console,
     json_text,
     safe,
@@ -87,8 +88,7 @@ def validate(
     """
     from amqp10msg.files.atomic import write_whole
 
-    if report is not None and not report.parent.is_dir():
-        raise click.UsageError(f"--report: there is no folder {report.parent}")
+    check_report(report, lambda: inputs.files)
     colored = use_color(color)
     tally = _Tally(profile)
     page = _Report(profile) if report is not None else None
