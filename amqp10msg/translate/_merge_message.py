@@ -36,6 +36,7 @@ from amqp10msg.translate._to_amqp10 import (
     Amqp10Draft,
     body_of,
     draft_of,
+    filled,
     is_delivered,
     unchecked,
 )
@@ -57,6 +58,7 @@ from amqp10msg.translate.residual import (
     UNMARKED,
     WHOLE,
     padded,
+    section_octets,
 )
 from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire import kernel
@@ -269,9 +271,9 @@ def _assembled(
             made.carried.pop(row.number, None)
     headers = _by_name(basic)
     application, claimed, edited = _application_octets(headers, made, content, known)
-    edited |= _edited_annotations(headers, made, original, known)
+    merged, is_changed = _annotations(basic, headers, made, original, claimed, edited)
     carried = _left_of_edits(basic, headers, made, original, claimed, known, edited, notes)
-    annotations = _annotations_octets(basic, headers, made, content, original, claimed, carried)
+    annotations = _annotations_octets(basic, content, merged, is_changed, carried)
     octets = (
         header,
         content.get(DELIVERY_ANNOTATIONS_CODE, b""),
@@ -423,15 +425,14 @@ def _application_octets(
             changed = True
             continue
         claimed.add(named[0])
-        if _same_field(value, field):
-            result[key] = value
+        now = _said_now(named[0], value, field)
+        if now is value:
             _forget(made, named[0])
         else:
             changed = True
             edited.add(named[0])
-            new, _ = header_value(named[0], field[0], field[1])
-            if new is not NOTHING:
-                result[key] = new
+        if now is not NOTHING:
+            result[key] = now
     for name, value in made.application.items():
         if name not in claimed:
             changed = True
@@ -450,11 +451,7 @@ def _in_order(headers: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any
 def _map(code: int, entries: dict[Any, Any]) -> bytes:
     """Encode the section of these entries."""
     spec: Any = SPEC_OF[code]
-    section = spec.cls.__new__(spec.cls)
-    section.update(entries)
-    writer = kernel.Writer(False)
-    writer.section(spec, section)
-    return writer.finish()
+    return section_octets(code, filled(spec.cls, entries))
 
 
 def _same_field(value: Any, field: tuple[str, Any]) -> bool:
@@ -462,6 +459,11 @@ def _same_field(value: Any, field: tuple[str, Any]) -> bool:
     if type(mapped) in _COMPARED and type(mapped) is type(field[1]):
         return letter == field[0] and bool(mapped == field[1])
     return letter == field[0] and encode_field(letter, mapped) == encode_field(field[0], field[1])
+
+
+def _said_now(name: str, value: Any, field: tuple[str, Any]) -> Any:
+    """Return what a header says in 1.0: the value that was, where that is its field."""
+    return value if _same_field(value, field) else header_value(name, *field)[0]
 
 
 def _forget(made: Amqp10Draft, name: str) -> None:
@@ -530,21 +532,6 @@ def _left_of_edits(
     return carried if is_stored else {}
 
 
-def _edited_annotations(
-    headers: dict[str, tuple[str, Any]], made: Amqp10Draft, original: Any, known: set[str]
-) -> set[str]:
-    """Return the headers without a place that were annotations of other values."""
-    sought = known.intersection(made.unplaced)
-    edited: set[str] = set()
-    for key, value in original.items() if sought else ():
-        found = header_of(key)
-        if found is not None and found[0] in sought and header_field(found[0], value)[0]:
-            sought.remove(found[0])
-            if not _same_field(value, headers[found[0]]):
-                edited.add(found[0])
-    return edited
-
-
 def _names_met_again(basic: BasicMessage) -> set[str]:
     """Return the names that more than one header has."""
     table: Any = basic.properties.headers
@@ -560,85 +547,79 @@ def _is_exact(name: str, letter: str, value: Any) -> bool:
     return item is NOTHING or is_exact
 
 
-def _annotations_octets(
+def _annotations(
     basic: BasicMessage,
     headers: dict[str, tuple[str, Any]],
     made: Amqp10Draft,
-    content: dict[int, Any],
     original: Any,
     claimed: set[str],
-    carried: dict[int, Any],
-) -> bytes:
-    raw = content.get(MESSAGE_ANNOTATIONS_CODE)
+    edited: set[str],
+) -> tuple[dict[Any, Any], bool]:
+    """Return the annotations, those that were in their places, and whether there is a change.
+
+    The names of headers that were annotations of other values are added to `edited`.
+    """
     mine = dict(made.annotations)
     for name in claimed:
-        key = annotation_of(name) if name.startswith("x-") else None
-        if key is not None:
-            mine.pop(key, None)
+        mine.pop(annotation_of(name) if name.startswith("x-") else None, None)
+    routes = {"x-exchange": basic.exchange, "x-routing-key": basic.routing_key}
     delivered = is_delivered(basic)
-    if raw is None:
-        if carried:
-            mine[Symbol(residual.NAME)] = residual.pack(carried)
-        if delivered:
-            own = {
-                Symbol("x-exchange"): basic.exchange,
-                Symbol("x-routing-key"): basic.routing_key,
-            }
-            later = content.get(FORM) == 1
-            mine = {**dict(reversed(own.items())), **mine} if later else {**mine, **own}
-        return _map(MESSAGE_ANNOTATIONS_CODE, mine) if mine else b""
     result: dict[Any, Any] = {}
     changed = False
     used: set[Any] = set()
     names: set[str] = set()
     for key, value in original.items():
-        if key in ("x-exchange", "x-routing-key") and delivered:
-            now = basic.exchange if key == "x-exchange" else basic.routing_key
-            changed = changed or now != value
-            result[key] = now
-            used.add(key)
-            continue
+        now = value
         row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
-        if row is not None:
-            stands = getattr(basic.properties, row.name)
+        found = header_of(key)
+        if delivered and key in routes:
+            now = routes[key]
+            changed = changed or now != value
+            used.add(key)
+        elif row is not None:
             if key in mine:
                 used.add(key)
-                changed = changed or not identical(mine[key], value)
-                result[key] = mine[key]
-            elif row.annotated(value, made.is_data) is None or stands is not None:
-                result[key] = value
-            else:
+                now = mine[key]
+                changed = changed or not identical(now, value)
+            elif row.annotated(value, made.is_data) is not None and (
+                getattr(basic.properties, row.name) is None
+            ):
+                now, changed = NOTHING, True
+        elif found is not None and found[0] not in names and header_field(found[0], value)[0]:
+            names.add(found[0])
+            used.add(annotation_of(found[0]))
+            field = headers.get(found[0])
+            now = NOTHING if field is None else _said_now(found[0], value, field)
+            if now is not value:
                 changed = True
-            continue
-        found = header_of(key)
-        if found is None or found[0] in names or not header_field(found[0], value)[0]:
-            result[key] = value
-            continue
-        names.add(found[0])
-        own_key = annotation_of(found[0])
-        if own_key is not None:
-            used.add(own_key)
-        field = headers.get(found[0])
-        if field is None:
-            changed = True
-        elif _same_field(value, field):
-            result[key] = value
-        else:
-            changed = True
-            new, _ = header_value(found[0], field[0], field[1])
-            if new is not NOTHING:
-                result[key] = new
-    for key, value in mine.items():
-        if key not in used:
-            changed = True
-            result[key] = value
+                if field is not None:
+                    edited.add(found[0])
+        if now is not NOTHING:
+            result[key] = now
+    rest = {key: value for key, value in mine.items() if key not in used}
+    return {**result, **rest}, changed or bool(rest)
+
+
+def _annotations_octets(
+    basic: BasicMessage,
+    content: dict[int, Any],
+    merged: dict[Any, Any],
+    is_changed: bool,
+    carried: dict[int, Any],
+) -> bytes:
+    """Encode the annotations with a residual, and those of a delivery; as they were if they are."""
     if carried:
-        changed = True
-        result[Symbol(residual.NAME)] = residual.pack(carried)
-    if delivered and not {"x-exchange", "x-routing-key"} <= set(result):
-        changed = True
-        _route(result, basic.exchange, basic.routing_key)
-    return bytes(raw) if not changed else _map(MESSAGE_ANNOTATIONS_CODE, result) if result else b""
+        is_changed = True
+        merged[Symbol(residual.NAME)] = residual.pack(carried)
+    raw = content.get(MESSAGE_ANNOTATIONS_CODE)
+    if is_delivered(basic) and not {"x-exchange", "x-routing-key"} <= set(merged):
+        is_changed = True
+        if raw is None and content.get(FORM) == 1:
+            merged = {Symbol("x-routing-key"): "", Symbol("x-exchange"): "", **merged}
+        _route(merged, basic.exchange, basic.routing_key)
+    if raw is not None and not is_changed:
+        return bytes(raw)
+    return _map(MESSAGE_ANNOTATIONS_CODE, merged) if merged else b""
 
 
 def _route(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:

@@ -105,22 +105,16 @@ class Amqp10Draft:
         made = Message(
             self.body,
             header=header,
-            message_annotations=_filled(MessageAnnotations, annotations),
+            message_annotations=filled(MessageAnnotations, annotations),
             properties=self.properties_section(),
-            application_properties=_filled(ApplicationProperties, self.application),
+            application_properties=filled(ApplicationProperties, self.application),
         )
         if delivered and header is not None:
             rest = made.evolve(header=None, body=None).encode()
             return Message.decode(decorated(header) + rest + self.octets_of_body())
         if self.body_octets is not None and not made.encode().endswith(self.body_octets):
             # Encodings that this library would not choose.
-            without = Message(
-                header=header,
-                message_annotations=made.message_annotations,
-                properties=made.properties,
-                application_properties=made.application_properties,
-            )
-            return Message.decode(without.encode() + self.body_octets)
+            return Message.decode(made.evolve(body=None).encode() + self.body_octets)
         return made
 
     def octets_of_body(self) -> bytes:
@@ -136,18 +130,13 @@ def unchecked(cls: type[_T], values: dict[str, Any]) -> _T:
     return made
 
 
-def _filled(cls: Any, entries: dict[Any, Any]) -> Any:
+def filled(cls: Any, entries: dict[Any, Any]) -> Any:
     """Make a section of entries, None where there are none."""
     if not entries:
         return None
     made = cls.__new__(cls)
     made.update(entries)
     return made
-
-
-def is_finite(number: float) -> bool:
-    """Whether a double is neither NaN nor an infinity."""
-    return number - number == 0
 
 
 def is_delivered(basic: BasicMessage) -> bool:
@@ -254,20 +243,13 @@ def _by_rule(made: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
         made.set(row, item)
     elif where == "annotation":
         made.annotations[row.annotation] = item
+    path = f"properties.{row.name.replace('_', '-')}"
     if not exact:
         made.carried[row.number] = _original(row.name, value)
-        path = f"properties.{row.name.replace('_', '-')}"
         notes.add(path, action, value, item, reason, recoverable=True)
     elif type(item) is ULong:
         reason = "a ulong id kills consumers of 0-9-1 behind RabbitMQ 3.10"
-        notes.add(
-            f"properties.{row.name.replace('_', '-')}",
-            "retyped",
-            value,
-            item,
-            reason,
-            recoverable=True,
-        )
+        notes.add(path, "retyped", value, item, reason, recoverable=True)
 
 
 def _original(name: str, value: Any) -> Any:
@@ -287,25 +269,18 @@ def _headers(made: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
     mixed = False
     for position, (name, letter, value) in enumerate(entries):
         item, exact = NOTHING, False
+        place: dict[Any, Any] = made.application
+        key: str | None = name if is_name(name) else None
         if name[:2] == "x-":
             order.append(position)
-            key = annotation_of(name)
-            place: dict[Any, Any] = made.annotations
+            place, key = made.annotations, annotation_of(name)
             made.has_residual = made.has_residual or name == residual.NAME
-            is_placed = key is not None
         else:
             mixed = mixed or bool(order)
-            key, place = name, made.application
-            is_placed = True
-        if is_placed:
+        if key is not None and key not in place:
             item, exact = header_value(name, letter, value)
-        if item is not NOTHING and (place is made.annotations or is_name(name)):
-            if key in place:
-                item = NOTHING
-            else:
+            if item is not NOTHING:
                 place[key] = item
-        else:
-            item = NOTHING
         if item is NOTHING:
             whole = True
             made.unplaced.append(name)

@@ -33,6 +33,7 @@ from amqp10msg.translate.residual import (
     UNMARKED,
     is_of_basic,
     nulls_behind,
+    section_octets,
 )
 from amqp10msg.translate.table import (
     DEFAULT_PRIORITY,
@@ -454,8 +455,8 @@ def _annotated(made: BasicDraft, row: Row, value: Any) -> Any:
 
 
 def carry(made: BasicDraft, code: int, section: Any) -> None:
-    """Carry a section, whose values may nest as deeply as those of a message."""
-    made.carried[code] = _section_octets(code, section)
+    """Carry a section."""
+    made.carried[code] = section_octets(code, section)
 
 
 def carry_encodings(made: BasicDraft) -> bool:
@@ -474,7 +475,7 @@ def carry_encodings(made: BasicDraft) -> bool:
         if code == HEADER_CODE and HEADER_CODE not in made.carried and octets == _decorated(made):
             continue
         section = getattr(made.message, kind.attribute)
-        canonical = b"" if section is None else _section_octets(code, section)
+        canonical = b"" if section is None else section_octets(code, section)
         found = found or canonical != octets
         if code in made.carried:
             made.carried[code] = octets
@@ -493,13 +494,6 @@ def _decorated(made: BasicDraft) -> bytes | None:
     """Return the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
     header = made.message.header
     return decorated(header) if is_delivered(made.basic) and header is not None else None
-
-
-def _section_octets(code: int, section: Any) -> bytes:
-    writer = kernel.Writer(False)
-    writer.section(SPEC_OF[code], section)
-    octets: bytes = writer.finish()
-    return octets
 
 
 def _heads(made: BasicDraft, code: int, start: int, content: int, end: int) -> bool:

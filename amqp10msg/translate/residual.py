@@ -36,8 +36,9 @@ from amqp10msg.notation.cbor_heads import (
     ONE_BYTE,
     TWO_BYTES,
 )
-from amqp10msg.sections import BODY_CODES, KIND_OF, Properties
+from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Properties
 from amqp10msg.translate.table import ROWS
+from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
     AMQP_VALUE_CODE,
@@ -265,6 +266,14 @@ def is_of_message(content: dict[Any, Any]) -> bool:
 def is_of_basic(content: dict[Any, Any]) -> bool:
     """Whether a residual has the form of one from a 0-9-1 message."""
     return _is_of(content, _OF_BASIC)
+
+
+def section_octets(code: int, section: Any) -> bytes:
+    """Encode a section, whose values may nest as deeply as those of a message."""
+    writer = kernel.Writer(False)
+    writer.section(SPEC_OF[code], section)
+    octets: bytes = writer.finish()
+    return octets
 
 
 # Fields of a properties section that are null and still written, after all that have a value.

@@ -76,26 +76,17 @@ class Place(NamedTuple):
     how: tuple[Action, str] = ("carried", "1.0 cannot express it")
 
 
-_HOW: tuple[Action, str] = ("carried", "1.0 cannot express it")
-# Places are made for every property of every message: without the generated __new__.
-_new: Callable[[type[Place], tuple[Any, ...]], Place] = tuple.__new__
+def _nowhere(reason: str) -> Place:
+    return Place("residual", None, False, ("carried", reason))
 
 
 def shortstr(text: str) -> bool:
     """Whether a text is a short string as 0-9-1 says: UTF-8, no NUL, at most 255 bytes."""
-    if len(text) > 255 or "\0" in text:
-        return False
-    if text.isascii():
-        return True
-    try:
-        return len(text.encode("utf-8")) <= 255
-    except UnicodeEncodeError:
-        return False
+    return "\0" not in text and is_text(text) and len(text.encode("utf-8")) <= 255
 
 
-def _is_text(text: str) -> bool:
-    if text.isascii():
-        return True
+def is_text(text: str) -> bool:
+    """Whether a text is UTF-8, so that no lone surrogate stands in it for a byte."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -111,9 +102,9 @@ def _no_field(_: Any) -> tuple[Any, bool]:
 
 
 def _string_forward(text: str, _: bool) -> Place:
-    if not _is_text(text):
-        return Place("residual", None, False, ("carried", "the bytes are not valid UTF-8"))
-    return _new(Place, ("field", text, "\0" not in text, _HOW))
+    if not is_text(text):
+        return _nowhere("the bytes are not valid UTF-8")
+    return Place("field", text, "\0" not in text)
 
 
 def _string_backward(text: Any) -> tuple[Any, bool]:
@@ -122,32 +113,31 @@ def _string_backward(text: Any) -> tuple[Any, bool]:
     return None, False
 
 
-def _annotated_forward(text: str, _: bool) -> Place:
-    if not _is_text(text):
-        return Place("residual", None, False, ("carried", "the bytes are not valid UTF-8"))
-    return _new(Place, ("annotation", text, "\0" not in text, _HOW))
+def _annotated(text: str, _: bool = True) -> Place:
+    if not is_text(text):
+        return _nowhere("the bytes are not valid UTF-8")
+    return Place("annotation", text, "\0" not in text)
 
 
 #: The type that says that the payload is encoded body sections.
 MARKER = "amqp-1.0"
 
 
-def _type_forward(text: str, is_data: bool) -> Place:
-    if text == MARKER:  # before other bytes it ends the connections of consumers of 1.0
-        return Place("residual", None, False, ("carried", "the payload is no such sections"))
-    return _annotated_forward(text, is_data)
+def _type_forward(text: str, _: bool) -> Place:
+    # Before other bytes it ends the connections of consumers of 1.0.
+    return _nowhere("the payload is no such sections") if text == MARKER else _annotated(text)
 
 
-def _symbol_forward(text: str, is_data: bool) -> Place:
+def _symbol(text: str) -> Place:
     if not text.isascii():  # which RabbitMQ 4 makes a symbol of all the same
-        return Place("residual", None, False, ("carried", "a symbol is ASCII"))
-    return _annotated_forward(text, is_data)
+        return _nowhere("a symbol is ASCII")
+    return _annotated(text)
 
 
 def _content_type_forward(text: str, is_data: bool) -> Place:
     if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
         return Place("field", Symbol(text), "\0" not in text)
-    return _symbol_forward(text, is_data)
+    return _symbol(text)
 
 
 def _content_type_backward(text: Any) -> tuple[Any, bool]:
@@ -164,7 +154,7 @@ def _coding(text: str) -> bool:
 def _content_encoding_forward(text: str, is_data: bool) -> Place:
     if is_data and text.isascii() and _coding(text):
         return Place("field", Symbol(text))
-    return _symbol_forward(text, is_data)
+    return _symbol(text)
 
 
 def _content_encoding_backward(text: Any) -> tuple[Any, bool]:
@@ -181,7 +171,7 @@ def _mode_forward(mode: int, _: bool) -> Place:
         return _DURABLE
     if mode == 1:
         return Place("annotation", UByte(1))
-    return Place("residual", None, False, ("carried", "the delivery mode is 1 or 2"))
+    return _nowhere("the delivery mode is 1 or 2")
 
 
 def _mode_backward(durable: Any) -> tuple[Any, bool]:
@@ -205,14 +195,14 @@ def _priority_backward(priority: Any) -> tuple[Any, bool]:
 def _expiration_forward(text: str, _: bool) -> Place:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit() or text[0] == "-" or len(text) > 40:
-        return Place("residual", None, False, ("carried", "the expiration is not a number"))
+        return _nowhere("the expiration is not a number")
     ttl = int(text)
     if ttl > _MAX_TTL:
         return Place(
             "field", _MAX_TTL, False, ("clamped", "a ttl is 2^32 - 1 at most: the rest is carried")
         )
     if str(ttl) == text:
-        return _new(Place, ("field", ttl, True, _HOW))
+        return Place("field", ttl)
     return Place("field", ttl, False, ("carried", "the digits are not the usual ones"))
 
 
@@ -224,8 +214,8 @@ def _timestamp_forward(seconds: int | datetime.datetime, _: bool) -> Place:
     if isinstance(seconds, datetime.datetime):
         seconds = int(Timestamp.from_datetime(seconds)) // 1000
     if not 0 <= seconds * 1000 <= _MAX_MS:
-        return Place("residual", None, False, ("carried", "milliseconds of it exceed 63 bits"))
-    return _new(Place, ("field", seconds * 1000, True, _HOW))
+        return _nowhere("milliseconds of it exceed 63 bits")
+    return Place("field", seconds * 1000)
 
 
 def _timestamp_backward(moment: Any) -> tuple[Any, bool]:
@@ -246,8 +236,8 @@ def _user_forward(text: str, _: bool) -> Place:
     octets = text.encode("utf-8", "surrogateescape")
     if _is_cut(octets):
         return Place("field", octets, False, ("carried", "a broker could die of refusing it"))
-    exact = _is_text(text) and "\0" not in text
-    return _new(Place, ("field", octets, exact, _HOW))
+    exact = is_text(text) and "\0" not in text
+    return Place("field", octets, exact)
 
 
 def _user_backward(octets: Any) -> tuple[Any, bool]:
@@ -300,29 +290,22 @@ def _id_of(text: str) -> Any:
 
 
 def _id_forward(text: str, _: bool) -> Place:
-    if not _is_text(text):
+    if not is_text(text):
+        octets = text.encode("utf-8", "surrogateescape")
         return Place(
-            "field",
-            text.encode("utf-8", "surrogateescape"),
-            False,
-            ("retyped", "the bytes are not valid UTF-8: a binary id"),
+            "field", octets, False, ("retyped", "the bytes are not valid UTF-8: a binary id")
         )
-    if text.startswith(("urn:", "ID:")):
-        if is_poison(text):
-            return Place("field", text, False, ("carried", "brokers take it for a uuid"))
-        found = _id_of(text)
-        # Longer ids come back as none.
-        return Place("field", found, "\0" not in text)
-    return _new(Place, ("field", text, "\0" not in text, _HOW))
+    if is_poison(text):
+        return Place("field", text, False, ("carried", "brokers take it for a uuid"))
+    # Longer ids come back as none.
+    return Place("field", _id_of(text), "\0" not in text)
 
 
 def _id_backward(value: Any) -> tuple[Any, bool]:
     if isinstance(value, str):
-        if not shortstr(value):
+        if not shortstr(value) or is_poison(value):
             return None, False
-        if value.startswith(("urn:", "ID:")):
-            return (None, False) if is_poison(value) else (str(value), _id_of(value) is value)
-        return str(value), True
+        return str(value), _id_of(value) is value
     if isinstance(value, uuid.UUID):
         return f"{_URN}{value}", True
     if isinstance(value, (bytes, bytearray)):
@@ -427,13 +410,26 @@ class Row:
         return value if place.where == "annotation" and place.exact else None
 
 
-def _row(
-    name: str, place: str, form: int, forward: Any, backward: Any, note: str, fragile: Any = None
-) -> Row:
+# How values are read: their usual form, and the two directions.
+_CONTENT_TYPE = KNOWN, _content_type_forward, _content_type_backward
+_CONTENT_ENCODING = KNOWN, _content_encoding_forward, _content_encoding_backward
+_MODE = PERSISTENT, _mode_forward, _mode_backward
+_PRIORITY = 0, _priority_forward, _priority_backward
+_ID = ID, _id_forward, _id_backward
+_STRING = TEXT, _string_forward, _string_backward
+_EXPIRATION = DIGITS, _expiration_forward, _expiration_backward
+_TIMESTAMP = SECONDS, _timestamp_forward, _timestamp_backward
+_TYPE = TEXT, _type_forward, _no_field
+_USER = BYTES, _user_forward, _user_backward
+_ANNOTATION = TEXT, _annotated, _no_field
+
+
+def _row(name: str, place: str, kind: Any, note: str, fragile: Any = _not_fragile) -> Row:
     section, _, field = place.partition(".")
     number, row = next(found for found in enumerate(PROPERTIES, 1) if found[1].name == name)
+    form, forward, backward = kind
+    field = field or (name if section else "")
     annotation = Symbol(PREFIX + row.wire_name)
-    fragile = fragile or _not_fragile
     return Row(number, name, section, field, annotation, form, forward, backward, note, fragile)
 
 
@@ -441,102 +437,51 @@ def _row(
 ROWS: tuple[Row, ...] = (
     _row(
         "content_type",
-        "properties.content_type",
-        KNOWN,
-        _content_type_forward,
-        _content_type_backward,
+        "properties",
+        _CONTENT_TYPE,
         "in the field where it is a MIME type and the body is data",
     ),
     _row(
         "content_encoding",
-        "properties.content_encoding",
-        KNOWN,
-        _content_encoding_forward,
-        _content_encoding_backward,
+        "properties",
+        _CONTENT_ENCODING,
         "in the field where it is a registered coding and the body is data",
     ),
     _row(
         "delivery_mode",
         "header.durable",
-        PERSISTENT,
-        _mode_forward,
-        _mode_backward,
+        _MODE,
         "2 is true; 1 stands in the annotation, so that absent stays absent",
         _mode_fragile,
     ),
     _row(
         "priority",
-        "header.priority",
-        0,
-        _priority_forward,
-        _priority_backward,
+        "header",
+        _PRIORITY,
         "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
     ),
-    _row(
-        "correlation_id",
-        "properties.correlation_id",
-        ID,
-        _id_forward,
-        _id_backward,
-        "as the message-id",
-    ),
-    _row(
-        "reply_to",
-        "properties.reply_to",
-        TEXT,
-        _string_forward,
-        _string_backward,
-        "as it is",
-        _reply_to_fragile,
-    ),
+    _row("correlation_id", "properties", _ID, "as the message-id"),
+    _row("reply_to", "properties", _STRING, "as it is", _reply_to_fragile),
     _row(
         "expiration",
         "header.ttl",
-        DIGITS,
-        _expiration_forward,
-        _expiration_backward,
+        _EXPIRATION,
         "decimal text, milliseconds; a ttl is clamped to 2^32 - 1",
     ),
     _row(
         "message_id",
-        "properties.message_id",
-        ID,
-        _id_forward,
-        _id_backward,
+        "properties",
+        _ID,
         "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
     ),
-    _row(
-        "timestamp",
-        "properties.creation_time",
-        SECONDS,
-        _timestamp_forward,
-        _timestamp_backward,
-        "seconds are milliseconds by 1,000",
-    ),
+    _row("timestamp", "properties.creation_time", _TIMESTAMP, "seconds are milliseconds by 1,000"),
     _row(
         "type",
         "",
-        TEXT,
-        _type_forward,
-        _no_field,
+        _TYPE,
         "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
     ),
-    _row("user_id", "properties.user_id", BYTES, _user_forward, _user_backward, "byte for byte"),
-    _row(
-        "app_id",
-        "",
-        TEXT,
-        _annotated_forward,
-        _no_field,
-        "no group-id: that has a meaning of its own",
-    ),
-    _row(
-        "cluster_id",
-        "",
-        TEXT,
-        _annotated_forward,
-        _no_field,
-        "reserved in 0-9-1",
-        _cluster_id_fragile,
-    ),
+    _row("user_id", "properties", _USER, "byte for byte"),
+    _row("app_id", "", _ANNOTATION, "no group-id: that has a meaning of its own"),
+    _row("cluster_id", "", _ANNOTATION, "reserved in 0-9-1", _cluster_id_fragile),
 )
