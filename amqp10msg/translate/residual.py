@@ -96,7 +96,7 @@ def unpack(data: bytes) -> dict[int, Any] | None:
         content = _decoded(data, 0, 0)[0][1]
         # One content has one encoding: of these bytes all else is right, too, or none is.
         return content if isinstance(content, dict) and pack(content) == data else None
-    except (ValueError, IndexError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return None
 
 

@@ -47,6 +47,7 @@ def damaged() -> list[Any]:
     return [
         b"",
         b"\x83",
+        b"\xa0",
         good[:-1],
         good + b"\0",
         good[:3] + b"\xff" + good[4:],
