@@ -202,6 +202,56 @@ def test_an_interrupted_run_goes_on_where_it_was(driver: Path, tmp_path: Path) -
     assert {b"0": 1, b"1": 2, b"2": 1, b"3": 1, b"4": 1, b"5": 1} == times
 
 
+def test_a_run_does_not_go_on_with_another_program(driver: Path, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    peer = Peer("odd", str(driver), (str(asked),))
+    cases = [case("c0", data=b"0")]
+    journal = tmp_path / "journal"
+    other = tmp_path / "other.py"
+    other.write_bytes(driver.read_bytes())
+
+    def times(peer: Peer, **how: Any) -> int:
+        conformance.run(peer, cases, journal=journal, **how)
+        return len(asked.read_bytes().split())
+
+    assert [1, 1] == [times(peer), times(peer)]
+    assert 2 == times(attrs.evolve(peer, driver=str(other)))
+    other.write_bytes(driver.read_bytes() + b"# mended")
+    assert 3 == times(attrs.evolve(peer, driver=str(other)))
+    assert 4 == times(attrs.evolve(peer, driver=str(other)), timeout=7.0)
+    assert 4 == times(attrs.evolve(peer, driver=str(other)), timeout=7.0)
+
+
+def test_peers_of_one_name_are_told_apart(driver: Path, tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    corpus.dump([case("c0", data=b"0")], cases)
+    lacking = tmp_path / "other" / driver.name
+    lacking.parent.mkdir()
+    lacking.write_text(driver.read_text().partition("    def decode")[0])
+
+    arguments = ["--peer", str(driver), "--peer", str(lacking), "--peer", str(driver)]
+    made = command("run", *arguments, "--cases", str(cases), "-o", str(tmp_path / "out"))
+
+    one, two = conformance.load(tmp_path / "out" / "results.json")
+    assert f"{one.peer}-2" == two.peer
+    assert ["pass", "skip"] == [one.results[0].outcome, two.results[0].outcome]
+    assert 0 == made.exit_code
+
+
+def test_a_run_in_which_nothing_was_tried_is_no_success(driver: Path, tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    corpus.dump([case("c0", data=b"0")], cases)
+    lacking = tmp_path / "lacking.py"
+    lacking.write_text(driver.read_text().partition("    def decode")[0])
+
+    made = command(
+        "run", "--peer", str(lacking), "--cases", str(cases), "-o", str(tmp_path / "out")
+    )
+
+    assert 1 == made.exit_code
+    assert "nothing was tested: every case was skipped" in made.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals there")
 def processes_of(program: Path) -> list[str]:
     """Return what runs with this file among its arguments, where there is a /proc."""

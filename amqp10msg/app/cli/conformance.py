@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from amqp10msg.app.cli._options import color_option
@@ -182,9 +184,12 @@ def run(
     old = load(before) if before else None
     chosen = _chosen(cases, only)
     try:
-        asked = [find_peer(name) for name in names] or ([] if brokers else list(PEERS.values()))
+        asked = [find_peer(name) for name in dict.fromkeys(names)]
     except ValueError as error:
         raise click.UsageError(f"--peer: {error}") from None
+    asked = asked or ([] if brokers else list(PEERS.values()))
+    seen: Counter[str] = Counter()
+    asked = [attrs.evolve(peer, name=_own_name(peer.name, seen)) for peer in asked]
     output.mkdir(parents=True, exist_ok=True)
     found: list[PeerResults] = []
     ways = [
@@ -198,7 +203,7 @@ def run(
         )
         for peer in asked
     ]
-    ways += [partial(_of_broker, url, timeout=timeout) for url in brokers]
+    ways += [partial(_of_broker, url, seen=seen, timeout=timeout) for url in brokers]
     missing = 0
     for way in ways:
         try:
@@ -226,7 +231,15 @@ def run(
         for one in new:
             complain(f"{one.peer}: {before} has no results of it, so it is judged by itself")
     is_worse = any(change.is_worse for change in changes or ())
+    if all(result.outcome == "skip" for one in found for result in one.results):
+        raise click.ClickException("nothing was tested: every case was skipped")
     return int(bool(missing) or is_worse or not all(one.ok for one in new))
+
+
+def _own_name(name: str, seen: Counter[str]) -> str:
+    """Number what has the name of another one: results and their files are told apart by it."""
+    seen[name] += 1
+    return f"{name}-{seen[name]}" if seen[name] > 1 else name
 
 
 def _chosen(cases: Path | None, only: str | None) -> list[Case]:
@@ -261,7 +274,13 @@ def _of_peer(peer: Peer, chosen: list[Case], color: bool | None, **how: Any) -> 
 
 
 def _of_broker(
-    url: str, chosen: list[Case], color: bool | None, *, jobs: int, timeout: float
+    url: str,
+    chosen: list[Case],
+    color: bool | None,
+    *,
+    seen: Counter[str],
+    jobs: int,
+    timeout: float,
 ) -> PeerResults:
     """Test a live broker with the cases that are messages."""
     from amqp10msg.net.conformance import hold_broker, is_asked
@@ -272,9 +291,10 @@ def _of_broker(
     ways = jobs if "{n}" in url else 1
     with _bar("a broker", len(asked), color) as step:
         try:
-            return hold_broker(url, asked, jobs=ways, timeout=timeout, on_result=step)
+            found = hold_broker(url, asked, jobs=ways, timeout=timeout, on_result=step)
         except ValueError as error:
             raise click.UsageError(f"--broker: {error}") from None
+    return attrs.evolve(found, peer=_own_name(found.peer, seen))
 
 
 @contextlib.contextmanager

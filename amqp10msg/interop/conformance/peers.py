@@ -140,6 +140,15 @@ def default_folder() -> Path:
     return Path(cache) / "amqp10msg" / "peers"
 
 
+def _drivers() -> Path:
+    return Path(str(resources.files("amqp10msg.interop.corpus") / "drivers"))
+
+
+def driver_of(peer: Peer) -> Path:
+    """Return the file of a peer's driver; where it has none, their folder."""
+    return _drivers() / peer.driver  # an absolute path stays what it is
+
+
 def prepare(peer: Peer, folder: Path | None = None) -> Launch:
     """Make the environment of a peer, unless it is there, and say how the peer is started.
 
@@ -152,14 +161,13 @@ def prepare(peer: Peer, folder: Path | None = None) -> Launch:
     """
     if peer.command:
         return Launch(peer.command)
-    drivers = Path(str(resources.files("amqp10msg.interop.corpus") / "drivers"))
-    driver = str(drivers / peer.driver)  # an absolute path stays what it is
+    driver = str(driver_of(peer))
     # A driver runs in the folder of its environment, where a relative path leads elsewhere.
     place = (folder or default_folder()).absolute()
     home = _environment(peer, place) if peer.requires else None
     if peer.language == "node":
         node = _program("node")
-        return Launch((node, str(drivers / "lines.js"), driver, *peer.arguments), folder=home)
+        return Launch((node, str(_drivers() / "lines.js"), driver, *peer.arguments), folder=home)
     if peer.language != "python":
         raise PeerError(f"{peer.driver} is neither a .py nor a .js: give a command that runs it")
     environment = {"PYTHONUNBUFFERED": "1"}
@@ -171,7 +179,9 @@ def prepare(peer: Peer, folder: Path | None = None) -> Launch:
         ours = str(Path(str(resources.files("amqp10msg"))).parent)
         before = os.environ.get("PYTHONPATH", "")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before)))
-    return Launch((python, "-P", str(drivers / "lines.py"), driver, *peer.arguments), environment)
+    return Launch(
+        (python, "-P", str(_drivers() / "lines.py"), driver, *peer.arguments), environment
+    )
 
 
 def _program(name: str) -> str:

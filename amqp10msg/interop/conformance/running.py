@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterable
@@ -10,9 +12,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, Any, Self
 
+import attrs
+
+from amqp10msg import __version__
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.interop.conformance.judging import judge
-from amqp10msg.interop.conformance.peers import Launch, Peer, PeerError, prepare
+from amqp10msg.interop.conformance.peers import Launch, Peer, PeerError, driver_of, prepare
 from amqp10msg.interop.conformance.results import PeerResults, Result, digest_of
 from amqp10msg.interop.corpus import Case, Program
 
@@ -40,8 +45,9 @@ def run(
         timeout: for one answer, in seconds; what takes longer is asked again before it is a hang.
         memory: that a process may take, resident, in bytes.
         environments: where environments are kept; the user's cache if None.
-        journal: a file to which each result is added at once; the results of the same cases by the
-            same version that it holds are taken from there.
+        journal: a file to which each result is added at once; the results of the same cases that it
+            holds are taken from there, unless the implementation, its driver, a file of its
+            command, a bound or this library is another one.
         on_result: called with each result, in any order, from one thread at a time.
 
     Raises:
@@ -51,7 +57,7 @@ def run(
     todo = list(cases)
     launch = prepare(peer, environments)
     first = _start(peer, launch, timeout, memory)
-    done = _Journal(journal, first.name)
+    done = _Journal(journal, _told(peer, first.name, timeout, memory))
     with done:
         team = _Team(done, on_result)
         for case in todo:
@@ -72,6 +78,16 @@ def run(
     if team.fault is not None:
         raise team.fault
     return PeerResults(peer.name, first.name, [done.results[digest_of(case)] for case in todo])
+
+
+def _told(peer: Peer, name: str, timeout: float, memory: int) -> dict[str, Any]:
+    """Return what results depend on besides their cases, as a journal begins with it."""
+    words = (str(driver_of(peer)), *peer.command)
+    # A script among them is too long for Path.is_file, which says so.
+    files = [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    told = (__version__, attrs.astuple(peer), digests, timeout, memory)
+    return {"name": name, "of": hashlib.sha256(repr(told).encode()).hexdigest()}
 
 
 def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
@@ -155,9 +171,9 @@ class _Team:
 class _Journal:
     """Results by the digests of their cases, and the file that they are added to."""
 
-    def __init__(self, path: Path | None, name: str) -> None:
+    def __init__(self, path: Path | None, told: dict[str, Any]) -> None:
         self.path = path
-        self.name = name
+        self.told = told
         self.results: dict[str, Result] = {}
         self._file: IO[str] | None = None
 
@@ -165,7 +181,7 @@ class _Journal:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._read(self.path)
-            known = [{"name": self.name}, *(one.to_object() for one in self.results.values())]
+            known = [self.told, *(one.to_object() for one in self.results.values())]
             write_whole(self.path, "".join(json.dumps(made) + "\n" for made in known))
             self._file = self.path.open("a", encoding="utf-8")
         return self
@@ -175,7 +191,7 @@ class _Journal:
             self._file.close()
 
     def _read(self, path: Path) -> None:
-        """Read the results of this version; a last line that was cut off is left out."""
+        """Read the results, unless they are of something else; a last line that was cut is not."""
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -186,7 +202,7 @@ class _Journal:
                 entries.append(json.loads(line))
             except ValueError:
                 break
-        if entries and entries[0] == {"name": self.name}:
+        if entries and entries[0] == self.told:
             for made in entries[1:]:
                 result = Result.from_object(made)
                 self.results[result.digest] = result
