@@ -121,11 +121,7 @@ class Made:
 
 
 class Pages:
-    """The pages of a Parquet file, by their headers.
-
-    Args:
-        stream: the file.
-        columns: which columns are looked at, by their number; all where None.
+    """The pages of a Parquet file, by their headers, maybe of the columns with these numbers.
 
     Raises:
         ValueError: the footer cannot be read.
@@ -157,11 +153,6 @@ class Pages:
 
     def made(self, stream: IO[bytes], group: int, most: int) -> Made:
         """Add up what the pages of a row group make, up to `most` bytes or a page more.
-
-        Args:
-            stream: the file.
-            group: which row group.
-            most: bytes.
 
         Raises:
             ValueError: a header cannot be read.

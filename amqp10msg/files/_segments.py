@@ -260,12 +260,7 @@ def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
 
 @attrs.define
 class Held:
-    """What all flows of a capture hold together while something before it is missing.
-
-    Attributes:
-        segments: how many.
-        octets: bytes in them.
-    """
+    """What all flows of a capture hold together while something before it is missing."""
 
     segments: int = 0
     octets: int = 0

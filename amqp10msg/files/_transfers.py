@@ -76,12 +76,7 @@ class _Partial:
 
 
 class Frames:
-    """One direction of a connection: bytes in, messages out.
-
-    Args:
-        connection: who sends to whom.
-        max_size: bytes that a message may take.
-    """
+    """One direction of a connection: bytes in, messages out."""
 
     def __init__(self, connection: str, max_size: int) -> None:
         self._connection = connection

@@ -72,11 +72,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def _mode_of(target: Path) -> int | None:
-    """Return the permissions of the file that is to be replaced, None where there is none.
-
-    Raises:
-        PermissionError: it may not be written.
-    """
+    """Return the permissions of the file that is to be replaced, None where there is none."""
     try:
         mode = stat.S_IMODE(target.stat().st_mode)
     except FileNotFoundError:
@@ -107,12 +103,8 @@ def publish(made: Path, target: Path, aside: Path) -> None:
     """Make a file or folder appear under its name, instead of what has that name.
 
     Where the system can exchange two names at once (Linux, on most file systems), there is at every
-    instant the old or the new one, whole; elsewhere, for the time between two renames, none.
-
-    Args:
-        made: what is to appear.
-        target: where.
-        aside: where the old one goes in the time between; a name on the same file system.
+    instant the old or the new one, whole; elsewhere, for the time between two renames, none: the
+    old one is `aside` then, on the same file system.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():

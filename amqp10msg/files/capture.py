@@ -20,12 +20,7 @@ _CUT = "this is not all of the message: more packets or frames belong to it"
 
 
 def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Record]:
-    """Read the messages of a pcap or pcapng file, in the order in which they were complete.
-
-    Args:
-        stream: the file, at its beginning.
-        max_size: bytes that one message may take.
-    """
+    """Read the messages of a pcap or pcapng file, in the order in which they were complete."""
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
     together = Held()
     last = Packet(0, 0, 0, b"")
@@ -80,13 +75,8 @@ def _finish(
 def loose(data: bytes, *, max_size: int = MAX_SIZE) -> list[Record] | None:
     """Return the messages in one packet of a network, or in frames of AMQP 1.0 or 0-9-1.
 
-    Args:
-        data: all of the packet, or frames from the first byte to the last.
-        max_size: bytes that one message may take.
-
-    Returns:
-        The messages, one record with a fault where there are none, or None if the bytes are
-        neither.
+    The bytes are all of the packet, or frames from the first byte to the last; None where they are
+    neither. Where there are no messages, one record has a fault.
     """
     if _are_frames(data):
         what, connection, octets = "these are frames", "", data

@@ -62,23 +62,16 @@ class DamagedGzipError(Exception):
 
 
 def opened(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Open a file, or a URL, for reading, uncompressed where it is a gzip file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Open a file, or a URL, for reading, uncompressed where it is a gzip file."""
     from amqp10msg.files import stores  # noqa: PLC0415  (what is given as hex opens no file)
 
     return unpacked(stores.opened(path), limits, closes=True)
 
 
 def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False) -> Any:
-    """Return the stream itself, or its content where it begins as a gzip file does.
+    """Return the stream, buffered, or its content where it begins as a gzip file does.
 
-    Args:
-        stream: a buffered stream, one with a method ``peek``.
-        limits: of them, `expansion` bounds the content.
-        closes: close the stream with its content.
+    The content is bounded by the limit `expansion`; it may close the stream with it.
     """
     is_packed = stream.peek(2)[:2] == GZIP
     return Gunzipped(stream, limits, closes=closes) if is_packed else stream
@@ -89,11 +82,6 @@ class Gunzipped(io.BufferedIOBase):
 
     `read` and `readline` raise `DamagedGzipError` where what they should return is not all there,
     and leave what is there unread.
-
-    Args:
-        packed: the gzip file.
-        limits: of them, `expansion` bounds the content.
-        closes: close the gzip file with this.
     """
 
     def __init__(
@@ -245,11 +233,7 @@ def _too_many_empty(limits: Limits) -> str:
 
 
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
-    """Return the message of a JSON record; None where it has no key for one.
-
-    Raises:
-        ValueError: what the key holds is not hex or not base64.
-    """
+    """Return the message of a JSON record; None where it has no key for one."""
     for key, read in (_CASE_KEYS if "kind" in document else RECORD_KEYS).items():
         if isinstance(document.get(key), str):
             try:

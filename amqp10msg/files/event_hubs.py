@@ -121,12 +121,7 @@ def _field(name: str, value: Any) -> Any:
 
 
 def read_avro(stream: IO[bytes], max_size: int) -> Iterator[Record]:
-    """Read a file of Capture record by record.
-
-    Raises:
-        ValueError: this is not Avro, or not of Capture.
-        ImportError: fastavro is not installed.
-    """
+    """Read a file of Capture record by record."""
     fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
     try:
         found = fastavro.reader(stream)

@@ -62,8 +62,7 @@ class Fetched(io.RawIOBase):
     def expect(self, *groups: Iterable[Span]) -> None:
         """Say what is read next, so that it is fetched ahead; all else is given up.
 
-        Args:
-            groups: places that are read together. One that is expected again is cut as it was.
+        Places of one group are read together. One that is expected again is cut as it was.
         """
         self._plan = sorted(
             piece

@@ -46,11 +46,7 @@ _WORDS = {
 
 
 def decode_whole(octets: bytes) -> Message:
-    """Decode a message that may break rules, but is not cut off.
-
-    Raises:
-        DecodeError: the bytes do not parse.
-    """
+    """Decode a message that may break rules, but is not cut off."""
     scan(octets)
     return Message.decode(octets, strict=False)
 
@@ -70,12 +66,7 @@ def form_of_head(head: bytes) -> str | None:
 
 
 def advice(head: bytes, form: str = "") -> str:
-    """Name the form of bytes that were read as another one; empty where they do not show it.
-
-    Args:
-        head: how they begin.
-        form: what they were read as.
-    """
+    """Name the form of bytes that were read as another one; empty where they do not show it."""
     head = head[:HEAD]
     found = form_of_head(head) or ("jsonl" if re.match(_JSON, head) else None)
     if found is not None:

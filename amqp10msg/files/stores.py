@@ -93,11 +93,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Read a URL.
-
-        Raises:
-            ValueError: it holds credentials, or settings that are not known.
-        """
+        """Read a URL."""
         found = _URL.match(url)
         if found is None:
             raise ValueError(f"{url} is not a URL")
@@ -143,12 +139,7 @@ class Place:
         return State(info.size, info.mtime_ns or 0) if info.type == FileType.File else None
 
     def identified(self) -> State:
-        """Return the state of a file, and what tells it from others.
-
-        Raises:
-            FileNotFoundError: it is not there.
-            StoreError: the store fails.
-        """
+        """Return the state of a file, and what tells it from others."""
         store, path = self._store()
         with _refusals(self):
             if store.type_name.startswith("py::"):
@@ -180,12 +171,7 @@ class Place:
         return sorted(found, key=lambda pair: pair[0].key)
 
     def open(self) -> Any:
-        """Open a file, to be read from its beginning on: buffered, and with a method ``peek``.
-
-        Raises:
-            FileNotFoundError: it is not there.
-            StoreError: the store fails, now or as it is read.
-        """
+        """Open a file, to be read from its beginning on: buffered, and with a method ``peek``."""
         file = self.open_in_places(_KEPT)
         if file.size > AT_ONCE:
             # The head may be all that is wanted, to see what the file is.
@@ -193,11 +179,7 @@ class Place:
         return io.BufferedReader(file, _BUFFER)
 
     def open_in_places(self, most: int = MOST) -> Fetched:
-        """Open a file, to be read here and there; see `open`.
-
-        Args:
-            most: bytes that are kept of what is expected.
-        """
+        """Open a file, to be read here and there; `most` bytes are kept of what is expected."""
         store, path = self._store()
         with _refusals(self):
             file = store.open_input_file(path)
@@ -272,11 +254,7 @@ def _refusals(place: Place) -> Iterator[None]:
 
 @cache  # of each process: what holds credentials goes to no other
 def _store(root: str, query: str) -> tuple[Any, str]:
-    """Return the file system of a bucket, and its path there.
-
-    Raises:
-        UnknownStoreError: nothing here knows it.
-    """
+    """Return the file system of a bucket, and its path there."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
     from pyarrow import fs  # noqa: PLC0415  (an extra)
 
@@ -306,20 +284,12 @@ def _store(root: str, query: str) -> tuple[Any, str]:
 
 
 def opened(path: str | os.PathLike[str]) -> Any:
-    """Open a file for reading: buffered, and with a method ``peek``.
-
-    Raises:
-        OSError: it is not there, or cannot be read.
-    """
+    """Open a file for reading: buffered, and with a method ``peek``."""
     return Place.of(os.fspath(path)).open() if is_url(path) else Path(path).open("rb")
 
 
 def opened_in_places(path: str | os.PathLike[str]) -> Any:
-    """Open a file for reading here and there, as Parquet is; with a method ``peek``.
-
-    Raises:
-        OSError: it is not there, or cannot be read.
-    """
+    """Open a file for reading here and there, as Parquet is; with a method ``peek``."""
     is_stored = is_url(path)
     return Place.of(os.fspath(path)).open_in_places() if is_stored else Path(path).open("rb")
 
@@ -330,11 +300,7 @@ def name_of(path: str | os.PathLike[str]) -> PurePosixPath | Path:
 
 
 def state_of(path: str | os.PathLike[str]) -> State:
-    """Return the size of a file, and when it was written.
-
-    Raises:
-        OSError: it is not there, or cannot be read.
-    """
+    """Return the size of a file, and when it was written."""
     if not is_url(path):
         found = Path(path).stat()
         return State(found.st_size, found.st_mtime_ns, f"inode {found.st_ino}")
@@ -342,26 +308,17 @@ def state_of(path: str | os.PathLike[str]) -> State:
 
 
 def states_of(paths: Sequence[str]) -> dict[str, State]:
-    """Return the state of each file.
-
-    Raises:
-        OSError: one is not there, or cannot be read.
-    """
+    """Return the state of each file."""
     return dict(zip(paths, of_each(state_of, paths), strict=True))
 
 
 def check_same(path: str, identity: str, size: int = 0, changed: int = 0) -> None:
     """Check that a file which was read is the one that it was before; one that is gone passes.
 
-    Args:
-        path: its name.
-        identity: what its state said.
-        size: bytes that it had.
-        changed: when it had been written, in ns since the Unix epoch; 0 where it may grow.
+    It was `changed` in ns since the Unix epoch; 0 where it may grow.
 
     Raises:
         ReplacedError: it is another one, has lost bytes, or was written to.
-        OSError: that cannot be asked.
     """
     try:
         found = state_of(path)
@@ -378,13 +335,8 @@ def check_same(path: str, identity: str, size: int = 0, changed: int = 0) -> Non
 def check_whole(path: str, state: State) -> None:
     """Check that a file which was opened once was not cut off meanwhile; another one passes.
 
-    Args:
-        path: its name.
-        state: what it was before it was opened.
-
     Raises:
         ReplacedError: it has lost bytes.
-        OSError: that cannot be asked.
     """
     with suppress(FileNotFoundError):
         found = state_of(path)
@@ -429,9 +381,6 @@ def files_of(source: str) -> list[str]:
     """List files: those below folders, without hidden and unfinished ones, in order.
 
     Links to files are followed, and those to folders only where they are given.
-
-    Args:
-        source: a file, a folder with what is below it, or a pattern; a path or a URL.
 
     Raises:
         OSError: a folder cannot be read, or a link in it leads nowhere.

@@ -59,11 +59,8 @@ _CONTENT = 16 << 30
 def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
     """Read a table row by row; rows without a message are left out.
 
-    Args:
-        stream: the file.
-        max_size: bytes that one message may take.
-        limits: of them, `expansion` bounds what the file may make. A row group that makes more is
-            a record with a fault, and the others are read.
+    A row group that makes more than the limit `expansion` says is a record with a fault, and the
+    others are read.
 
     Raises:
         ValueError: this is not Parquet, or has no column for messages.
@@ -213,10 +210,7 @@ class Bounded:
     def batches(self, group: int, most: int, octets: int) -> Iterator[pa.RecordBatch]:
         """Read a row group that is not refused, without views and dictionaries of bytes.
 
-        Args:
-            group: which one.
-            most: rows at once where they are small.
-            octets: bytes at once; one row may have more.
+        A batch has `most` rows or `octets` bytes at most, but a row at least.
 
         Raises:
             ExpansionError: the rows would make more than 16 GiB, and more than the limit says.

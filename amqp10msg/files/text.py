@@ -16,11 +16,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 def octets_of_hex(text: str) -> bytes:
-    r"""Read hex digits; spaces, colons, commas, 0x and \x may stand between them.
-
-    Raises:
-        ValueError: the text holds something else, or half a byte is missing.
-    """
+    r"""Read hex digits; spaces, colons, commas, 0x and \x may stand between them."""
     try:
         return bytes.fromhex(text)  # mostly there is nothing between them, and a search is slow
     except ValueError:
@@ -34,11 +30,7 @@ def octets_of_hex(text: str) -> bytes:
 
 
 def octets_of_base64(text: str) -> bytes:
-    """Read base64 of either alphabet, with or without its padding.
-
-    Raises:
-        ValueError: it is not base64.
-    """
+    """Read base64 of either alphabet, with or without its padding."""
     packed = "".join(text.split()).replace("-", "+").replace("_", "/")
     if not _BASE64.fullmatch(packed):
         wrong = re.search(r"[^A-Za-z0-9+/]", packed)

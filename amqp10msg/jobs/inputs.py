@@ -73,12 +73,8 @@ def files_of(source: str) -> list[str]:
 
     Of a folder of a store that a job has made, those that the job lists.
 
-    Args:
-        source: a file, a folder with what is below it, or a pattern; a path or a URL.
-
     Raises:
         OnlySparkError: it is a URL of a file system of Spark.
-        ValueError: it is a URL with credentials.
     """
     try:
         listed = listed_below(source)
@@ -114,11 +110,9 @@ _OPENING = 64 << 10
 
 
 def packed(ranges: Iterable[tuple[files.Range, int]], most: int) -> list[Part]:
-    """Put ranges together, in their order, to parts that have up to `most` bytes.
+    """Put ranges, given with their sizes, together to parts that have up to `most` bytes.
 
-    Args:
-        ranges: ranges, and how many bytes each has.
-        most: a larger range is a part of its own.
+    Their order stays, and a larger range is a part of its own.
     """
     parts: list[Part] = []
     held: list[files.Range] = []
@@ -158,11 +152,7 @@ def ranges_of(
 class Input:
     """Input of a job that any process can open.
 
-    Attributes:
-        names: its columns.
-        parts: what can be read side by side: ranges of files, several where files are small.
-        octets: how large its files are, together.
-        rows: of Parquet, how its rows are read.
+    Its parts, of several ranges where files are small, can be read side by side.
     """
 
     names: list[str]
@@ -176,11 +166,8 @@ def input_of(
 ) -> Input:
     """Find the input of a job.
 
-    Args:
-        source: a file, a folder with what is below it, or a pattern.
-        form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        size_of_part: gives how many bytes a part should have, for as many as there are in all;
-            as is best for Spark where None.
+    `size_of_part` gives how many bytes a part should have, for as many as there are in all; where
+    None it is as is best for Spark.
 
     Raises:
         OnlySparkError: it is not for one machine, or its columns differ in type.
@@ -220,12 +207,7 @@ _LOOKED_AT = 100
 def columns_of(source: str, form: str | None) -> list[str] | None:
     """Return the columns of the input of a job, to refuse one that cannot be done before it begins.
 
-    Args:
-        source: as for `input_of`.
-        form: likewise.
-
-    Returns:
-        None where only Spark, or the job itself, can tell.
+    None where only Spark, or the job itself, can tell.
     """
     try:
         if form != PARQUET and not (form is None and is_parquet(source)):
@@ -243,12 +225,7 @@ def columns_of(source: str, form: str | None) -> list[str] | None:
 class Filters:
     """Which records of a file become rows; what could not be read always does.
 
-    Attributes:
-        protocol: ``1.0`` or ``0-9-1``; both where None, and likewise below.
-        address: of the link.
-        since: microseconds since the Unix epoch; captured then or later.
-        until: captured before.
-        selector: a JMS message selector that messages of 1.0 must pass.
+    The times are in microseconds since the Unix epoch; None stands for all.
     """
 
     protocol: str | None = None
@@ -259,11 +236,7 @@ class Filters:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Filters:
-        """Read the options of a data source.
-
-        Raises:
-            ValueError: one of them is wrong.
-        """
+        """Read the options of a data source."""
         protocol, selector = options.get("protocol"), options.get("selector")
         if protocol not in {None, *_PROTOCOLS}:
             raise ValueError(f"{protocol!r} is not a protocol: use {' or '.join(_PROTOCOLS)}")
@@ -309,14 +282,7 @@ def _time(options: Mapping[str, str], name: str) -> int | None:
 
 @attrs.frozen
 class Reading:
-    """How parts are read.
-
-    Attributes:
-        max_size: bytes that one message may take.
-        filters: which messages are wanted.
-        limits: what a file may cost: `expansion` and `zero_width`.
-        rows: of Parquet, how its rows are read.
-    """
+    """How parts are read: of Parquet, as rows of these columns."""
 
     max_size: int
     filters: Filters
@@ -325,11 +291,7 @@ class Reading:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:
-        """Read the options of a data source.
-
-        Raises:
-            ValueError: one of them is wrong.
-        """
+        """Read the options of a data source."""
         most = DEFAULT_LIMITS
         return cls(
             number_of(options, "maxSize", files.MAX_SIZE, "bytes"),
@@ -345,13 +307,10 @@ class Reading:
     ) -> Iterator[pa.RecordBatch]:
         """Read a part: rows of `MESSAGES`, or of `rows` where it is Parquet.
 
-        Args:
-            part: its ranges are read one after the other.
-            guard: what each range is read within, to name the file that could not be read.
+        Each range is read within `guard`, to name the file that could not be read.
 
         Raises:
             ReplacedError: a file was replaced after it was divided; rows of both were given.
-            OSError: a file cannot be read.
         """
         for one in part:
             with guard((one,)):
@@ -415,11 +374,7 @@ READING = (
 
 
 def refuse_unknown(options: Mapping[str, str], known: Iterable[str]) -> None:
-    """Refuse options that nothing would read, whatever their case.
-
-    Raises:
-        ValueError: there is one.
-    """
+    """Refuse options that nothing would read, whatever their case."""
     names = {name.lower() for name in known}
     for name in options:
         if name.lower() not in names:
@@ -427,11 +382,7 @@ def refuse_unknown(options: Mapping[str, str], known: Iterable[str]) -> None:
 
 
 def number_of(options: Mapping[str, str], name: str, default: int, unit: str) -> int:
-    """Return an option that is a number of at least 1.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return an option that is a number of at least 1."""
     text = str(options.get(name, default))
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{name} is {text!r}, and must be a number of {unit}, 1 or more")
@@ -439,11 +390,7 @@ def number_of(options: Mapping[str, str], name: str, default: int, unit: str) ->
 
 
 def flag_of(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return an option that is true or false.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return an option that is true or false."""
     text = options.get(name, str(default)).lower()
     if text not in {"true", "false"}:
         raise ValueError(f"{name} is true or false, not {text!r}")

@@ -491,12 +491,7 @@ def _judged(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
 
 
 def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
-    """Return rule, clause, offset and text of the first error of each message; null without one.
-
-    Args:
-        valid: whether each is valid.
-        violations: what each violates.
-    """
+    """Return rule, clause, offset and text of the first error of each message; null without one."""
     refused = pc.indices_nonzero(pc.invert(valid))
     firsts: dict[int, dict[str, Any]] = {
         place: next(row for row in found if row["severity"] == "error")
@@ -517,13 +512,7 @@ def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
 
 
 def with_texts(array: Any, made: pa.RecordBatch, profile: str | None) -> list[pa.Array]:
-    """Return the columns `ERRORS` of decoded messages, and what is wrong in words.
-
-    Args:
-        array: the messages.
-        made: what was decoded of them.
-        profile: the rules that they were judged by.
-    """
+    """Return the columns `ERRORS` of decoded messages, and what is wrong in words."""
     errors = [made.column(name) for name in ERRORS]
     texts: list[str | None] = [None] * len(array)
     if errors[0].null_count < len(array):

@@ -23,11 +23,7 @@ UNFINISHED = "_unfinished"
 
 
 def parsed(content: bytes | None, place: Place) -> dict[str, Any]:
-    """Return the content of a manifest, or of notes of a job; an empty one where there is none.
-
-    Raises:
-        ValueError: it is not JSON; the text names the place.
-    """
+    """Return the content of a manifest, or of notes of a job; an empty one where there is none."""
     try:
         found: dict[str, Any] = {} if content is None else json.loads(content)
     except ValueError as error:
@@ -39,13 +35,9 @@ def parsed(content: bytes | None, place: Place) -> dict[str, Any]:
 
 
 def listed_below(source: str) -> list[str] | None:
-    """List the files of a folder of a store that a job has made.
+    """List the files of a folder of a store that a job has made, or of a folder in it.
 
-    Args:
-        source: a path or a URL: the folder of the job, or ``messages`` or ``quarantine`` in it.
-
-    Returns:
-        None where it is no such folder; no files where the job is not done.
+    None where it is no such folder; no files where the job is not done.
     """
     if not is_url(source):
         return None

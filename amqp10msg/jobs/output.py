@@ -108,29 +108,17 @@ def examples_of(path: str | Path, stats: Stats, each: int) -> list[dict[str, Any
 
 
 def output_at(path: str | Path, options: Mapping[str, str]) -> Output | StoreOutput:
-    """Return the output at a path or a URL, with the options `WRITING`.
-
-    Raises:
-        ValueError: an option is wrong, or the URL has credentials.
-        UnknownStoreError: nothing here can open the URL.
-    """
+    """Return the output at a path or a URL, with the options `WRITING`."""
     if is_url(path):
         return StoreOutput(str(path), compression_of(options))
     return Output(Path(str(path).removeprefix("file://")), compression_of(options))
 
 
 class Output:
-    """A folder with ``messages/`` and ``quarantine/`` that a job makes.
+    """A folder with ``messages/`` and ``quarantine/`` that a job makes; a link to it stays.
 
     What is not finished stands beside it, under one name, so that the next job removes the rest of
-    one that was killed.
-
-    Args:
-        path: the folder, or a link to it, which stays.
-        compression: of the Parquet files.
-
-    Raises:
-        ValueError: the path does not name the folder, such as ``.``.
+    one that was killed. It is a ValueError that a path does not name the folder, such as ``.``.
     """
 
     def __init__(self, path: str | Path, compression: str = "snappy") -> None:
@@ -152,11 +140,7 @@ class Output:
     def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
         """Run a job on the batches of one part, and write the results.
 
-        Args:
-            number: which part; files are in its order by their names.
-            attempt: which of several tries at it. No two write to one file.
-            batches: the messages.
-            job: what to do.
+        Files are in the order of the parts by their names, and no two attempts write to one.
         """
         file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
         makers = {f: partial(_new, self._parts / f / file_name) for f in (GOOD, BAD)}
@@ -272,10 +256,8 @@ class Output:
     ) -> tuple[list[Any], dict[int, Done]]:
         """Return the parts of a job, and what is done of them; no parts where all is in the folder.
 
-        Args:
-            key: the same for the same job on the same input.
-            parts: how it would be divided now; what is done is of parts as they were then. JSON.
-            overwrite: whether the folder is to be replaced.
+        The key is the same for the same job on the same input. What is done is of the parts as
+        they were then, and not as they would be now; parts are JSON.
         """
         ended = self._restore() and not overwrite
         with contextlib.suppress(OSError, ValueError, KeyError):

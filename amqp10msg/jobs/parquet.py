@@ -53,12 +53,7 @@ class SchemasError(ValueError):
 
 @attrs.frozen
 class Rows:
-    """How files are rows of one table.
-
-    Attributes:
-        schema: the columns: those of all files, and those that names of folders give.
-        folder: below which folders may be columns, ``name=value``.
-    """
+    """How files are rows of one table, with columns of folders below one, ``name=value``, too."""
 
     schema: pa.Schema
     folder: str
@@ -66,12 +61,7 @@ class Rows:
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
-    """Open a Parquet file: what pyarrow opens, and that opened.
-
-    Raises:
-        _UnreadError: it is damaged, or is not Parquet.
-        OSError: it cannot be read.
-    """
+    """Open a Parquet file: what pyarrow opens, and that opened."""
     with ExitStack() as stack:
         # pyarrow itself is quicker with a path.
         is_url = stores.is_url(path)
@@ -105,12 +95,8 @@ def _line(error: Exception) -> str:
 def table_of(paths: Sequence[str], folder: str, most: int) -> tuple[Rows, list[tuple[Range, int]]]:
     """Look at Parquet files, and divide them into ranges of whole row groups.
 
-    Those that cannot be read are ranges, too, of which a fault is read.
-
-    Args:
-        paths: the files, at least one.
-        folder: below which folders may be columns, ``name=value``.
-        most: a range ends with the row group that makes it so many bytes or more.
+    Those that cannot be read are ranges, too, of which a fault is read. A range ends with the row
+    group that makes it `most` bytes or more.
 
     Returns:
         How they are one table, and the ranges, each with its size in bytes.
@@ -229,14 +215,6 @@ def batches(part: Range, rows: Rows, limits: Limits) -> Iterator[pa.RecordBatch]
     """Read a range of a file as rows of a table, and `SOURCE` with `OFFSET`.
 
     What is damaged costs the rest of its row group, and a row with a `FAULT` says so.
-
-    Args:
-        part: of `table_of`.
-        rows: likewise.
-        limits: of them, `expansion`.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     place = _Place(part.path, rows)
     try:

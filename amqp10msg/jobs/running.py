@@ -153,13 +153,8 @@ def carry_out(
 ) -> None:
     """Run all parts and publish the folder, or leave nothing of it.
 
-    Where that is interrupted, what is done stays, and the same job goes on from there.
-
-    Args:
-        work: what to do.
-        parts: of the input.
-        carry_on: does the parts that are not in a dict, which it fills.
-        overwrite: replace the folder where it is there.
+    Where that is interrupted, what is done stays, and the same job goes on from there: `carry_on`
+    does the parts that are not in a dict, which it fills.
 
     Raises:
         BlockingIOError: another job writes to the folder.

@@ -26,10 +26,6 @@ class StoreOutput:
     of jobs that are not done. Two jobs at a time are noticed where the second one ends, which
     fails and leaves nothing; but stores have no locks, and where both end within the same moment,
     the manifest lists the files of one.
-
-    Args:
-        url: the folder.
-        compression: of the Parquet files.
     """
 
     def __init__(self, url: str, compression: str = "snappy") -> None:
@@ -85,11 +81,7 @@ class StoreOutput:
         self.clear()
 
     def check(self, *, overwrite: bool) -> None:
-        """Refuse a folder with files that no manifest lists, and that are not to be replaced.
-
-        Raises:
-            FileExistsError: there are some.
-        """
+        """Refuse a folder with files that no manifest lists, and that are not to be replaced."""
         if overwrite or self._before is not None:
             return
         plan = parsed(self._plan.read(), self._plan).get("mark", self._mark)

@@ -63,13 +63,7 @@ _CONTENT_HEADER = "0-9-1, 4.2.6.1"
 
 
 class Translator:
-    """Translates arrays of messages.
-
-    Args:
-        to: ``1.0`` or ``0-9-1``.
-        profile: a name of `amqp10msg.translate.PROFILES`.
-        strict: refuse messages of which something would be lost for good.
-        circumstances: what a broker's result depends on besides the message.
+    """Translates arrays of messages to ``1.0`` or ``0-9-1``.
 
     Raises:
         ValueError: there is no such direction or profile.
@@ -211,11 +205,7 @@ _LOSS = ("path", "action", "before", "after", "reason")
 
 
 def whole(array: Any, kind: pa.DataType) -> Any:
-    """Return a column as one array of this type, uncopied where it is one.
-
-    Raises:
-        ArrowException: it is of another type, or too large.
-    """
+    """Return a column as one array of this type, uncopied where it is one."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
@@ -250,10 +240,7 @@ def _list_of_losses(field: pa.Field, rows: int, found: Any, valid: Any) -> Any:
 def arrays_of(schema: pa.Schema, rows: int, found: Any) -> dict[str, Any]:
     """Return the columns that the kernel filled, by name; what it did not is null.
 
-    Args:
-        schema: of what is returned.
-        rows: how many.
-        found: the validity of the rows, None where there are all, and the columns' buffers.
+    What it found is the validity of the rows, None where there are all, and the columns' buffers.
     """
     there, *columns = found
     valid = None if there is None else pa.py_buffer(there)
@@ -274,13 +261,7 @@ def arrays_of(schema: pa.Schema, rows: int, found: Any) -> dict[str, Any]:
 
 
 def mended(made: dict[str, Any], places: list[int], others: dict[str, Any]) -> dict[str, Any]:
-    """Return columns with some of their rows replaced.
-
-    Args:
-        made: the columns.
-        places: the rows, in order.
-        others: what stands there, as many rows as there are places.
-    """
+    """Return columns with the rows at these places, in order, replaced by others."""
     rows = len(next(iter(made.values())))
     order = list(range(rows))
     for number, place in enumerate(places):

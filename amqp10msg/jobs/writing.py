@@ -31,12 +31,7 @@ Maker = Callable[[], contextlib.AbstractContextManager[Any]]
 
 @attrs.frozen
 class Done:
-    """What was made of one part.
-
-    Attributes:
-        files: what was written, relative to the folder of the job.
-        stats: what was counted.
-    """
+    """What was made of one part: its files, relative to the folder of the job, and the counts."""
 
     files: list[str]
     stats: Stats
@@ -49,15 +44,7 @@ def write_part(
     batches: Iterable[pa.RecordBatch],
     job: Job,
 ) -> Done:
-    """Run a job on the batches of one part, and write the results.
-
-    Args:
-        name: of the files.
-        makers: by folder, what makes the file there.
-        compression: of the columns.
-        batches: the messages.
-        job: what to do.
-    """
+    """Run a job on the batches of one part, and write the results to a file in each folder."""
     stats = Stats()
     outputs = {folder: ParquetFile(maker, compression) for folder, maker in makers.items()}
     with contextlib.ExitStack() as stack:
@@ -72,11 +59,7 @@ def write_part(
 
 
 def compression_of(options: Mapping[str, str]) -> str:
-    """Return the compression of Parquet files.
-
-    Raises:
-        ValueError: there is no such one.
-    """
+    """Return the compression of Parquet files."""
     name = options.get("compression", "snappy").lower()
     if name not in _COMPRESSIONS:
         raise ValueError(f"unknown compression {name!r}: use {', '.join(_COMPRESSIONS)}")
@@ -85,10 +68,6 @@ def compression_of(options: Mapping[str, str]) -> str:
 
 class ParquetFile:
     """A Parquet file that is made with the first row, and is there once it is closed.
-
-    Args:
-        make: opens the new file for writing.
-        compression: of the columns.
 
     Attributes:
         rows: how many were written.

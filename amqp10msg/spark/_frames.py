@@ -44,11 +44,7 @@ def quoted(name: str) -> str:
 
 
 def required(df: DataFrame, column: str, *types: DataType) -> StructField:
-    """Return the field of a column.
-
-    Raises:
-        ValueError: the DataFrame has no such column, or it is of another type.
-    """
+    """Return the field of a column."""
     for field in df.schema.fields:
         if field.name == column:
             if types and field.dataType not in types:
@@ -62,11 +58,7 @@ def required(df: DataFrame, column: str, *types: DataType) -> StructField:
 
 
 def with_errors(columns: str | Sequence[str], maps: MapsAs) -> list[str]:
-    """Return the names of the columns that are wanted, ``error`` among them.
-
-    Raises:
-        ValueError: a column is unknown.
-    """
+    """Return the names of the columns that are wanted, ``error`` among them."""
     if isinstance(columns, str):
         named = schema_of(columns, maps=maps).names if columns in SETS else [columns]
     else:
@@ -77,11 +69,7 @@ def with_errors(columns: str | Sequence[str], maps: MapsAs) -> list[str]:
 def kept_names(
     df: DataFrame, keep: Sequence[str] | None, without: Sequence[str], new: Sequence[str]
 ) -> list[str]:
-    """Choose the columns that are carried through: those named, or all but `without`.
-
-    Raises:
-        ValueError: one is not there, or has the name of a new one.
-    """
+    """Choose the columns that are carried through: those named, or all but `without`."""
     if keep is None:
         names = [name for name in df.columns if name not in without]
     else:
@@ -116,13 +104,6 @@ def widened(
     """Yield the first columns of batches and the new ones, as `mapped` says.
 
     Nothing of a batch is held while the next one comes, so that its memory is used again.
-
-    Args:
-        batches: what comes from Spark.
-        work: makes the new columns.
-        new: their schema.
-        names: what the columns that come are called.
-        count: how many of them come first.
     """
     for given in batches:
         pieces = in_pieces(given.rename_columns(names), work)
@@ -145,17 +126,12 @@ def mapped(
     read: Sequence[str],
     marks: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> DataFrame:
-    """Add columns to a DataFrame.
+    """Add columns to a DataFrame, after those to keep.
 
-    Args:
-        df: where the messages are.
-        work: makes the new columns from a batch, which has the columns `keep` and `read`. It runs
-            in the workers: it holds nothing that cannot be pickled, and it does not raise, but for
-            what `in_pieces` sees to.
-        new: their schema; where Spark refuses a type, it gets the nearest that holds all values.
-        keep: the columns that come first, as they are.
-        read: the columns that `work` needs.
-        marks: by the names of columns, metadata that an extension of Spark knows them by.
+    The work makes them from a batch, which has the columns `keep` and `read`. It runs in the
+    workers: it holds nothing that cannot be pickled, and it does not raise, but for what
+    `in_pieces` sees to. Where Spark refuses a type of the schema, it gets the nearest that holds
+    all values. The marks are metadata, by the names of columns, for an extension of Spark.
     """
     new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])

@@ -34,10 +34,9 @@ _found: WeakKeyDictionary[SparkSession, str | None] = WeakKeyDictionary()
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings that bring the artefact into a new session.
+    """Return the settings that bring the artefact into a new session, where it is installed.
 
-    Returns:
-        None of them where it is not installed, or where `config` brings it already.
+    None of them where `config` brings it already.
     """
     given = str(config.get(_EXTENSIONS) or "")
     if EXTENSION in given.split(",") or find_spec(_PACKAGE) is None:
@@ -52,12 +51,7 @@ def settings(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_chosen(session: SparkSession, engine: Engine | None, profile: str | None) -> bool:
-    """Whether the JVM decodes usual messages.
-
-    Args:
-        session: whose JVM.
-        engine: what was asked for; None for the JVM where it can.
-        profile: what the messages are held to, which Python does.
+    """Whether the JVM decodes usual messages: where it can, unless an engine was asked for.
 
     Raises:
         ValueError: the JVM was asked for and cannot; there is no such engine.
@@ -100,14 +94,7 @@ def _version_in(session: SparkSession) -> str | None:
 def marks(
     column: str, message_format: str | None, wanted: Sequence[str], maps: MapsAs
 ) -> dict[str, dict[str, str]]:
-    """Return the metadata of the columns that are read, by their names.
-
-    Args:
-        column: the name of the column of messages.
-        message_format: that of the column of their formats; None for none.
-        wanted: the columns that come of them.
-        maps: how map sections are columns.
-    """
+    """Return the metadata of the columns that are read, by their names."""
     made: dict[str, dict[str, str]] = (
         {} if message_format is None else {message_format: {_FORMAT: ""}}
     )
@@ -115,12 +102,7 @@ def marks(
 
 
 def mark(wanted: Sequence[str], maps: MapsAs) -> dict[str, str]:
-    """Return the metadata by which the extension knows which columns of messages are asked for.
-
-    Args:
-        wanted: the columns.
-        maps: how map sections are columns.
-    """
+    """Return the metadata by which the extension knows which columns of messages are asked for."""
     return {_MARK: json.dumps([_told(name, maps) for name in wanted])}
 
 

@@ -74,12 +74,7 @@ def settle() -> None:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Report a caller's mistake to the driver in one line, without the stack of this worker.
-
-    Raises:
-        ValueError: as it comes from within.
-        OSError: likewise.
-    """
+    """Report a caller's mistake to the driver in one line, without the stack of this worker."""
     try:
         yield
     except (ValueError, OSError):

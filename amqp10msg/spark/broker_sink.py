@@ -118,13 +118,7 @@ class _Options:
 
 @attrs.frozen
 class _Place:
-    """Where a task stands.
-
-    Attributes:
-        run: of the query, or of the job.
-        batch: of a stream; None elsewhere.
-        partition: its number.
-    """
+    """Where a task stands; there is no batch but in a stream."""
 
     run: str
     batch: int | None

@@ -184,11 +184,8 @@ def _collected(df: DataFrame) -> list[Any]:
 def _schema(kind: Any, rows: pa.Schema) -> Any:
     """Return the schema of a table for rows, whose columns later batches may leave out.
 
-    Of what Spark keeps with a column, a table has the comment.
-
-    Args:
-        kind: deltalake's class of schemas, which knows no VARIANT in Arrow.
-        rows: the columns.
+    Of what Spark keeps with a column, a table has the comment. The kind is deltalake's class of
+    schemas, which knows no VARIANT in Arrow.
 
     Raises:
         ValueError: there is a VARIANT, and deltalake has no such type.
@@ -270,13 +267,7 @@ _LAST = "\U0010ffff"
 
 @attrs.frozen
 class _TableFiles:
-    """Where the files of one table go.
-
-    Attributes:
-        place: its folder, or a URL.
-        partition_by: the columns that divide them.
-        options: of an object store.
-    """
+    """Where the files of one table go: a folder or a URL, and the options of a store."""
 
     place: str
     partition_by: Sequence[str]
@@ -303,9 +294,8 @@ def _error_column(names: Sequence[str]) -> str | None:
 class _Files:
     """Writes the rows of a task to the files of the tables, and says which these are.
 
-    Attributes:
-        targets: the table of all rows, or that of the good and that of the bad ones; None for one
-            whose rows are there already.
+    They are the table of all rows, or that of the good and that of the bad ones; None stands for
+    one whose rows are there already.
     """
 
     targets: Sequence[_TableFiles | None]

@@ -369,11 +369,7 @@ _PLAIN = {
 
 
 def _converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
-    """Return the conversion of arrays of a field's type to the type that is wanted.
-
-    Raises:
-        ValueError: nothing can; the message says what would be taken.
-    """
+    """Return the conversion of arrays of a field's type to the type that is wanted."""
     kind = field.type
     if kind == arrow.VARIANT:
         raise ValueError(

@@ -147,11 +147,7 @@ class Consumer:
 
     @property
     def next(self) -> int:
-        """The number of the next file.
-
-        Raises:
-            OSError: the queue cannot be consumed, or a file cannot be written.
-        """
+        """The number of the next file."""
         if self._error is not None:
             raise self._error
         return self._landing.next
@@ -201,11 +197,7 @@ class Consumer:
             self._error = error
 
     def _persist(self, spool: Callable[[], int]) -> None:
-        """Spool, with a new connection where one was cut.
-
-        Raises:
-            LinkError: trying again is pointless, or did not succeed for long.
-        """
+        """Spool, with a new connection where one was cut."""
         pause, since = _PAUSE, time.monotonic()
         while True:
             before = self._landing.next

@@ -134,11 +134,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def reasoned() -> Iterator[None]:
-    """Raise what Spark raises with the reason alone, in a line; the rest is its cause.
-
-    Raises:
-        SparkError: anything failed.
-    """
+    """Raise what Spark raises with the reason alone, in a line; the rest is its cause."""
     try:
         yield
     except _failures() as error:
@@ -241,11 +237,7 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # Any wher
         super().__init__(options, names)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
-        """Make a batch appear.
-
-        Raises:
-            ValueError: the folder is another query's.
-        """
+        """Make a batch appear."""
         tasks = _tasks(messages)
         whole = self._output.gather(task.done for task in tasks)
         for query in {task.query for task in tasks if task.query is not None}:

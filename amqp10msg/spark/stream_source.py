@@ -168,11 +168,7 @@ class _Options:
         )
 
     def schema(self) -> pa.Schema:
-        """Return the columns of the rows.
-
-        Raises:
-            ValueError: a column is unknown, or has the name of another one.
-        """
+        """Return the columns of the rows."""
         if not self.columns:
             return STREAM_ROWS
         found = schema_for_spark(self.decoded(pa.array([], pa.binary())).schema)
@@ -203,11 +199,7 @@ class _Options:
         return tuple(probe.partitions(self.super_stream))
 
     def start(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
-        """Return where reading begins.
-
-        Raises:
-            ValueError: a stream is not named, or there is no such stream.
-        """
+        """Return where reading begins."""
         since = self.since
         if since is None or not isinstance(probe, StreamProbe):
             return self.offsets(self.starting, bounds, "startingOffsets")
@@ -218,11 +210,7 @@ class _Options:
         return probe.ask(found)
 
     def offsets(self, given: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
-        """Return where reading begins or ends.
-
-        Raises:
-            ValueError: a stream is not named, or there is no such stream.
-        """
+        """Return where reading begins or ends."""
         made: Offsets = {}
         if isinstance(given, dict) and (unknown := given.keys() - bounds.keys()):
             raise ValueError(f"{option} names {min(unknown)}, which is not read")
@@ -236,12 +224,7 @@ class _Options:
     def parts(
         self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]
     ) -> list[InputPartition]:
-        """Divide what is between two places of each stream.
-
-        Raises:
-            LostRangeError: a part of it is gone, and that is an error.
-            ValueError: a stream ends before that.
-        """
+        """Divide what is between two places of each stream."""
         made = []
         rows = self._rows_of_task(start, end, bounds)
         for name, stop in end.items():
@@ -270,11 +253,7 @@ class _Options:
         return min(max(-(-there // _TASKS), _ROWS_OF_PARTITION), _MOST_ROWS_OF_PARTITION)
 
     def lose(self, stream: str, start: int, count: int) -> None:
-        """Say that messages are gone.
-
-        Raises:
-            LostRangeError: that is an error.
-        """
+        """Say that messages are gone: an error, or a warning."""
         if self.filters:
             said = f"up to {count} offsets of the stream {stream}, from {start} on, are gone"
         else:

@@ -125,13 +125,7 @@ def told() -> Iterator[None]:
 def hide_credentials(
     command: str, ends: Iterable[Endpoint], apis: Iterable[Management] = ()
 ) -> None:
-    """Take passwords out of the list of processes, and say where they go in the clear.
-
-    Args:
-        command: the name of the command.
-        ends: what its URLs say.
-        apis: the management APIs that it asks.
-    """
+    """Take passwords out of the list of processes, and say where they go in the clear."""
     ends, apis = list(ends), list(apis)
     for end in ends:
         if end.is_exposed:

@@ -33,21 +33,13 @@ _PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.
 
 @attrs.frozen
 class Selection:
-    """What ``--select`` takes: numbers and ranges of them, such as ``3,17-20``.
-
-    Attributes:
-        ranges: first and last number of each; the last is None where there is no end.
-    """
+    """What ``--select`` takes: numbers and ranges of them, some without an end, as ``3,17-20``."""
 
     ranges: tuple[tuple[int, int | None], ...]
 
     @classmethod
     def of(cls, text: str) -> Selection:
-        """Read the text.
-
-        Raises:
-            ValueError: it is not a selection.
-        """
+        """Read the text."""
         ranges = []
         for part in text.split(","):
             found = re.fullmatch(_RANGE, part.strip())
@@ -77,9 +69,7 @@ class Selection:
 class _Source:
     """One thing to read: text, a file, or standard input where it is None.
 
-    Attributes:
-        number: of the one message that is wanted, or of its line.
-        offset: where the one message begins that is wanted.
+    Of a file, maybe the one message with this number, or of this line, or at this offset.
     """
 
     name: str
@@ -96,17 +86,9 @@ class _Source:
 class Inputs:
     """The messages that the arguments of a command stand for, in their order.
 
-    As a context it shows progress.
-
-    Args:
-        arguments: files, directories, ``FILE:NUMBER`` and ``FILE@OFFSET``, ``-`` and what stands on
-            the command line itself.
-        form: one of `FORMATS`, or ``written``: JSON in the typed or plain notation.
-        max_size: bytes that one message may take in its input.
-        is_trusted: whether files may make as much as they say.
-        select: which of the messages to take; all where None.
-        basic: take messages of AMQP 0-9-1, too.
-        color: colour of the bar.
+    As a context it shows progress. Arguments are files, directories, ``FILE:NUMBER``,
+    ``FILE@OFFSET``, ``-`` and what stands on the command line itself. The form ``written`` is JSON
+    in the typed or plain notation.
 
     Attributes:
         total: bytes in all the files, or None where standard input or a pipe is among them.
@@ -202,11 +184,7 @@ class Inputs:
                 self.total = self.total + path.stat().st_size if path.is_file() else None
 
     def some(self) -> Iterator[Item]:
-        """Read the messages, of which there must be one at least.
-
-        Raises:
-            click.ClickException: there are none.
-        """
+        """Read the messages, of which there must be one at least."""
         taken, number = 0, 0
         last = self._select.last if self._select is not None else None
         for number, item in enumerate(self, 1):

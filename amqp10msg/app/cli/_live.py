@@ -26,11 +26,7 @@ _USUAL_WIDTH = 80
 
 
 class LiveLine:
-    """Shows on standard error how all routes do, in one line of the terminal.
-
-    Args:
-        clock: returns seconds.
-    """
+    """Shows on standard error how all routes do, in one line of the terminal."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -104,13 +100,10 @@ log_option = click.option(
 def events_logger(
     form: str, name: str = "amqp10msg.bridge", *, live: bool = False, alone: bool = False
 ) -> logging.Logger:
-    """Return the logger that writes events.
+    """Return the logger that writes events in a form of ``--log``.
 
-    Args:
-        form: as ``--log`` says.
-        name: of the logger.
-        live: beside a line that is written over.
-        alone: there is one route, whose fault the command's last line says.
+    With `live`, beside a line that is written over; with `alone`, there is one route, whose fault
+    the command's last line says.
     """
     from amqp10msg.net.serve import JsonFormatter
 
@@ -127,12 +120,7 @@ def events_logger(
 
 
 def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> None:
-    """Print a table of what was done, and what became of the messages that were not taken.
-
-    Args:
-        counts: by route.
-        remains: whether what is left at a source is said, too.
-    """
+    """Print a table of what was done, and what became of the messages that were not taken."""
     made = table("route", "received", "taken", "a second", "duplicates", "aside", "losses")
     for name, one in counts.items():
         numbers = (

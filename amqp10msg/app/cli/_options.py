@@ -38,11 +38,7 @@ TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed"
 
 
 class LateChoice(click.Choice[str]):
-    """A choice among names that are looked up when they are needed.
-
-    Args:
-        names: gives them.
-    """
+    """A choice among names that are looked up when they are needed."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
@@ -55,11 +51,7 @@ class LateChoice(click.Choice[str]):
 
 
 class FilePath(click.Path):
-    """A file, which need not be there, as a Path.
-
-    Args:
-        allow_dash: take ``-``, too.
-    """
+    """A file, which need not be there, or ``-``, as a Path."""
 
     def __init__(self, *, allow_dash: bool = False) -> None:
         super().__init__(dir_okay=False, allow_dash=allow_dash)
@@ -204,10 +196,8 @@ def messages_argument(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add SOURCES and the options of reading to a command, which gets them as `inputs`.
 
-    Args:
-        names: the option for the format of the input; there is none without.
-        form: the format where it is not given.
-        basic: whether the command takes messages of AMQP 0-9-1, too.
+    The names are those of the option for the format of the input, which is `form` otherwise;
+    `basic` takes messages of AMQP 0-9-1, too.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -271,13 +261,8 @@ def declared_options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add to a command the options that a class declares by `amqp10msg.options`.
 
-    Those that are not given are left out of `given_of`.
-
-    Args:
-        options: the class.
-        before: other options, which stand before one of that name.
-        only: the names of those that the command takes; all where empty.
-        helps: what the command says about some of them, instead of what the class says.
+    Those that are not given are left out of `given_of`. `before` are other options, which stand
+    before one of that name; `helps` is what the command says instead of the class.
     """
     made: list[Callable[..., Any]] = []
     # With attrs, which the help of all commands together need not import.

@@ -76,9 +76,7 @@ def use_color(wanted: bool | None, stream: Any = None) -> bool:
 def console(colored: bool, width: int | None = None) -> Console:
     """Return a console for standard output.
 
-    Args:
-        colored: write in colour.
-        width: in characters; by default that of the terminal or of COLUMNS, else without end.
+    By default it is as wide as the terminal or as COLUMNS says, else without end.
     """
     from rich.console import Console
 
@@ -124,13 +122,7 @@ def progress(
 def counting(
     color: bool | None, unit: str, total: int = 1, name: str = ""
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on a terminal.
-
-    Args:
-        color: as the option has it.
-        unit: what is counted.
-        total: how many there are, as far as is known.
-        name: what stands before the count.
+    """Show a bar on a terminal, with a name and what is counted beside the number.
 
     Yields:
         What to call with how many are done and how many there are; None where there is no terminal.
@@ -169,9 +161,7 @@ def check_report(report: Path | None, inputs: Callable[[], Iterable[Path]]) -> N
 class Watch:
     """A bar that shows how far a run is, once it takes longer than a second, on a terminal.
 
-    Args:
-        position: gives how many bytes are read, and of how many, None where that is not known.
-        color: as the option has it.
+    The position is how many bytes are read, and of how many, None where that is not known.
     """
 
     def __init__(

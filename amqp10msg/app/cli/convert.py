@@ -101,12 +101,7 @@ def encode(inputs: Inputs, target: str, output: Path | None) -> None:
 
 
 def _write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
-    """Write every item in the target form.
-
-    Raises:
-        click.ClickException: an item cannot be read or written so, or there are several where only
-            one can be.
-    """
+    """Write every item in the target form, or end the command where one cannot be."""
     for number, item in enumerate(items, 1):
         if number > 1 and target == "raw":
             raise click.ClickException(

@@ -292,10 +292,7 @@ def _is_there(output: Path | str) -> bool:
 def page_of(run: Any, stats: Any, page: Path | None) -> str:
     """Return the page about a job, with examples and a link to its quarantine.
 
-    Args:
-        run: the `jobs.Run`.
-        stats: the `jobs.Stats`.
-        page: where the page will be; None for beside the quarantine, in a store.
+    A page of None stands beside the quarantine, in a store.
     """
     from amqp10msg import jobs
 
@@ -313,15 +310,7 @@ def page_of(run: Any, stats: Any, page: Path | None) -> str:
 def show_summary(
     screen: Console, run: Any, stats: Any, page: Path | str, *, failed: bool = False
 ) -> None:
-    """Show what a job did.
-
-    Args:
-        screen: where.
-        run: the `jobs.Run`.
-        stats: the `jobs.Stats`.
-        page: where its page is.
-        failed: there are more messages in quarantine than may be.
-    """
+    """Show what a job did; it failed where more messages are in quarantine than may be."""
     from rich.text import Text
 
     from amqp10msg.jobs import DAMAGED

@@ -343,13 +343,9 @@ _WHOLE = 1 << 30
 
 @attrs.frozen
 class _Translated:
-    """What became of a message.
+    """What became of a message: its JSON, with the bytes in hex under ``raw``, or ``error``.
 
-    Attributes:
-        source: where it came from.
-        record: its JSON: the bytes in hex under ``raw``, or ``error``.
-        losses: what it lost.
-        fault: why it could not be read or translated; empty where it could.
+    The fault says why it could not be read or translated; it is empty where it could.
     """
 
     source: str
@@ -369,11 +365,7 @@ class _Translated:
 class _Losses:
     """What many messages lose together; its size depends on the kinds of losses.
 
-    Attributes:
-        messages: how many there were.
-        refused: those that could not be read or translated.
-        lossy: those that lost something for good.
-        rows: by path, action, whether it can be recovered, and reason: messages, and the first.
+    The rows are by path, action, whether it can be recovered, and reason: messages, and the first.
     """
 
     messages: int = 0
@@ -413,14 +405,7 @@ class _Losses:
 def _translated(
     item: Item, target: str, names: tuple[str, str], how: dict[str, Any]
 ) -> _Translated:
-    """Translate one message.
-
-    Args:
-        item: the message.
-        target: ``1.0`` or ``0-9-1``.
-        names: exchange and routing key of messages of 0-9-1 that do not say theirs.
-        how: profile, strict and user, as `protocols.translate` takes them.
-    """
+    """Translate one message; `names` are exchange and routing key where one of 0-9-1 has none."""
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
     if item.fault:
@@ -460,14 +445,7 @@ def _read(item: Item, names: tuple[str, str], *, basic: bool) -> BasicMessage | 
 def _results(
     item: Item, profiles: tuple[str, ...], names: tuple[str, str], user: str
 ) -> tuple[dict[str, dict[str, str]], str]:
-    """Translate a message by each profile: path -> value as text, or why it fails.
-
-    Args:
-        item: a message of either protocol.
-        profiles: the profiles to try.
-        names: exchange and routing key of messages of 0-9-1 that do not say theirs.
-        user: the user that the broker knows as sender.
-    """
+    """Translate a message by each profile: path -> value as text, or why it fails."""
     from amqp10msg.app.inspector.protocols import is_basic, translate
     from amqp10msg.translate.account import parts_of, shown
     from amqp10msg.wire.errors import DecodeError, TranslationError

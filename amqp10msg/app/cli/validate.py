@@ -178,12 +178,8 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
 def judged(items: Iterable[Item], profile: str, *, at_once: bool) -> Iterator[_Judged]:
     """Yield messages with what is wrong with them, in their order.
 
-    Nearly all messages break nothing, and finding that out in batches costs a tenth.
-
-    Args:
-        items: the messages.
-        profile: the name of the set of rules.
-        at_once: wait for more messages before one is judged; not for those that arrive slowly.
+    Nearly all messages break nothing, and finding that out in batches costs a tenth: with
+    `at_once`, that waits for more messages, as is not right for those that arrive slowly.
     """
     from amqp10msg.app.inspector.judging import judge
 
@@ -244,14 +240,7 @@ def _suspects() -> Callable[[list[bytes], str], Sequence[int]] | None:
 class _Tally:
     """The counts of a run; its size depends on the rules, not on the messages.
 
-    Attributes:
-        profile: the name of the set of rules.
-        messages: how many inputs there were.
-        octets: how large the messages are together.
-        failed: messages with errors, `unreadable` ones among them.
-        warned: messages with warnings alone.
-        unreadable: inputs that could not be read.
-        rules: what is broken, by the rule.
+    Messages with warnings alone are `warned`, and `unreadable` inputs are among those that failed.
     """
 
     profile: str
@@ -315,11 +304,7 @@ class _Tally:
 
 
 class _Report:
-    """Collects examples while messages are judged, and writes the page at the end.
-
-    Args:
-        profile: the name of the set of rules.
-    """
+    """Collects examples while messages are judged, and writes the page at the end."""
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
@@ -345,11 +330,7 @@ class _Report:
             self._by_rule.setdefault(rule, []).append(len(self._examples))
 
     def html(self, tally: _Tally) -> str:
-        """Return the page: one file that needs no other.
-
-        Raises:
-            ImportError: Jinja2 is not installed.
-        """
+        """Return the page: one file that needs no other."""
         from amqp10msg.app import pages
         from amqp10msg.app.pages.reports import proportions, rule_rows
         from amqp10msg.notation import parse_tree

@@ -32,16 +32,10 @@ _OTHERS = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-sta
 class Judged:
     """One message or run of values, decoded and checked against the rules.
 
-    Args:
-        item: its bytes, without a fault.
-        profile: the name of the set of rules.
-        as_values: read values, also where the bytes begin as a message.
-        max_fields: of the tree, about.
-        role: the end of the link that sends a source or target, ``sender`` or ``receiver``.
+    With `as_values`, values are read also where the bytes begin as a message. The `role` is the end
+    of the link that sends a source or target.
 
     Attributes:
-        is_message: whether the bytes are a message.
-        violations: the rules that it breaks.
         decoded: the message, or the values.
         fault: why it does not parse; empty where it does.
         what: the delivery state or terminus that it is; empty where it is something else.
@@ -121,12 +115,7 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
 
 
 def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
-    """Name a delivery state, terminus or part of one, and judge it.
-
-    Args:
-        data: one encoded value; nothing is said of one that is something else.
-        role: the end of the link that sends a source or target, or None where that is not known.
-    """
+    """Name a delivery state, terminus or part of one, and judge it; nothing is said of others."""
     from amqp10msg import delivery  # noqa: PLC0415  (most bytes are a message)
 
     try:

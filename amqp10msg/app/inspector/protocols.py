@@ -23,11 +23,6 @@ def is_basic(item: Item) -> bool:
 def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMessage:
     """Read the payload of a content header frame with the body after it.
 
-    Args:
-        item: a message of 0-9-1.
-        exchange: that it was published to, where its file does not say.
-        routing_key: likewise.
-
     Raises:
         DecodeError: there is no content header, or the body does not have the size that it says.
     """

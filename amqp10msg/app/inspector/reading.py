@@ -88,18 +88,12 @@ class InputReader:
         self._limits = limits
 
     def read(self, stream: Any, name: str, offset: int = 0) -> Iterator[Item]:
-        """Read the messages of a stream of bytes.
-
-        Args:
-            stream: buffered, or what `io.BufferedReader` takes.
-            name: of what is read, which the items bear.
-            offset: where to begin, in bytes, where the form has such places.
+        """Read the messages of a stream of bytes, from an offset where the form has such places.
 
         Raises:
             ValueError: it holds no message.
             DamagedGzipError: it is a gzip file that cannot be unpacked.
             ImportError: an extra is missing; the text says which.
-            OSError: it cannot be read.
         """
         # Text on a command line is read without what files need.
         from amqp10msg.files.containers import STARTS, unpacked  # noqa: PLC0415  (see above)
@@ -178,12 +172,7 @@ class InputReader:
     ) -> Iterator[Item]:
         """Read JSON, a document a line or one document over many lines.
 
-        Args:
-            stream: at the beginning of a line.
-            name: of the file.
-            form: that of the reader, or ``json``.
-            before: how many lines were read before.
-            start: where the stream stands in the file.
+        Of the file, `before` lines were read before, and the stream stands at `start`.
         """
         from amqp10msg.files.containers import read_lines  # noqa: PLC0415  (see `read`)
 
@@ -248,13 +237,7 @@ def _has_lines(octets: bytes) -> bool:
 
 
 def _item_of_document(item: Item, form: str, document: Any) -> Item:
-    """Return an item with the bytes that a JSON document holds or means, or with its fault.
-
-    Args:
-        item: where the document came from.
-        form: ``jsonl``, ``json``, ``written``, ``typed`` or ``plain``.
-        document: what `parse_json` returned.
-    """
+    """Return an item with the bytes that a JSON document holds or means, or with its fault."""
     from amqp10msg.files import containers  # noqa: PLC0415  (see `InputReader.read`)
 
     if form in ("jsonl", "json") and isinstance(document, dict):
@@ -277,16 +260,7 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
 
 
 def _encoded(item: Item, form: str, document: Any) -> Item:
-    """Return an item with the encoding of what a notation says, or with its fault.
-
-    Args:
-        item: where the document came from.
-        form: ``typed``, ``plain`` or ``cbor``.
-        document: of JSON, or the bytes of CBOR.
-
-    Raises:
-        ImportError: what reads CBOR is not installed.
-    """
+    """Return an item with the encoding of what a notation says, or with its fault."""
     made: Any
     try:
         match form:
@@ -304,14 +278,10 @@ def _encoded(item: Item, form: str, document: Any) -> Item:
 
 
 def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
-    """Read the messages in a text.
+    """Read the messages in a text: hex, base64, or a Python literal ``b"…"``.
 
-    Several lines are a message each if each begins as one, else one message over several lines.
-
-    Args:
-        text: hex, a hex dump (of xxd, hexdump -C, od, tshark), base64, or a Python literal
-            ``b"…"``.
-        form: ``hex`` or ``base64``; guessed where None.
+    Hex may be a dump (of xxd, hexdump -C, od, tshark). Several lines are a message each if each
+    begins as one, else one message over several lines. The form is guessed where None.
 
     Raises:
         ValueError: it is none of these.

@@ -24,13 +24,9 @@ _MAX_ROWS = 500
 class Part:
     """A part of a report: a heading, then what there is of a note, charts, and a table.
 
-    Attributes:
-        charts: the same chart for a wide page and for a narrow one.
-        legend: names, and the numbers of their colours.
-        head: the names of the columns.
-        kinds: their classes: ``n`` for numbers.
-        rows: a cell is a text, or one of the other forms that ``parts.html`` takes.
-        more: how many rows are left out.
+    The charts are the same one for a wide page and for a narrow one; the legend has names and the
+    numbers of their colours; kinds are the classes of the columns, ``n`` for numbers; a cell is a
+    text, or one of the other forms that ``parts.html`` takes; `more` rows are left out.
     """
 
     title: str
@@ -53,16 +49,9 @@ def table(
     most: int | None = _MAX_ROWS,
     legend: Sequence[tuple[str, int]] = (),
 ) -> Part:
-    """Return a part with a table.
+    """Return a part with a table of columns, by their names with their classes.
 
-    Args:
-        title: the heading.
-        columns: the names of the columns, and their classes.
-        rows: the cells of each row.
-        note: what stands between heading and table.
-        drop_empty: leave out the columns in which no row has anything.
-        most: rows that are shown; all where None.
-        legend: of colours.
+    With `drop_empty`, the columns in which no row has anything are left out.
     """
     listed = list(rows)
     filled = [True] * len(columns)
@@ -87,11 +76,8 @@ def rule_rows(
 ) -> list[dict[str, Any]]:
     """Return the rules that messages break as ``parts.html`` shows them.
 
-    Args:
-        rows: the rules, and their counts.
-        whole: how many messages the bar of each is a share of.
-        cells: the names, classes and texts of the columns after the count of messages.
-        examples: by rule, the numbers and sources of messages that are shown.
+    The bar of each is a share of the `whole`; `cells` are the names, classes and texts of the
+    columns after the count of messages, `examples` the numbers and sources of messages.
     """
     return [
         {
@@ -124,13 +110,7 @@ _CHARACTER = 6.4
 
 @attrs.frozen
 class Bar:
-    """One upright bar.
-
-    Attributes:
-        count: how high it is.
-        text: what it is, for the pointer.
-        tick: what stands below its left edge; nothing where empty.
-    """
+    """One upright bar: its height, its text for the pointer, and what stands below on the left."""
 
     count: int
     text: str
@@ -162,10 +142,7 @@ class _Text:
 def columns(bars: Sequence[Bar], label: str, width: int = WIDE) -> Any:
     """Draw upright bars over an axis, with lines at round numbers.
 
-    Args:
-        bars: the bars, from left to right.
-        label: what the chart shows, for readers that do not see it.
-        width: of the drawing; what stands below a bar is left out where it would not fit.
+    Readers that do not see it get the label; what does not fit below a bar is left out.
     """
     highest = max((bar.count for bar in bars), default=0) or 1
     left = 12 + _CHARACTER * len(f"{highest:,}")
@@ -191,11 +168,9 @@ def columns(bars: Sequence[Bar], label: str, width: int = WIDE) -> Any:
 
 
 def proportions(parts: Sequence[tuple[str, int]], least: float = 0) -> Any:
-    """Draw one thin bar, as wide as what it is in, divided by counts.
+    """Draw one thin bar, as wide as what it is in, divided by the counts of kinds, in order.
 
-    Args:
-        parts: kinds, such as ``error`` or ``c0``, and counts; their order is that of the bar.
-        least: percent that a part has at least, so that one in a million is seen.
+    Each has `least` percent, so that one in a million is seen.
     """
     whole = sum(count for _, count in parts) or 1
     shares = [max(least, 100 * count / whole) if count else 0 for _, count in parts]

@@ -277,12 +277,7 @@ class Filter(abc.ABC):
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        """Make the filter from a described value.
-
-        Raises:
-            DecodeError: the value is not of the filter's type.
-            EncodeError: the value is of that type, and wrong.
-        """
+        """Make the filter from a described value."""
         # Symbols and characters are strings in Python alone.
         if not isinstance(value, cls._VALUE_TYPES) or isinstance(value, (Symbol, Char)):
             raise wrong_type(cls, cls._VALUE_NAME, value)
@@ -371,17 +366,10 @@ def wrong_type(cls: type[Filter], wanted: str, value: Any) -> DecodeError:
 def entries_of(
     symbol: str, entries: Any, not_of: type | tuple[type, ...], limits: FilterLimits
 ) -> dict[Any, Any]:
-    """Return the entries of a map whose keys are strings.
-
-    Args:
-        symbol: the filter, for the error.
-        entries: a mapping or an AmqpMap.
-        not_of: subclasses of str that a key must not have.
-        limits: how many entries are allowed.
+    """Return the entries of a map whose keys are strings, of none of the classes `not_of`.
 
     Raises:
-        EncodeError: it is not a map, a key is of another type or a duplicate, or there are too many
-            or too few entries.
+        EncodeError: it is not such a map, or has too many or too few entries.
     """
     if isinstance(entries, AmqpMap):
         pairs = list(entries.pairs)

@@ -96,19 +96,12 @@ def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def compare(sign: str, left: Any, right: Any, octets: bool, promotes: bool = True) -> bool | None:
-    """Compare two values of any types.
+    """Compare two values of any types; None if one is unknown.
 
     Numbers compare with numbers and text with text, by code points; booleans and values without an
     order are equal or not. Values of different kinds compare as false, and with `octets` as true
-    under ``<>``.
-
-    Args:
-        sign: a key of `OPERATORS`.
-        left: the left operand, None if it is unknown.
-        right: the right operand.
-        octets: compare as RabbitMQ does, where text is its UTF-8 encoding, and an integer and a
-            float are their exact values.
-        promotes: without `octets`, round an integer beside a float as Java does.
+    under ``<>``: then text is its UTF-8 encoding, and an integer and a float are exact, as in
+    RabbitMQ. Otherwise `promotes` rounds an integer beside a float as Java does.
     """
     if left is None or right is None:
         return None
@@ -239,12 +232,7 @@ class Evaluator:
     """A part of an expression."""
 
     def value(self, message: Any, now: Any) -> Any:
-        """Return its value, None if it is unknown.
-
-        Args:
-            message: the message.
-            now: the time in ms since the Unix epoch, or None.
-        """
+        """Return its value, None if it is unknown; `now` is in ms since the Unix epoch, or None."""
         raise NotImplementedError
 
 
@@ -394,16 +382,9 @@ class Comparison(Evaluator):
 class InList(Evaluator):
     """True if an item is equal, false if none is, unknown if the operand is unknown.
 
-    In JMS, ``NOT IN`` is like ``<>`` of each item: false if one is of another kind.
-
-    Args:
-        operand: what is looked for.
-        items: the items of the list.
-        plain: those of them that Python's own operators compare, as values.
-        others: those that are none of these.
-        kinds: the kinds of all literals in JMS; empty otherwise.
-        negated: for ``NOT IN``.
-        octets: compare as RabbitMQ does.
+    In JMS, ``NOT IN`` is like ``<>`` of each item: false if one is of another kind. Of the items,
+    Python's own operators compare the `plain` ones, which are values, and not the `others`; `kinds`
+    are those of all literals in JMS, and empty otherwise.
     """
 
     def __init__(
@@ -532,14 +513,10 @@ class Signed(Evaluator):
 
 
 class Calculation(Evaluator):
-    """Operators of one precedence, from left to right.
+    """Operators of one precedence, from left to right, each with the operand after it.
 
-    Args:
-        first: the first operand.
-        rest: each further operand with the operator before it.
-        exact: integers divide to an integer, as in Java.
-        concatenate: ``+`` joins texts.
-        finite: a result that is too large is an error.
+    With `exact`, integers divide to an integer, as in Java; with `concatenate`, ``+`` joins texts;
+    with `finite`, a result that is too large is an error.
     """
 
     def __init__(
@@ -588,10 +565,7 @@ class Work:
 class Bounded(Evaluator):
     """A value that is refused if it is a text longer than the steps of the expression allow.
 
-    Args:
-        operand: the value.
-        weight: steps for each of its characters.
-        work: where they are counted.
+    Each of its characters takes `weight` of them.
     """
 
     def __init__(self, operand: Evaluator, weight: int, work: Work) -> None:
@@ -671,12 +645,7 @@ WORD: Final = 64 if COMPILED else 1 << 20
 
 
 class ShiftAnd:
-    """The search for characters, of which None stands for any one.
-
-    Args:
-        wanted: the characters, one at least.
-        width: bits of a word, at most `WORD`.
-    """
+    """The search for characters, of which None stands for any one; at least one is wanted."""
 
     def __init__(self, wanted: Sequence[str | None], width: int = WORD) -> None:
         self.size = size = len(wanted)

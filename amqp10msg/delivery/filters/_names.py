@@ -108,11 +108,7 @@ _JMS_NAMES: Final[dict[str, Evaluator]] = {
 
 
 def selector_name(name: str) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name in a selector.
-
-    Raises:
-        UnknownNameError: there is no such field after ``amqp.``.
-    """
+    """Return the reader of a name in a selector."""
     if name.startswith("amqp."):
         field = name.removeprefix("amqp.")
         key = field.removeprefix("annotation.")
@@ -144,11 +140,7 @@ _RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
 
 
 def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name in an SQL filter expression (filtex 6.4.4.4).
-
-    Raises:
-        UnknownNameError: there is no such section, or no such field in it.
-    """
+    """Return the reader of a name in an SQL filter expression (filtex 6.4.4.4)."""
     if isinstance(name, str):
         return Entry("application_properties", name), name
     section, field = name
@@ -168,11 +160,7 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
 
 
 def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name that RabbitMQ 4.2 supports.
-
-    Raises:
-        UnknownNameError: RabbitMQ does not have the name.
-    """
+    """Return the reader of a name that RabbitMQ 4.2 supports."""
     found = oasis_name(name)
     if not isinstance(name, str):
         section = _SECTIONS[name[0]]
@@ -192,11 +180,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name, with the values that RabbitMQ sees.
-
-    Raises:
-        UnknownNameError: RabbitMQ does not have the name.
-    """
+    """Return the reader of a name, with the values that RabbitMQ sees."""
     get, _ = rabbitmq_name(name)
     return Changed(get, seen), None
 
@@ -239,15 +223,10 @@ def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]
 def rabbitmq_43_test(
     reference: Any, prefix: str | None, suffix: str | None
 ) -> Callable[[Any], bool]:
-    """Return a function that tests a value against the reference of a property filter.
+    """Return a function that tests a value against a reference of a property filter, or its affix.
 
     Strings, symbols, binary and UUIDs are their bytes, timestamps are numbers. None matches what it
     reads and null; a reference that it does not read, such as a list, nothing.
-
-    Args:
-        reference: the reference value.
-        prefix: the prefix that the reference asks for instead of a value, or None.
-        suffix: likewise, the suffix.
     """
 
     def octets(value: Any) -> Any:

@@ -166,11 +166,7 @@ def _tokens(
 
 
 def selector_tokens(text: str, limits: FilterLimits) -> list[Token]:
-    """Return the tokens of a JMS selector; the last is ``end``.
-
-    Raises:
-        ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
-    """
+    """Return the tokens of a JMS selector; the last is ``end``."""
     dashes = text.startswith(_HYPHENATED)
     start = len(_HYPHENATED) if dashes else 0
     return _tokens(text, start, limits, partial(_selector_token, dashes=dashes))
@@ -293,11 +289,7 @@ def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
 
 
 def sql_tokens(text: str, limits: FilterLimits) -> list[Token]:
-    """Return the tokens of an SQL filter expression; the last is ``end``.
-
-    Raises:
-        ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
-    """
+    """Return the tokens of an SQL filter expression; the last is ``end``."""
     return _tokens(text, 0, limits, _sql_token)
 
 
@@ -465,11 +457,7 @@ class Language:
 
 
 def parse_expression(text: str, language: Language, limits: FilterLimits, work: Work) -> Part:
-    """Parse a whole expression, whose steps are bounded and counted in `work`.
-
-    Raises:
-        ExpressionError: it breaks the grammar or exceeds a limit.
-    """
+    """Parse a whole expression, whose steps are bounded and counted in `work`."""
     parser = _Parser(text, language, limits, work)
     part = parser.expression(0)
     token = parser.token

@@ -120,9 +120,6 @@ def _test_of(reference: Any, key: str, broker: bool) -> Callable[[Any], bool]:
     """Return a function that tests whether a value matches a reference (filtex 4.1.1).
 
     With `broker`, as RabbitMQ 4.3 does.
-
-    Raises:
-        EncodeError: the text begins with ``&`` and has no modifier.
     """
     if reference is None and not broker:
         return lambda _: True
@@ -277,11 +274,7 @@ def _timestamp(moment: Any) -> Timestamp:
 
 
 def _typed(field: Field, reference: Any) -> Any:
-    """Convert a reference to the field's type.
-
-    Raises:
-        EncodeError: it cannot be converted.
-    """
+    """Convert a reference to the field's type."""
     allowed = _wire(field)
     if reference is None or type(reference) in allowed:
         return reference

@@ -42,14 +42,7 @@ from amqp10msg.wire.primitives import Symbol
 
 
 def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator[Reason]:
-    """Find the smallest conditions that keep an expression from being true.
-
-    Args:
-        part: the expression, or a part of it.
-        text: the text that was parsed.
-        message: the message.
-        now: the time in ms since the Unix epoch, or None.
-    """
+    """Find the smallest conditions that keep an expression from being true."""
     result = value_of(part.evaluate, message, now)
     if result is True:
         return

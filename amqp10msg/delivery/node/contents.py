@@ -559,13 +559,7 @@ class View:
 
 @attrs.define(eq=False)
 class Cursor:
-    """What a link has seen of the messages.
-
-    Attributes:
-        number: the link's.
-        view: what is still to be seen.
-        barred: the messages that it must not get, by number.
-    """
+    """What a link has seen of the messages, and by number those that it must not get: `barred`."""
 
     number: int
     view: View

@@ -87,11 +87,7 @@ class _Trial:
         )
 
     def result(self, note: str = "") -> Result:
-        """Run all steps.
-
-        Raises:
-            DiedError: the program died on one.
-        """
+        """Run all steps."""
         outcome = ""
         for step in (self.decode, self.encode, self.validate, self.answer):
             self.step = step.__name__
@@ -364,12 +360,8 @@ def meaning(kind: str, typed: Any, *, loose: bool = False) -> Any:
     (Part 1, 1.4). Of a message, sections without a field and empty maps are left out, too. Of a
     composite, the descriptor is the numeric one, and an array of one is that value where there may
     be several. The fields of a table of 0-9-1 are in the order of their names: no clause has one.
-
-    Args:
-        kind: of a case; what is neither a message nor a composite is returned as it is.
-        typed: typed JSON, also with families of types.
-        loose: take descriptors and defaults for such whatever their types, as is right where what
-            this is compared with has lost them.
+    `loose` takes descriptors and defaults for such whatever their types, which what this is
+    compared with has lost.
     """
     if kind == "message":
         said = (_section(section, loose) for section in typed)
@@ -418,12 +410,7 @@ def _clause_of(case: Case) -> str:
 
 
 def differences(expected: Any, found: Any) -> list[tuple[str, str]]:
-    """Return how two messages differ: each time the clause that is broken, and how in words.
-
-    Args:
-        expected: typed JSON of the message, as `meaning` returns it.
-        found: likewise.
-    """
+    """Return how two messages, in the form of `meaning`, differ: clauses, and how in words."""
     names = [section[0] for section in expected]
     told: list[tuple[str, str]] = []
     for name, content in found:
@@ -506,13 +493,7 @@ def _leaf(expected: Any, found: Any) -> str:
 
 
 def apart(kind: str, expected: Any, found: Any) -> str:
-    """Describe in words how what was found differs from what is expected.
-
-    Args:
-        kind: of a case.
-        expected: typed JSON; of a message, as `meaning` returns it.
-        found: likewise.
-    """
+    """Describe in words how what was found differs, of messages in the form of `meaning`."""
     if kind != "message":
         return f"{_shown(found)}, not {_shown(expected)}"
     return ", ".join(text for _, text in differences(expected, found))

@@ -347,22 +347,14 @@ _ANSWERS = {
 
 
 def _decode_basic(kind: str, data: bytes, limits: Limits | None = None) -> list[Any]:
-    """Decode bytes of one of these kinds to typed JSON.
-
-    Raises:
-        DecodeError: they are not a valid encoding.
-    """
+    """Decode bytes of one of these kinds to typed JSON."""
     if kind == "field-table":
         return ["F", _table(decode_table(data, limits=limits))]
     return _typed_properties(decode_properties(data, limits=limits))
 
 
 def _encode_basic(kind: str, typed: Any) -> bytes:
-    """Encode typed JSON of one of these kinds.
-
-    Raises:
-        EncodeError: a value does not fit.
-    """
+    """Encode typed JSON of one of these kinds."""
     if kind == "field-table":
         return encode_table(_table_of(typed[1]))
     return encode_properties(_properties_of(typed))

@@ -195,11 +195,7 @@ class _Process:
             time.sleep(_EVERY)
 
     def exchange(self, request: bytes, timeout: float) -> bytes:
-        """Write a line and return the answer.
-
-        Raises:
-            DiedError: none comes in time, or the program ended.
-        """
+        """Write a line and return the answer."""
         try:
             if self.popen.stdin:
                 self.popen.stdin.write(request)

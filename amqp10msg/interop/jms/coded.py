@@ -44,20 +44,12 @@ _NAN, _FLOAT_NAN = b"\x7f\xf8" + bytes(6), b"\x7f\xc0\0\0"
 
 
 def read_map(octets: bytes) -> dict[str, Any] | None:
-    """Read a map, None for a size of 0. Any other size is ignored, and so is what follows the map.
-
-    Raises:
-        ContentError: the bytes are none, or nest deeper than 64.
-    """
+    """Read a map, None for a size of 0. Any other size is ignored, as is what follows the map."""
     return _Reader(octets).map(0)
 
 
 def read_list(octets: bytes) -> list[Any] | None:
-    """Read a list, as `read_map`.
-
-    Raises:
-        ContentError: as `read_map`.
-    """
+    """Read a list, as `read_map`."""
     return _Reader(octets).list(0)
 
 
@@ -72,11 +64,7 @@ def write_map(entries: Mapping[Any, Any]) -> bytes:
 
 
 def write_list(values: Sequence[Any]) -> bytes:
-    """Write a list, as `write_map`.
-
-    Raises:
-        ContentError: as `write_map`.
-    """
+    """Write a list, as `write_map`."""
     return _list(values, 0)
 
 

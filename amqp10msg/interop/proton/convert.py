@@ -78,11 +78,7 @@ _ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
 
 
 def _to_value(value: Any) -> Any:
-    """Return a value as proton takes it.
-
-    Raises:
-        EncodeError: proton has no such array, or no such key of a map.
-    """
+    """Return a value as proton takes it."""
     convert = _TO_PROTON.get(type(value))
     if convert is not None:
         return convert(value)
@@ -114,11 +110,7 @@ def _to_key(key: Any) -> Any:
 
 
 def _from_value(value: Any) -> Any:
-    """Return a value of proton with its exact AMQP type, copied where proton reuses its memory.
-
-    Raises:
-        EncodeError: proton does not encode it.
-    """
+    """Return a value of proton with its exact AMQP type, copied where proton reuses its memory."""
     convert = _FROM_PROTON.get(type(value))
     if convert is not None:
         try:

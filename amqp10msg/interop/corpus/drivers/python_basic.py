@@ -158,13 +158,7 @@ def seconds(moment: datetime.datetime) -> int:
 
 
 def properties(made: Any, names: dict[str, str], absent: dict[str, Any]) -> list[Any]:
-    """Return the properties that are there, with the specification's names.
-
-    Args:
-        made: what the library read.
-        names: its attributes, where they are called otherwise.
-        absent: what stands for a property that is not there, where it is not None.
-    """
+    """Return the properties that are there, with the specification's names."""
     found: list[Any] = []
     for name in PROPERTIES:
         value = getattr(made, names.get(name, name))
