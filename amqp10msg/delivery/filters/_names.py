@@ -220,10 +220,12 @@ def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]
     return match
 
 
-def rabbitmq_43_test(
-    reference: Any, prefix: str | None, suffix: str | None
-) -> Callable[[Any], bool]:
-    """Return a function that tests a value against a reference of a property filter, or its affix.
+#: How a property filter compares values with a reference, where they need not be equal.
+IS_PRESENT, BEGINS, ENDS = "is present", "begins with", "ends with"
+
+
+def rabbitmq_43_test(relation: str, reference: Any) -> Callable[[Any], bool]:
+    """Return a function that tests a value against a reference of a property filter.
 
     Strings, symbols, binary and UUIDs are their bytes, timestamps are numbers. None matches what it
     reads and null; a reference that it does not read, such as a list, nothing.
@@ -233,15 +235,10 @@ def rabbitmq_43_test(
         found = seen(value)
         return found.encode() if isinstance(found, str) else found
 
-    if prefix is not None or suffix is not None:
-        first, last = (prefix or "").encode(), (suffix or "").encode()
-
-        def test_affix(value: Any) -> bool:
-            found = octets(value)
-            return isinstance(found, bytes) and found.startswith(first) and found.endswith(last)
-
-        return test_affix
     wanted = octets(reference)
+    if relation in (BEGINS, ENDS):
+        holds = bytes.startswith if relation == BEGINS else bytes.endswith
+        return lambda value: isinstance(found := octets(value), bytes) and holds(found, wanted)
 
     def test(value: Any) -> bool:
         found = octets(value)

@@ -28,7 +28,7 @@ from amqp10msg.delivery.filters._base import (
 )
 from amqp10msg.delivery.filters._evaluators import Work, same, same_as
 from amqp10msg.delivery.filters._glob import MANY, ONE, compile_words, weight_of_words
-from amqp10msg.delivery.filters._names import rabbitmq_43_test
+from amqp10msg.delivery.filters._names import BEGINS, ENDS, IS_PRESENT, rabbitmq_43_test
 from amqp10msg.message import Message
 from amqp10msg.sections import Properties
 from amqp10msg.wire.errors import EncodeError
@@ -44,7 +44,8 @@ from amqp10msg.wire.primitives import (
 )
 
 _FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
-_PREFIX, _SUFFIX, _ESCAPED = "&p:", "&s:", "&&"
+# How values are compared with a reference: its modifiers, and how it is otherwise.
+_MODIFIERS: Final = {"&p:": BEGINS, "&s:": ENDS}
 
 
 @attrs.frozen
@@ -84,7 +85,11 @@ class _PropertyFilter(_Map):
     def _settle(self) -> None:
         entries = self._settled_entries()
         broker = Options(dialect=self.dialect).dialect == "rabbitmq-4.3"
-        tests = [(key, value, _test_of(value, key, broker)) for key, value in entries.items()]
+        tests = []
+        for key, reference in entries.items():
+            relation, wanted = _relation_of(reference, key)
+            condition = relation if relation == IS_PRESENT else f"{relation} {wanted!r}"
+            tests.append((key, condition, _test_of(relation, wanted, broker)))
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "_tests", tests)
 
@@ -104,55 +109,43 @@ class _PropertyFilter(_Map):
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         found = []
-        for key, reference, test in self._tests:
+        for key, condition, test in self._tests:
             present, value = self._seen(message, key)
             if not present or not test(value):
-                found.append(Reason(f"{key} {_condition(reference)}", False, ((key, value),)))
+                found.append(Reason(f"{key} {condition}", False, ((key, value),)))
         return tuple(found)
 
 
-def _is_string(reference: Any) -> bool:
-    """Return whether it is an AMQP string, the only type whose values may have a modifier."""
-    return isinstance(reference, str) and not isinstance(reference, (Symbol, Char))
+def _relation_of(reference: Any, key: str) -> tuple[str, Any]:
+    """Return how values are compared with a reference, and with what (filtex 4.1.1).
 
-
-def _test_of(reference: Any, key: str, broker: bool) -> Callable[[Any], bool]:
-    """Return a function that tests whether a value matches a reference (filtex 4.1.1).
-
-    With `broker`, as RabbitMQ 4.3 does.
+    Only an AMQP string may have a modifier.
     """
-    if reference is None and not broker:
-        return lambda _: True
-    if _is_string(reference) and reference.startswith("&"):
-        if reference.startswith(_PREFIX):
-            prefix = reference.removeprefix(_PREFIX)
-            if broker:
-                return rabbitmq_43_test(None, prefix, None)
-            return lambda value: isinstance(value, str) and value.startswith(prefix)
-        if reference.startswith(_SUFFIX):
-            suffix = reference.removeprefix(_SUFFIX)
-            if broker:
-                return rabbitmq_43_test(None, None, suffix)
-            return lambda value: isinstance(value, str) and value.endswith(suffix)
-        if not reference.startswith(_ESCAPED):
-            raise EncodeError(
-                f"{reference!r} begins with & and has no modifier: write &p: for a prefix, "
-                "&s: for a suffix, && for text that begins with &",
-                f"filter.{key}",
-            )
-        reference = reference[1:]
-    return rabbitmq_43_test(reference, None, None) if broker else same_as(reference)
-
-
-def _condition(reference: Any) -> str:
     if reference is None:
-        return "is present"
-    if _is_string(reference):
-        for modifier, words in ((_PREFIX, "begins with"), (_SUFFIX, "ends with")):
-            if reference.startswith(modifier):
-                return f"{words} {reference.removeprefix(modifier)!r}"
-        return f"= {str(reference.removeprefix('&'))!r}"
-    return f"= {reference!r}"
+        return IS_PRESENT, None
+    if not isinstance(reference, str) or isinstance(reference, (Symbol, Char)):
+        return "=", reference
+    if reference[:3] in _MODIFIERS:
+        return _MODIFIERS[reference[:3]], reference[3:]
+    if reference.startswith("&") and not reference.startswith("&&"):
+        raise EncodeError(
+            f"{reference!r} begins with & and has no modifier: write &p: for a prefix, "
+            "&s: for a suffix, && for text that begins with &",
+            f"filter.{key}",
+        )
+    return "=", str(reference.removeprefix("&"))
+
+
+def _test_of(relation: str, wanted: Any, broker: bool) -> Callable[[Any], bool]:
+    """Return the function that tests a value; with `broker`, as RabbitMQ 4.3 does."""
+    if broker:
+        return rabbitmq_43_test(relation, wanted)
+    if relation == IS_PRESENT:
+        return lambda _: True
+    if relation == "=":
+        return same_as(wanted)
+    holds = str.startswith if relation == BEGINS else str.endswith
+    return lambda value: isinstance(value, str) and holds(value, wanted)
 
 
 @register
