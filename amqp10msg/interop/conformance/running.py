@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -54,30 +55,63 @@ def run(
         PeerError: the implementation cannot be installed or started.
         OSError: the journal cannot be read or written.
     """
-    todo = list(cases)
+    listed = list(cases)
     launch = prepare(peer, environments)
     first = _start(peer, launch, timeout, memory)
+    show = on_result or (lambda _: None)
     done = _Journal(journal, _told(peer, first.name, timeout, memory))
     with done:
-        team = _Team(done, on_result)
-        for case in todo:
-            team.add(case)
-        programs = _programs(first, peer, launch, min(jobs, team.left), timeout, memory)
-        # `Thread.join` takes a thread that it was interrupted in for one that has ended, until
-        # CPython 3.13: its program would be left running.
-        with ThreadPoolExecutor(max(1, len(programs))) as pool:
-            working = [pool.submit(team.work, one) for one in programs]
-            try:
-                wait(working)
-            except BaseException:
-                team.stop()
-                for program in programs:
-                    program.timeout = _SOON
-                    program.close()
-                raise
-    if team.fault is not None:
-        raise team.fault
-    return PeerResults(peer.name, first.name, [done.results[digest_of(case)] for case in todo])
+        todo = []
+        for case in listed:
+            known = done.results.get(digest_of(case))
+            if known is None:
+                todo.append(case)
+            else:
+                show(known)
+        programs = _programs(first, peer, launch, min(jobs, len(todo)), timeout, memory)
+        _judge_all(todo, programs, done, show)
+    return PeerResults(peer.name, first.name, [done.results[digest_of(case)] for case in listed])
+
+
+def _judge_all(
+    cases: list[Case],
+    programs: list[Program],
+    journal: _Journal,
+    on_result: Callable[[Result], None],
+) -> None:
+    """Judge cases, as many at a time as there are programs, and end these."""
+    lock, stopped = threading.Lock(), threading.Event()
+    idle: queue.SimpleQueue[Program] = queue.SimpleQueue()
+    for program in programs:
+        idle.put(program)
+
+    def ask(case: Case) -> None:
+        program = idle.get()
+        try:
+            result = judge(case, program)
+            with lock:
+                if not stopped.is_set():
+                    journal.add(result)
+                    on_result(result)
+        finally:
+            idle.put(program)
+
+    # `Thread.join` takes a thread that it was interrupted in for one that has ended, until CPython
+    # 3.13: its program would be left running.
+    with contextlib.ExitStack() as stack:
+        for program in programs:
+            stack.callback(program.close)
+        pool = stack.enter_context(ThreadPoolExecutor(max(1, len(programs))))
+        try:
+            for one in as_completed([pool.submit(ask, case) for case in cases]):
+                one.result()
+        except BaseException:
+            stopped.set()  # what is asked now is not judged
+            pool.shutdown(wait=False, cancel_futures=True)
+            for program in programs:
+                program.timeout = _SOON
+                program.close()
+            raise
 
 
 def _told(peer: Peer, name: str, timeout: float, memory: int) -> dict[str, Any]:
@@ -120,52 +154,6 @@ def _programs(
         first.close()
         raise
     return programs
-
-
-class _Team:
-    """Workers that take cases from one queue."""
-
-    def __init__(self, journal: _Journal, on_result: Callable[[Result], None] | None) -> None:
-        self.cases: queue.SimpleQueue[Case] = queue.SimpleQueue()
-        self.journal = journal
-        self.on_result = on_result or (lambda _: None)
-        self.lock = threading.Lock()
-        self.left = 0
-        self.stopped = threading.Event()
-        self.fault: BaseException | None = None
-
-    def add(self, case: Case) -> None:
-        """Take a case, unless its result is known."""
-        known = self.journal.results.get(digest_of(case))
-        if known is not None:
-            self.on_result(known)
-        else:
-            self.cases.put(case)
-            self.left += 1
-
-    def stop(self) -> None:
-        """Let the workers end; what they are asking now is not judged."""
-        self.stopped.set()
-
-    def work(self, program: Program) -> None:
-        """Judge cases until none is left."""
-        with program:
-            while not self.stopped.is_set():
-                try:
-                    case = self.cases.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    result = judge(case, program)
-                    if self.stopped.is_set():
-                        return
-                    with self.lock:
-                        self.journal.add(result)
-                        self.on_result(result)
-                except BaseException as error:  # noqa: BLE001 - the thread that joins raises it
-                    self.fault = self.fault or error
-                    self.stop()
-                    return
 
 
 class _Journal:
