@@ -14,6 +14,7 @@ proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
 from amqp10msg.net.serve.attaching import Attacher  # noqa: E402  (the same)
+from amqp10msg.net.serve.nodes import Binding  # noqa: E402  (the same)
 
 pytestmark = pytest.mark.once
 
@@ -274,6 +275,41 @@ def test_exchanges_that_are_bound_in_a_circle_route_a_message_once(server: Serve
     server.call(lambda _: server.broker.exchanges.publish("e", None, octets, origin=None))
 
     assert ["x"] == texts(server, "q")
+
+
+def test_exchanges_that_are_bound_in_a_long_chain_route_a_message(server: Server) -> None:
+    def bind(nodes: Any) -> None:
+        exchanges = server.broker.exchanges
+        nodes.make("q")
+        for number in range(2_000):
+            exchanges.declare(f"{number}", "fanout", {})
+        for number in range(1_999):
+            exchanges.bind(Binding(f"{number}", f"{number + 1}", False, "", {}))
+        exchanges.bind(Binding("1999", "q", True, "", {}))
+        exchanges.publish("0", None, Message("x").encode(), origin=None)
+
+    server.call(bind)
+    assert ["x"] == texts(server, "q")
+
+
+def test_a_node_that_ends_is_unbound_and_no_subscription_any_more(server: Server) -> None:
+    def begin(nodes: Any) -> tuple[str, Any]:
+        dynamic = nodes.make_dynamic("container", "link", None)
+        link = dynamic.attach("link", creates=True)
+        server.broker.exchanges.bind(Binding("amq.fanout", dynamic.name, True, "", {}))
+        nodes.make_topic("news")
+        for name in "ab":
+            nodes.subscribe("news", "container", name).attach(name)
+        return dynamic.name, link
+
+    name, link = server.call(begin)
+    assert 2 == server.publish("news", Message("both"))
+    server.call(lambda _: link.detach())
+    assert name not in server.call(lambda nodes: [node.name for node in nodes])
+    assert ("200", []) == ask(server, "GET", "/bindings")
+
+    assert "200" == ask(server, "DELETE", "/queues/topic%2Fnews%2Fcontainer%2Fa")[0]
+    assert 1 == server.publish("news", Message("one"))
 
 
 def test_client_of_rabbitmq_declares_binds_publishes_consumes_and_deletes(server: Server) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import AmqpValue, Header, Message, Properties, Timestamp
+from amqp10msg import AmqpValue, Header, Limits, Message, Properties, Timestamp
 from amqp10msg.delivery.node import Capacity, NodeError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
@@ -273,6 +273,29 @@ def test_transaction_that_cannot_be_done_is_rolled_back_whole() -> None:
         assert [] == texts(server, "q")
         assert {"withdrawn": 2} == server.counts("q").causes
         assert 1 == server.counts("source").available
+        client.connection.close()
+
+
+def test_transaction_with_an_outcome_that_is_refused_is_rolled_back_whole() -> None:
+    nested: Any = 1
+    for _ in range(18):
+        nested = [nested]
+    annotations = {proton.symbol("x-opt-deep"): nested}
+    modified = proton.Described(proton.ulong(0x27), [None, None, annotations])
+    with Server(limits=Limits(depth=16)) as server:
+        client = Client(server)
+        for text in "ab":
+            server.publish("source", Message(text))
+        receiver = receiver_of(client, "source")
+        for _ in "ab":
+            receiver.receive()
+        txn_id = client.declare()
+        client.post(txn_id, client.connection.create_sender("q"), Message("x"))
+        client.retire(txn_id, receiver, settled=True)
+        client.retire(txn_id, receiver, settled=True, outcome=modified)
+        delivery = client.discharge(txn_id)
+        assert "amqp:transaction:rollback" == delivery.remote.condition.name
+        assert ([], ["a", "b"]) == (texts(server, "q"), texts(server, "source"))
         client.connection.close()
 
 

@@ -170,6 +170,14 @@ class Delivery:
         """
         return self.link.node._settle(self, outcome)
 
+    def check(self, outcome: Outcome) -> None:
+        """Raise what `settle` would raise for an outcome, apart from a StoreError.
+
+        For several deliveries of which all are settled, or none.
+        """
+        if not self.settled and self._entry.state is not MessageState.ARCHIVED:
+            self.link.node._applied(outcome, self._entry, self.link)
+
 
 @attrs.define(eq=False, weakref_slot=False)
 class IncomingLink:

@@ -183,6 +183,7 @@ class Broker:
             return 0
         count = len(node)
         self.nodes.delete(address)
+        self.exchanges.unbind_all(node.name, to_queue=True)
         for sender in self.turns.forget(node):
             sender.end(Error(RESOURCE_DELETED, f"the node {node.name!r} was deleted"))
         self.log("deleted", node=node.name)
@@ -249,6 +250,7 @@ class Turns:
                 work()
                 for node in broker.nodes.sweep():
                     self._senders.pop(node, None)
+                    broker.exchanges.unbind_all(node.name, to_queue=True)
                     broker.log("deleted", node=node.name)
             self._confirm()
             self._scan_until = time.monotonic() + _SCAN

@@ -215,26 +215,27 @@ class Nodes:
 
     def delete(self, address: str) -> DistributionNode | None:
         """Delete the node of an address, and return it; None if there is none."""
-        name = _name_of(address)
-        node = self._nodes.get(name)
+        node = self._nodes.get(_name_of(address))
         if node is not None:
-            node.delete()
-            del self._nodes[name]
-            self._limited.pop(name, None)
+            self._delete(node)
         return node
+
+    def _delete(self, node: DistributionNode) -> None:
+        node.delete()
+        del self._nodes[node.name]
+        self._limited.pop(node.name, None)
+        for subscriptions in self._topics.values():
+            subscriptions.pop(node.name, None)
 
     def sweep(self) -> list[DistributionNode]:
         """Delete the nodes whose lifetime is over, and return them."""
         over = []
         for node in [node for node in self._limited.values() if node.due]:
             try:
-                node.delete()
+                self._delete(node)
             except Exception as fault:  # noqa: BLE001  (the other nodes must be deleted, too)
                 self._on_fault(node, fault)
             else:
-                del self._nodes[node.name], self._limited[node.name]
-                for subscriptions in self._topics.values():
-                    subscriptions.pop(node.name, None)
                 over.append(node)
         return over
 
@@ -467,16 +468,16 @@ class Exchanges:
         subject, application_properties = self._pick(octets)
         if key is None:
             key = subject or ""
-        routed: dict[DistributionNode, None] = {}
+        routed: Iterable[DistributionNode] = ()
         if name:
             probe = Message(
                 None,
                 properties=Properties(subject=key),
                 application_properties=application_properties,
             )
-            self._route(self.get(name), probe, routed, set())
+            routed = self._route(name, probe)
         elif (queue := self._nodes.find(key)) is not None:
-            routed[queue] = None
+            routed = (queue,)
         if not routed:
             raise UnroutableError(
                 f"the exchange {name!r} has no queue for the key {key!r}", NOT_FOUND
@@ -484,18 +485,17 @@ class Exchanges:
         octets = annotated(octets, name, key)
         return publish_to(routed, octets, message_format, origin=origin)
 
-    def _route(
-        self,
-        exchange: Exchange,
-        probe: Message,
-        routed: dict[DistributionNode, None],
-        visited: set[str],
-    ) -> None:
-        visited.add(exchange.name)
-        for binding in exchange.bindings:
-            if binding.filter is not None and not binding.filter.matches(probe):
-                continue
-            if binding.to_queue:
-                routed[self._nodes.make(binding.destination)] = None
-            elif binding.destination not in visited:
-                self._route(self.get(binding.destination), probe, routed, visited)
+    def _route(self, name: str, probe: Message) -> Iterable[DistributionNode]:
+        """The queues that a message at an exchange is for, each once."""
+        routed: dict[DistributionNode, None] = {}
+        passed, known = [name], {name}
+        for place in passed:  # it grows: exchanges may be bound in chains of any length
+            for binding in self.get(place).bindings:
+                if binding.filter is not None and not binding.filter.matches(probe):
+                    continue
+                if binding.to_queue:
+                    routed[self._nodes.make(binding.destination)] = None
+                elif binding.destination not in known:
+                    known.add(binding.destination)
+                    passed.append(binding.destination)
+        return routed

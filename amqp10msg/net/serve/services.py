@@ -161,7 +161,6 @@ class Management:
 
     def _delete_queue(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
         self._queues.pop(name, None)
-        self._broker.exchanges.unbind_all(name, to_queue=True)
         return HTTPStatus.OK, {"message_count": ULong(self._broker.delete(name))}
 
     def _purge(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:

@@ -100,7 +100,8 @@ class Transaction:
         """Publish and settle.
 
         Raises:
-            NodeError: a message is refused, or a delivery was settled meanwhile; nothing was done.
+            NodeError: a message or an outcome is refused, or a delivery was settled meanwhile;
+                nothing was done.
         """
         self._let_go()
         try:
@@ -110,6 +111,7 @@ class Transaction:
                         "a delivery of the transaction was settled meanwhile",
                         TransactionError.TRANSACTION_ROLLBACK,
                     )
+                one.delivery.check(one.outcome)
             with all_or_none() as published:
                 for post in self.posted:
                     published.extend(post())
