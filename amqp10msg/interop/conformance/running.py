@@ -115,7 +115,7 @@ def _judge_all(
 
 
 def _told(peer: Peer, name: str, timeout: float, memory: int) -> dict[str, Any]:
-    """Return what results depend on besides their cases, as a journal begins with it."""
+    """Return the first line of a journal: on this, results depend besides their cases."""
     words = (str(driver_of(peer)), *peer.command)
     # A script among them is too long for Path.is_file, which says so.
     files = [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113
