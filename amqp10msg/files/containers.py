@@ -28,8 +28,8 @@ GZIP = b"\x1f\x8b"
 _PACKED, _PIECE = 8 << 10, 64 << 10
 # Of zlib: a gzip file, its header and checksum included.
 _WITH_HEADER = 31
-# Bytes of content that any gzip file may have, however small it is.
-_ROOM = 64 << 20
+#: Bytes of content that any compressed file may have, however small it is.
+ROOM = 64 << 20
 # Bytes that are read at first where many are wanted.
 _FIRST = 1 << 20
 
@@ -89,7 +89,7 @@ class Gunzipped(io.BufferedIOBase):
     ) -> None:
         self._packed = packed
         self._expansion = limits.expansion
-        self._room = _ROOM  # bytes of content that may still come
+        self._room = ROOM  # bytes of content that may still come
         self._closes = closes
         self._inflater = zlib.decompressobj(_WITH_HEADER)
         self._rest = b""  # compressed, and not yet given to the inflater
@@ -166,7 +166,7 @@ class Gunzipped(io.BufferedIOBase):
             if self._room < 0:
                 self._ended = True
                 self._damage = (
-                    f"it makes more than {_ROOM:,} bytes and {self._expansion} times its own "
+                    f"it makes more than {ROOM:,} bytes and {self._expansion} times its own "
                     "(if you trust it, unpack it first, raise Limits.expansion or use "
                     "--trust-files)"
                 )
@@ -224,7 +224,7 @@ def too_large(size: int) -> str:
     return f"larger than {size:,} bytes"
 
 
-def _too_many_empty(limits: Limits) -> str:
+def too_many_empty(limits: Limits) -> str:
     """Return the fault of a file of which more is not read."""
     return (
         f"more than {limits.zero_width:,} records without a byte: what follows is not read "
@@ -297,7 +297,7 @@ def _read_sized(
             # Its bytes are not read: the size is more likely wrong than they are there.
             fault = too_large(max_size)
         elif not size and not empty:
-            fault = _too_many_empty(limits)
+            fault = too_many_empty(limits)
         else:
             empty -= not size
             octets = read_up_to(stream, size)
@@ -370,7 +370,7 @@ def _jsonl(
         elif empty:
             empty -= 1
         else:
-            yield Record(offset, line, _too_many_empty(limits), ends=True)
+            yield Record(offset, line, too_many_empty(limits), ends=True)
             return
 
 

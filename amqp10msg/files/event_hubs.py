@@ -18,11 +18,12 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from amqp10msg.composite import rows
+from amqp10msg.files._avro import Avro, AvroError, is_simple
 from amqp10msg.files._record import Record
 from amqp10msg.message import Message
 from amqp10msg.sections import Data, Properties, moment_of, to_milliseconds
 from amqp10msg.wire.errors import EncodeError
-from amqp10msg.wire.later import of_extra
+from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt
 
 #: The fields of a record, as Capture writes them.
@@ -120,32 +121,38 @@ def _field(name: str, value: Any) -> Any:
     return value
 
 
-def read_avro(stream: IO[bytes], max_size: int) -> Iterator[Record]:
-    """Read a file of Capture record by record."""
-    fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
-    try:
-        found = fastavro.reader(stream)
-        schema: Any = found.writer_schema
-        names = {field["name"] for field in schema["fields"]}
-    except Exception as error:  # noqa: BLE001  (fastavro has no class for its errors)
-        raise ValueError(f"this is not Avro, or damaged: {error}") from None
-    if not {"Body", "SystemProperties"} <= names:
+def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
+    """Read a file of Capture record by record.
+
+    Args:
+        stream: the file.
+        max_size: bytes that one message may take.
+        limits: of them, `expansion` bounds what blocks make, and `zero_width` the records without a
+            byte; what is beyond is a fault, and not read.
+
+    Raises:
+        ValueError: this is not Avro, or not of Capture.
+        ImportError: fastavro is not installed.
+    """
+    avro = Avro.of(stream)
+    if not {"Body", "SystemProperties"} <= avro.names.keys():
         raise ValueError(
             f"this Avro is not of Event Hubs Capture: it has no Body and SystemProperties, but "
-            f"{', '.join(sorted(names)[:8])}"
+            f"{', '.join(sorted(avro.names)[:8])}"
+        )
+    odd = [name for name, kind in avro.names.items() if not is_simple(kind)]
+    if odd:
+        raise ValueError(
+            f"this Avro is not of Event Hubs Capture: {odd[0]} is neither a value nor a map of them"
         )
     number = 0
-    while True:
-        try:
-            event: Any = next(found)
-        except StopIteration:
-            return
-        except Exception as error:  # noqa: BLE001  (as above)
-            fault = f"the Avro is cut off or damaged from here on: {error}"
-            yield Record(number, fault=fault, ends=True)
-            return
-        yield _record(number, event, max_size)
-        number += 1
+    try:
+        for event in avro.records(stream, limits):
+            yield _record(number, event, max_size)
+            number += 1
+    except AvroError as error:
+        fault = f"the Avro is cut off or damaged from here on: {error}"
+        yield Record(number, fault=fault, ends=True)
 
 
 def _record(number: int, event: Mapping[str, Any], max_size: int) -> Record:

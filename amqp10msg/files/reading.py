@@ -129,8 +129,8 @@ def read_stream(
         stop: records that begin there or after are left out; None for the end of the file.
         max_size: bytes that one message may take.
         limits: of them, `zero_width` bounds the records without a byte, and `expansion` what a
-            gzip file makes, or Parquet: its rows, their bytes, and those of a row group. What is
-            beyond is not read, and a fault says so.
+            gzip file or Avro makes, or Parquet: its rows, their bytes, and those of a row group.
+            What is beyond is not read, and a fault says so.
 
     Raises:
         ValueError: it is Parquet without a column for messages, or with too many rows for its
@@ -158,7 +158,7 @@ def _records(
     if form == "parquet":
         return read_parquet(stream, max_size, limits)
     if form == "avro":
-        return read_avro(stream, max_size)
+        return read_avro(stream, max_size, limits)
     return containers.READERS[form](stream, start, stop, max_size, limits)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Data, EncodeError, Message, Properties, Symbol, Timestamp, UInt, files
+from amqp10msg import Data, EncodeError, Limits, Message, Properties, Symbol, Timestamp, UInt, files
 from amqp10msg.files.event_hubs import message_of, time_of
 from amqp10msg.files.recognition import form_of_head
 
@@ -123,7 +124,7 @@ def test_an_event_is_the_message_that_the_service_delivers() -> None:
     assert expected == message_of(EVENT)
 
 
-@pytest.mark.parametrize("codec", ["null", "deflate"])
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
 def test_files_are_recognised_and_read(tmp_path: Path, codec: str) -> None:
     events = [{**EVENT, "SequenceNumber": number} for number in range(50)]
     for name, content in {
@@ -216,6 +217,96 @@ def test_avro_of_something_else_is_refused() -> None:
     assert "avro" == form_of_head(stream.getvalue())
     with pytest.raises(ValueError, match=r"not of Event Hubs Capture.*city"):
         list(files.read_stream(io.BufferedReader(io.BytesIO(stream.getvalue())), "avro"))
+
+
+def block_of(schema: Any, count: int, content: bytes, codec: str = "null") -> bytes:
+    """An Avro file of one block that says what it likes of itself."""
+    stream = io.BytesIO()
+    fastavro.writer(stream, schema, [], codec=codec, sync_marker=b"S" * 16)
+    packed = content
+    if codec == "deflate":
+        deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+        packed = deflate.compress(content) + deflate.flush()
+    for number in (count, len(packed)):
+        fastavro.schemaless_writer(stream, "long", number)
+    return stream.getvalue() + packed + b"S" * 16
+
+
+def nothing_of(kind: Any) -> dict[str, Any]:
+    fields = [{"name": name, "type": kind} for name in ("Body", "SystemProperties")]
+    return {"type": "record", "name": "E", "fields": fields}
+
+
+def faults_of(octets: bytes, **limits: int) -> list[str]:
+    stream = io.BufferedReader(io.BytesIO(octets))
+    return [one.fault for one in files.read_stream(stream, "avro", limits=Limits(**limits))]
+
+
+def test_a_small_file_makes_no_endless_input() -> None:
+    endless = block_of(nothing_of("null"), 10**15, b"")
+
+    *read, fault = faults_of(endless, zero_width=20)
+
+    assert [""] * 20 == read
+    assert "more than 20 records without a byte" in fault
+    items = {"type": "array", "items": "null"}
+    with pytest.raises(ValueError, match="Body is neither a value nor a map of them"):
+        faults_of(block_of(nothing_of(items), 1, b""))
+    # Each names the next one twice.
+    kind: Any = "null"
+    for level in range(60):
+        twice = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{level - 1}"}]
+        kind = {"type": "record", "name": f"R{level}", "fields": twice if level else twice[:1]}
+    with pytest.raises(ValueError, match="Body is neither a value nor a map of them"):
+        faults_of(
+            block_of(
+                nothing_of(kind)
+                | {
+                    "fields": [
+                        {"name": "Body", "type": kind},
+                        {"name": "SystemProperties", "type": "null"},
+                    ]
+                },
+                1,
+                b"",
+            )
+        )
+
+
+def test_a_small_file_makes_no_large_block() -> None:
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, "bytes", bytes(80 << 20))
+    schema = {
+        "type": "record",
+        "name": "E",
+        "fields": [{"name": "Body", "type": "bytes"}, {"name": "SystemProperties", "type": "null"}],
+    }
+    octets = block_of(schema, 1, body.getvalue(), "deflate")
+
+    (fault,) = faults_of(octets, expansion=1)
+
+    assert "a block makes more than its bytes may: raise Limits.expansion" in fault
+    assert [""] == faults_of(octets, expansion=2000) == faults_of(octets, expansion=1 << 62)
+
+
+def test_records_that_a_block_does_not_count_are_missed() -> None:
+    stream = io.BytesIO()
+    fastavro.writer(stream, SCHEMA, [EVENT, EVENT])
+    octets = stream.getvalue()
+    count = octets.index(octets[-16:]) + 16
+    once = octets[:count] + b"\x02" + octets[count + 1 :]
+
+    assert ["", ""] == faults_of(octets)
+    *read, fault = faults_of(once)
+    assert [""] == read
+    assert "a block has more bytes than its records" in fault
+
+
+def test_a_codec_that_is_not_read_is_named() -> None:
+    octets = written(EVENT).replace(b"\x08null", b"\x08lz4x", 1)
+
+    with pytest.raises(ValueError, match="its codec is 'lz4x': rewrite it with one of null"):
+        faults_of(octets)
 
 
 def test_a_message_that_is_too_large_is_a_fault() -> None:

@@ -180,7 +180,7 @@ trust_option = click.option(
     "--trust-files",
     "is_trusted",
     is_flag=True,
-    help="Also read files that may expand enormously: gzip, Parquet, records without a byte.",
+    help="Also read files that may expand enormously: gzip, Parquet, Avro, records without a byte.",
 )
 
 _select_option = click.option(

@@ -1,0 +1,154 @@
+"""Records of Avro files, block by block: fastavro itself takes all that a block makes or says.
+
+The container is that of the specification of Avro 1.11, "Object Container Files".
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import json
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import attrs
+
+from amqp10msg.files.containers import RAISE_EXPANSION, ROOM, read_up_to, too_many_empty
+from amqp10msg.wire.later import of_extra
+from amqp10msg.wire.limits import Limits
+
+_HEADER = {
+    "type": "record",
+    "name": "Header",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
+    ],
+}
+_SIMPLE = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+# No number of bytes is larger; what uncompresses takes one more.
+_MOST = sys.maxsize - 1
+# What uncompresses a block, up to a number of bytes.
+_INFLATERS: dict[str, Callable[[], Any] | None] = {
+    "null": None,
+    "deflate": lambda: zlib.decompressobj(-15),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+}
+
+
+class AvroError(ValueError):
+    """A file of Avro is damaged, or would make too much, from some place on."""
+
+
+@attrs.frozen
+class Avro:
+    """An Avro file whose header is read.
+
+    Attributes:
+        names: of the fields of its records, each with its type.
+    """
+
+    names: dict[str, Any]
+    _schema: Any
+    _codec: str
+    _sync: bytes
+
+    @classmethod
+    def of(cls, stream: IO[bytes]) -> Avro:
+        """Read the header.
+
+        Raises:
+            ValueError: it is not one, or names a codec that is not known.
+            ImportError: fastavro is not installed.
+        """
+        fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
+        try:
+            header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+            meta = header["meta"]
+            schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
+            names = {field["name"]: field["type"] for field in schema["fields"]}
+            codec = meta.get("avro.codec", b"null").decode()
+        except Exception as error:  # noqa: BLE001  (fastavro has no class for its errors)
+            raise ValueError(f"this is not Avro, or damaged: {error}") from None
+        if codec not in _INFLATERS:
+            known = ", ".join(_INFLATERS)
+            raise ValueError(f"its codec is {codec!r}: rewrite it with one of {known}")
+        return cls(names, schema, codec, header["sync"])
+
+    def records(self, stream: IO[bytes], limits: Limits) -> Iterator[Any]:
+        """Read the records that follow.
+
+        Args:
+            stream: where the header was read from.
+            limits: of them, `expansion` bounds what blocks make, and `zero_width` records without a
+                byte.
+
+        Raises:
+            AvroError: what follows is damaged, or beyond a limit.
+        """
+        fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
+        room, empty = ROOM, limits.zero_width
+        while (count := _long(stream, may_end=True)) is not None:
+            size = _long(stream) or 0
+            packed = read_up_to(stream, max(size, 0))
+            if count < 0 or size < 0 or len(packed) < size or stream.read(16) != self._sync:
+                raise AvroError("a block is cut off, or not followed by its mark")
+            room = min(room + size * limits.expansion, _MOST)
+            block = io.BytesIO(self._unpacked(packed, room))
+            room -= len(block.getbuffer())
+            for _ in range(count):
+                at = block.tell()
+                try:
+                    record = fastavro.schemaless_reader(block, self._schema, None)
+                except Exception as error:  # noqa: BLE001  (as above)
+                    raise AvroError(str(error)) from None
+                empty -= block.tell() == at
+                if empty < 0:
+                    raise AvroError(too_many_empty(limits))
+                yield record
+            if block.read(1):
+                raise AvroError("a block has more bytes than its records")
+
+    def _unpacked(self, packed: bytes, room: int) -> bytes:
+        make = _INFLATERS[self._codec]
+        if make is None:
+            return packed
+        try:
+            content: bytes = make().decompress(packed, room + 1)
+        except (zlib.error, OSError, EOFError, lzma.LZMAError) as error:
+            raise AvroError(str(error)) from None
+        if len(content) > room:
+            raise AvroError(f"a block makes more than its bytes may: {RAISE_EXPANSION}")
+        return content
+
+
+def is_simple(kind: Any) -> bool:
+    """Return whether a type of Avro is a value, or maps of them, which take bytes for each.
+
+    Arrays and records of nothing make any number of objects of none.
+    """
+    if isinstance(kind, list):
+        return all(map(is_simple, kind))
+    if isinstance(kind, dict):
+        return is_simple(kind.get("values") if kind.get("type") == "map" else kind.get("type"))
+    return kind in _SIMPLE
+
+
+def _long(stream: IO[bytes], *, may_end: bool = False) -> int | None:
+    """Read a long; at the end of the stream, return None if it may be there."""
+    number = 0
+    for shift in range(0, 70, 7):
+        octet = stream.read(1)
+        if not octet:
+            if may_end and not shift:
+                return None
+            break
+        number |= (octet[0] & 0x7F) << shift
+        if octet[0] < 0x80:
+            return (number >> 1) ^ -(number & 1)
+    raise AvroError("the size of a block is cut off, or too long")
