@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 import re
+from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -41,19 +42,32 @@ def octets_of_base64(text: str) -> bytes:
         raise ValueError(f"not base64: {len(packed)} characters cannot be bytes") from None
 
 
+class _RefusedError(Exception):
+    """What is JSON says something that is not read."""
+
+
 @cache
 def _json() -> Any:
     """What `json.loads` calls, without its options."""
     import json  # noqa: PLC0415  (messages are seldom written in it)
 
-    return json.JSONDecoder(parse_float=_double).decode
+    return json.JSONDecoder(parse_float=_double, object_pairs_hook=_object).decode
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):  # of which Python keeps the last one alone
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise _RefusedError(f"the name {twice!r:.80} stands twice in one object")
+    return made
 
 
 def _double(text: str) -> float:
     value = float(text)
     if value in (math.inf, -math.inf):  # Python reads 1e400 so
         shown = text if len(text) <= 40 else f"{text[:40]}…"
-        raise OverflowError(f"the number {shown} is larger than a double can be")
+        raise _RefusedError(f"the number {shown} is larger than a double can be")
     return value
 
 
@@ -61,8 +75,8 @@ def parse_json(octets: bytes) -> Any:
     """Read a JSON document in UTF-8, with or without a byte order mark.
 
     Raises:
-        ValueError: it is not JSON, or has a number that is too large for a double; the text says
-            where and why.
+        ValueError: it is not JSON, or has a number that is too large for a double or a name twice
+            in one object; the text says where or what, and why.
     """
     decode = _json()
     try:
@@ -72,7 +86,7 @@ def parse_json(octets: bytes) -> Any:
         raise ValueError("not JSON: this is not UTF-8") from None
     except RecursionError:
         raise ValueError("not JSON: nested too deeply") from None
-    except OverflowError as error:
+    except _RefusedError as error:
         raise ValueError(str(error)) from None
     except ValueError as error:
         line = getattr(error, "lineno", 0)  # 0 of an integer of thousands of digits

@@ -292,6 +292,7 @@ def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
         (b"[" * 100_000, "auto", "not JSON: nested too deeply"),
         (b'{"a": ' + b"9" * 5_000 + b"}", "auto", "not JSON: Exceeds the limit"),
         (b'{"body": -1e400}', "auto", "the number -1e400 is larger than a double can be"),
+        (b'{"body": {"k": 1, "k": 2}}', "auto", "the name 'k' stands twice in one object"),
         (b'{"raw": "\xff"}', "jsonl", "not JSON: this is not UTF-8"),
         (b'{"body": 1}', "jsonl", "no object with one of the keys raw, hex, base64, data_base64"),
         (b"x" * (LIMIT + 1), "raw", "larger than 1,048,576 bytes: raise --max-size"),
