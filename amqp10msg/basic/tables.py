@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, Literal, Self, TypeAlias
 
 import attrs
@@ -220,6 +220,19 @@ class FieldTable(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len({name for name, _, _ in self.entries})
+
+    # Those of Mapping would look each name up, among thousands of them in a hostile table.
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return the names and the values of the first fields of them."""
+        made: dict[str, Any] = {}
+        for name, _, value in self.entries:
+            made.setdefault(name, value)
+        return made.items()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the values of the first fields of each name."""
+        return dict(self.items()).values()
 
     def __bool__(self) -> bool:
         return bool(self.entries)

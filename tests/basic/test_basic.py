@@ -38,6 +38,7 @@ from amqp10msg.basic import (
 )
 from amqp10msg.testing import basic_properties, field_tables
 from amqp10msg.wire.primitives import identical
+from tests.effort import cost
 
 
 def plain_fields() -> st.SearchStrategy[dict[str, Any]]:
@@ -258,6 +259,20 @@ def test_a_table_is_a_mapping_of_first_fields() -> None:
     assert not FieldTable()
     with pytest.raises(KeyError):
         table["c"]
+
+
+@given(field_tables())
+def test_items_and_values_are_those_of_the_first_fields(table: FieldTable) -> None:
+    firsts = [(name, repr(table[name])) for name in table]
+
+    assert firsts == [(name, repr(value)) for name, value in table.items()]
+    assert [text for _, text in firsts] == [repr(value) for value in table.values()]
+
+
+def test_items_of_a_large_table_take_one_pass() -> None:
+    table = FieldTable.of([(str(number), "V", None) for number in range(10_000)])
+
+    assert cost(lambda: [*table.items(), *table.values()], enough=50) <= 50
 
 
 def test_octets_that_are_no_text_are_kept() -> None:
