@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from amqp10msg.columns._cells import entries_of, identifier_of
 from amqp10msg.columns._decode import replaced
@@ -20,6 +21,7 @@ from amqp10msg.notation import from_typed
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel import COMPILED
+from amqp10msg.wire.primitives import Timestamp
 
 #: Writes the usual rows with the kernel, which runs compiled only; None if none are usual.
 kernel: Callable[[pa.RecordBatch], tuple[pa.Array, list[int]]] | None = None
@@ -48,20 +50,22 @@ def encode(
     """Encode rows of columns as messages.
 
     The columns are those of `SCHEMA`, in any order; missing columns count as null, and others are
-    ignored. Every value is written in the smallest encoding of its type, and a default is left
-    out. A section is written if a column of it is not null. A message from all columns is equal to
-    the one that was decoded; without ``body_lengths`` several data sections become one, and without
-    ``has_properties`` a properties section without any field is left out. A row without any value,
-    such as that of a message that cannot be decoded, becomes the bytes of ``wire`` if the batch
-    has that column, zero bytes if ``section_offsets`` is an empty list, and null otherwise.
+    ignored. A moment without a time zone counts as UTC. Every value is written in the smallest
+    encoding of its type, and a default is left out. A section is written if a column of it is not
+    null. A message from all columns is equal to the one that was decoded; without ``body_lengths``
+    several data sections become one, and without ``has_properties`` a properties section without
+    any field is left out. A row without any value, such as that of a message that cannot be
+    decoded, becomes the bytes of ``wire`` if the batch has that column, zero bytes if
+    ``section_offsets`` is an empty list, and null otherwise.
     The compiled kernel writes the usual rows without the GIL and without objects for them; values
     of rare types, and rows with an error, take a message of Python each.
 
     With a template, the columns are the values of its paths, and row for row the result is that of
     `Template.encode`: ``encode({"properties.message_id": ids, "body": bodies}, template)``. A null
-    is None, a number has the type that the template has for it, and a timestamp needs a time zone.
-    Columns of numbers, booleans, strings and binaries are written by the kernel, without the GIL.
-    Batches of thousands of rows are quickest: a large result needs new memory.
+    is None, a number has the type that the template has for it, and a timestamp needs a time zone;
+    what is finer than a millisecond is cut off towards the past. Columns of numbers, booleans,
+    strings and binaries are written by the kernel, without the GIL. Batches of thousands of rows
+    are quickest: a large result needs new memory.
 
     Args:
         batch: a pyarrow RecordBatch or Table, or anything with Arrow's C stream interface, such
@@ -122,7 +126,10 @@ def _one_by_one(
         if template is None:
             columns = [_values(column) for column in rows.columns]
         else:
-            columns = [column.to_pylist() for column in rows.columns]
+            columns = [
+                _given(column, path, numbers[first:])
+                for path, column in zip(template.paths, rows.columns, strict=True)
+            ]
         messages: list[bytes | None] = []
         for index in range(rows.num_rows):
             cells = [column[index] for column in columns]
@@ -149,6 +156,28 @@ def _values(column: pa.Array) -> list[Any]:
     return values
 
 
+def _given(column: pa.Array, path: str, numbers: Sequence[int]) -> list[Any]:
+    """Return the cells of a column of a template's values, moments as timestamps.
+
+    Raises:
+        EncodeError: a moment is none of AMQP's; the numbers are what it calls the rows.
+    """
+    values = _values(column)
+    if not pa.types.is_timestamp(column.type):
+        return values
+    for place, value in enumerate(values):
+        if value is None:
+            continue
+        try:
+            if column.type.tz is None:
+                raise ValueError("a timestamp needs a time zone, such as UTC")
+            # Finer ones than seconds are in ms: `_in_milliseconds`.
+            values[place] = Timestamp(value * (1000 if column.type.unit == "s" else 1))
+        except ValueError as error:
+            raise EncodeError(str(error), f"row {numbers[place]}: {path}") from None
+    return values
+
+
 @lru_cache(maxsize=64)
 def _fits(schema: pa.Schema) -> bool:
     """Whether there are columns that belong to a message, and all of these are of their types."""
@@ -170,8 +199,21 @@ def _parts_for(batch: Any, template: Template) -> list[pa.RecordBatch]:
     for path in template.paths:
         if path not in table.schema.names:
             raise TypeError(f"the template needs a column {path!r}")
-    parts: list[pa.RecordBatch] = table.select(list(template.paths)).to_batches()
+    table = table.select(list(template.paths))
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit in {"us", "ns"}:
+            table = table.set_column(place, field.name, _in_milliseconds(table.column(place)))
+    parts: list[pa.RecordBatch] = table.to_batches()
     return parts
+
+
+def _in_milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return moments in ms; what is finer is cut off towards the past, as `Timestamp` does."""
+    numbers = column.cast(pa.int64())
+    per = 1000 if column.type.unit == "us" else 1_000_000
+    cut = pc.divide(numbers, per)
+    later = pc.greater(pc.multiply(cut, per), numbers)  # as division cuts towards 0
+    return pc.subtract(cut, later.cast(pa.int64())).cast(pa.timestamp("ms", column.type.tz))
 
 
 def _frame(batch: Any) -> pa.Table:
@@ -195,6 +237,9 @@ def _table(batch: Any) -> pa.Table:
             column = batch.column(name)
             if pa.types.is_dictionary(column.type):  # of views, as Polars has them, none is cast
                 column = column.cast(pa.dictionary(column.type.index_type, wanted))
+            if pa.types.is_timestamp(wanted) and pa.types.is_integer(column.type):
+                # Arrow would take them for microseconds.
+                raise pa.ArrowTypeError(f"numbers of ms belong in the column {name}_ms")
             if column.type != wanted:
                 column = column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

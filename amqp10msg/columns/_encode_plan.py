@@ -153,7 +153,7 @@ def _cells_of(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | None:
             return _cast(write.ULONG_WAY, kind, array, pa.uint64())
         return _cast(write.WHOLE_WAY, kind, array, pa.int64())
     if pa.types.is_timestamp(type_) and kind == codes.KIND_TIMESTAMP:
-        if type_.tz is None or type_.unit not in {"s", "ms"}:
+        if type_.tz is None:
             return None
         cells = _cast(write.WHOLE_WAY, kind, array, pa.timestamp("ms", type_.tz))
         return cells and _cast(write.WHOLE_WAY, kind, cells[2], pa.int64())

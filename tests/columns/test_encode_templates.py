@@ -82,12 +82,7 @@ FIELDS: list[tuple[Any, list[tuple[pa.DataType, st.SearchStrategy[Any]]]]] = [
             (pa.binary(), OCTETS),
             (pa.null(), st.none()),
             (pa.float32(), st.floats(width=32)),
-            (
-                pa.timestamp("us", "UTC"),
-                st.datetimes(timezones=st.just(datetime.UTC)).map(
-                    lambda moment: moment.replace(microsecond=0)
-                ),
-            ),
+            (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(datetime.UTC))),
         ],
     ),
     (("application_properties.int", Int), [(pa.int32(), st.integers(-(2**31), 2**31 - 1))]),
@@ -208,6 +203,45 @@ def test_an_error_says_which_row(field: Any, kind: Any, value: Any, path: str) -
         encode({template.paths[0]: pa.array(values, kind)}, template)
 
     assert f"row {row}: {path}" == raised.value.path
+
+
+@pytest.mark.parametrize("name", ["properties.creation_time", "application_properties.moment"])
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    "unit, number, expected",
+    [
+        ("s", 2**50, 2**50 * 1000),  # beyond the years of datetime
+        ("ms", -(2**63), -(2**63)),
+        ("us", 2**63 - 1, (2**63 - 1) // 1000),
+        ("us", -1, -1),
+        ("us", -1000, -1),
+        ("us", -(2**63), -(2**63) // 1000),
+        ("ns", -1_000_001, -2),
+        ("ns", 1_999_999, 1),
+    ],
+)
+def test_moments_of_any_unit(name: str, plain: bool, unit: str, number: int, expected: int) -> None:
+    template = Message(b"").template((name, Timestamp))
+    column = pa.array([None, number], pa.int64()).cast(pa.timestamp(unit, "Europe/Berlin"))
+    with mock.patch.object(_encode, "filled", None if plain else _encode.filled):
+        made = encode({name: column}, template).to_pylist()
+    assert [template.encode(None), template.encode(Timestamp(expected))] == made
+
+
+@pytest.mark.parametrize(
+    "kind, number, match",
+    [
+        (pa.timestamp("ns"), 1, "needs a time zone"),
+        (pa.timestamp("us"), 2**62, "needs a time zone"),
+        (pa.timestamp("s", "UTC"), 2**62, "Timestamp holds"),
+    ],
+)
+def test_moments_that_amqp_does_not_have(kind: Any, number: int, match: str) -> None:
+    template = Message(b"").template("application_properties.moment", ("body", Symbol))
+    column = pa.array([None, number], pa.int64()).cast(kind)
+    with pytest.raises(EncodeError, match=match) as caught:
+        encode({"application_properties.moment": column, "body": pa.nulls(2)}, template)
+    assert "row 1: application_properties.moment" == caught.value.path
 
 
 @pytest.mark.parametrize(

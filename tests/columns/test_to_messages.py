@@ -95,6 +95,13 @@ def test_a_moment_between_milliseconds_cannot_be_encoded() -> None:
 
 
 @pytest.mark.once
+def test_numbers_are_no_moments() -> None:
+    """Arrow takes them for microseconds, and most are milliseconds."""
+    with pytest.raises(TypeError, match="creation_time_ms"):
+        columns.encode(pa.table({"creation_time": [1_700_000_000_000]}))
+
+
+@pytest.mark.once
 def test_frames_that_are_none() -> None:
     for wrong in (5, pa.table({"other": [1]}), pa.table({"to": [b"\xff"], "ttl": ["x"]})):
         with pytest.raises(TypeError):

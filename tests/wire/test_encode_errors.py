@@ -70,6 +70,10 @@ def test_what_contains_itself_has_no_encoding(number: int) -> None:
         value = value.pop()
 
 
+class Moment(datetime.datetime):
+    """As those of pandas and others."""
+
+
 class Unknown:
     pass
 
@@ -122,6 +126,7 @@ def _forged(cls: Any, content: Any) -> Any:
         (Array("decimal32", [decimal.Decimal("1E+999")]), "fit"),
         (Array("decimal32", [Decimal64(0)]), "must be decimal32"),
         (Array("timestamp", [datetime.datetime(2024, 1, 1)]), "time zone"),  # noqa: DTZ001
+        (Array("timestamp", [Moment(2024, 1, 1)]), "time zone"),
         (Array("symbol", ["é"]), "ASCII"),
         (Array("string", ["\ud800"]), "not valid text"),
         (Array("string", [Symbol("a")]), "must be string"),

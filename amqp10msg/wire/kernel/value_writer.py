@@ -454,7 +454,7 @@ class ValueWriter(Output):
         elif isinstance(value, (Described, Array, AmqpMap)) and KINDS[base_of(value)] == kind:
             self.put(kind, value)
         elif isinstance(value, datetime.datetime):
-            self.typed(kind, Timestamp.from_datetime(value))
+            self.typed(kind, timestamp_of(value))
         else:
             raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
 
@@ -505,8 +505,8 @@ def hint(kind: int, value: Any) -> str:
     return ""
 
 
-def timestamp_of(moment: Any) -> int:
-    """Return the milliseconds of a datetime."""
+def timestamp_of(moment: Any) -> Timestamp:
+    """Return the timestamp of a datetime."""
     try:
         return Timestamp.from_datetime(moment)
     except ValueError as error:
