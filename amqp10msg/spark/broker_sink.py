@@ -180,8 +180,8 @@ class _Sink:
         settle()
         return done
 
-    def _keep(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Move the files of the tasks that count to their names."""
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803  (Spark's names)
+        """Have what was refused appear in the quarantine; a repeated batch takes its own place."""
         folder = self._options.quarantine
         done = [one for one in messages if isinstance(one, Delivered) and one.file is not None]
         if folder is None:
@@ -190,9 +190,10 @@ class _Sink:
             Path(str(one.file)).replace(folder / f"{one.name}.parquet")
         if done:
             sync_folder(folder)
-        self._drop(messages)
+        self.abort(messages, batchId)
 
-    def _drop(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: ARG002, N803  (Spark's names)
+        """Remove what was set aside: the messages are sent again."""
         for one in messages:
             if isinstance(one, Delivered) and one.file is not None:
                 Path(one.file).unlink(missing_ok=True)
@@ -274,25 +275,9 @@ def _put_aside(options: _Options, place: _Place, refused: list[Refused]) -> str:
 class BrokerWriter(_Sink, DataSourceArrowWriter):
     """Sends the messages of a DataFrame; see `Amqp10Broker`."""
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Have what was refused appear in the quarantine."""
-        self._keep(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was set aside: the messages are sent again."""
-        self._drop(messages)
-
 
 class StreamBrokerWriter(_Sink, StreamWriter):  # type: ignore[misc]  # Any where Spark has no types
     """Sends the messages of each batch of a stream; see `Amqp10Broker`."""
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  (Spark's names)
-        """Have what was refused appear in the quarantine; a repeated batch takes its own place."""
-        self._keep(messages)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  (Spark's names)
-        """Remove what was set aside: the messages are sent again."""
-        self._drop(messages)
 
 
 class Amqp10Broker(DataSource):
