@@ -10,7 +10,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import compress, groupby
 from typing import Any, Final
 
@@ -138,9 +137,7 @@ _HYPHENATED: Final = "hyphenated_props:"
 _PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
 
 
-def _tokens(
-    text: str, start: int, limits: FilterLimits, read: Callable[[str, int], Token]
-) -> list[Token]:
+def _tokens(text: str, language: Language, limits: FilterLimits) -> list[Token]:
     """Return the tokens of a text within the limits; the last is ``end``."""
     if len(text) > limits.length:
         raise ExpressionError(
@@ -149,12 +146,14 @@ def _tokens(
             limits.length,
         )
     tokens: list[Token] = []
-    at, size = start, len(text)
+    at, size = 0, len(text)
+    if language.jms and text.startswith(_HYPHENATED):
+        at = len(_HYPHENATED)
     while at < size:
         if text[at] in _SPACE:
             at += 1
             continue
-        token = read(text, at)
+        token = language.token(text, at)
         if len(tokens) >= limits.tokens:
             raise ExpressionError(
                 f"the expression has more than {limits.tokens:,} tokens", text, token.start
@@ -165,21 +164,15 @@ def _tokens(
     return tokens
 
 
-def selector_tokens(text: str, limits: FilterLimits) -> list[Token]:
-    """Return the tokens of a JMS selector; the last is ``end``."""
-    dashes = text.startswith(_HYPHENATED)
-    start = len(_HYPHENATED) if dashes else 0
-    return _tokens(text, start, limits, partial(_selector_token, dashes=dashes))
-
-
-def _selector_token(text: str, at: int, *, dashes: bool) -> Token:
+def selector_token(text: str, at: int) -> Token:
+    """Return the token of a JMS selector that begins at a place."""
     char = text[at]
     if char == "'":
         return _string(text, at, "'")
     if char.isdecimal() or (char == "." and text[at + 1 : at + 2].isdecimal()):
         return _java_number(text, at)
     if _starts_name(char):
-        return _selector_name(text, at, dashes)
+        return _selector_name(text, at)
     return _sign(text, at, _SIGNS)
 
 
@@ -187,9 +180,9 @@ def _starts_name(char: str) -> bool:
     return char.isidentifier() or char == "$" or unicodedata.category(char) == "Sc"
 
 
-def _selector_name(text: str, start: int, dashes: bool) -> Token:
+def _selector_name(text: str, start: int) -> Token:
     end = start
-    dashed = dashes or text.startswith(_ANNOTATION, start)
+    dashed = text.startswith(_HYPHENATED) or text.startswith(_ANNOTATION, start)
     while end < len(text):
         found = _NAME_PART.match(text, end)
         if found is not None:
@@ -288,12 +281,8 @@ def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
     return value
 
 
-def sql_tokens(text: str, limits: FilterLimits) -> list[Token]:
-    """Return the tokens of an SQL filter expression; the last is ``end``."""
-    return _tokens(text, 0, limits, _sql_token)
-
-
-def _sql_token(text: str, at: int) -> Token:
+def sql_token(text: str, at: int) -> Token:
+    """Return the token of an SQL filter expression that begins at a place."""
     char = text[at]
     if char in "'\"":
         return _string(text, at, char)
@@ -434,7 +423,7 @@ class Language:
     """The differences between the languages.
 
     Attributes:
-        tokens: splits the text into tokens.
+        token: returns the token that begins at a place of a text.
         resolve: returns what reads a name and, of an application property, its key; takes the
             token's value and raises `UnknownNameError`.
         functions: names of its functions and of numbers such as ``INF``.
@@ -447,7 +436,7 @@ class Language:
         like: compiles a pattern.
     """
 
-    tokens: Callable[[str, FilterLimits], list[Token]]
+    token: Callable[[str, int], Token]
     resolve: Callable[[Any], tuple[Evaluator, str | None]]
     functions: frozenset[str] = frozenset()
     jms: bool = False
@@ -475,7 +464,7 @@ class _Parser:
         self.limits = limits
         self.work = work
         self.octets = not language.jms
-        self.tokens = language.tokens(text, limits)
+        self.tokens = _tokens(text, language, limits)
         self.at = 0
         self.depth = 0
         self.weight = 1  # steps per character of a text

@@ -33,8 +33,8 @@ from amqp10msg.delivery.filters._syntax import (
     Language,
     Part,
     parse_expression,
-    selector_tokens,
-    sql_tokens,
+    selector_token,
+    sql_token,
 )
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import EncodeError
@@ -57,14 +57,12 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
     )
 
 
-_SELECTOR: Final = Language(selector_tokens, selector_name, jms=True)
+_SELECTOR: Final = Language(selector_token, selector_name, jms=True)
 _UTC: Final = frozenset({"UTC"})
 _LANGUAGES: Final = {
-    "rabbitmq": Language(sql_tokens, rabbitmq_name, _UTC),
-    "rabbitmq-4.3": Language(
-        sql_tokens, rabbitmq_43_name, _UTC, broker=True, like=rabbitmq_43_like
-    ),
-    "oasis": Language(sql_tokens, oasis_name, SQL_FUNCTIONS, oasis=True),
+    "rabbitmq": Language(sql_token, rabbitmq_name, _UTC),
+    "rabbitmq-4.3": Language(sql_token, rabbitmq_43_name, _UTC, broker=True, like=rabbitmq_43_like),
+    "oasis": Language(sql_token, oasis_name, SQL_FUNCTIONS, oasis=True),
 }
 
 
