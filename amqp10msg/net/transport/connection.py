@@ -39,72 +39,6 @@ _ENDS = {b"\0\x53\x17", b"\0\x53\x18"}
 _MIN_BEAT = 0.01
 
 
-class Output:
-    """The protocol header and the frames that a connection is to send.
-
-    Attributes:
-        room: how many bytes the body of a frame may take.
-        pending: how many bytes `take` has at least.
-        closed: whether the connection is closed at this end: nothing more is written.
-        flushes: what is called before bytes are taken, by channel.
-    """
-
-    def __init__(self) -> None:
-        self.room = MIN_FRAME - HEAD_SIZE
-        self.pending = 0
-        self.closed = False
-        self.flushes: dict[int, Callable[[], None]] = {}
-        self._frames: list[bytes] = []
-        self._greeted = False
-        self._took = False  # since `keep_alive` looked last
-        self._last = 0.0
-
-    def greet(self) -> None:
-        """Write the protocol header, once."""
-        if not self._greeted:
-            self._greeted = True
-            self._frames.append(AMQP_HEADER)
-
-    def write(self, channel: int, performative: Any) -> None:
-        """Write a frame."""
-        self.write_body(channel, encode_value(performative))
-
-    def write_body(self, channel: int, body: bytes) -> None:
-        """Write a frame with a body that is encoded already."""
-        if self.closed:
-            return
-        self.greet()
-        self._frames.append(HEAD.pack(HEAD_SIZE + len(body), HEAD_WORDS, AMQP_FRAME, channel))
-        self._frames.append(body)
-        self.pending += HEAD_SIZE + len(body)
-
-    def take(self) -> bytes:
-        """Take the bytes that are to be sent now."""
-        for flush in self.flushes.values():
-            flush()
-        self.flushes.clear()
-        taken = b"".join(self._frames)
-        self._frames.clear()
-        self.pending = 0
-        self._took = self._took or bool(taken)
-        return taken
-
-    def keep_alive(self, now: float, beat: float) -> float:
-        """Write an empty frame if nothing was sent for a while; return when to call again.
-
-        Args:
-            now: the time in seconds, of a clock that does not go back.
-            beat: seconds between frames.
-        """
-        if self._took or self._frames:
-            self._took = False
-            self._last = now
-        elif now >= self._last + beat:
-            self.write_body(0, b"")
-            self._last = now
-        return self._last + beat
-
-
 class ConnectionFaultError(FaultError):
     """The peer broke a rule of the connection."""
 
@@ -132,7 +66,11 @@ class Connection:
         opened: whether this end has opened.
         over: whether both ends have closed, or the peer sent what cannot be answered: the socket is
             to be closed once `take` is empty.
+        closed: whether this end has closed: nothing more is written.
         sessions: those that have begun, by the peer's channel.
+        room: how many bytes the body of a frame may take.
+        pending: how many bytes `take` has at least.
+        flushes: what is called before bytes are taken, by channel.
     """
 
     def __init__(
@@ -141,11 +79,16 @@ class Connection:
         self.handler = handler
         self.local = opens
         self.remote: Open | None = None
-        self.opened = False
-        self.over = False
+        self.opened = self.closed = self.over = False
         self.sessions: dict[int, Session] = {}
+        self.room = MIN_FRAME - HEAD_SIZE
+        self.pending = 0
+        self.flushes: dict[int, Callable[[], None]] = {}
         self._own: dict[int, Session] = {}
-        self._output = Output()
+        self._frames: list[bytes] = []
+        self._greeted = False
+        self._took = False  # since `tick` looked last
+        self._last = 0.0
         self._sasl = sasl
         self._run = run
         self._early = b"" if sasl is None else sasl.start()  # of SASL, to be sent
@@ -161,17 +104,12 @@ class Connection:
         """Whether SASL is over, or there is none."""
         return self._sasl is None
 
-    @property
-    def closed(self) -> bool:
-        """Whether this end has closed: nothing more is written."""
-        return self._output.closed
-
     # What this end does.
 
     def open(self) -> None:
         """Open this end."""
         self.opened = True
-        self._output.write(0, self.local)
+        self.write(0, self.local)
 
     def begin(self, handler: Handler | None = None) -> Session:
         """Begin a session.
@@ -197,8 +135,8 @@ class Connection:
             self.open()
         for session in self._own.values():
             session.flush()
-        self._output.write(0, Close(error))
-        self._output.closed = True
+        self.write(0, Close(error))
+        self.closed = True
         self._clear()
 
     def _new(self) -> Session | None:
@@ -207,7 +145,7 @@ class Connection:
             channel -= 1
         if channel > self._channel_max:
             return None
-        session = self._own[channel] = Session(self._output, self.handler, channel)
+        session = self._own[channel] = Session(self, self.handler, channel)
         return session
 
     @property
@@ -221,19 +159,42 @@ class Connection:
             session.clear()
         self._own.clear()
         self.sessions.clear()
-        self._output.flushes.clear()
+        self.flushes.clear()
 
     # Bytes.
 
-    @property
-    def pending(self) -> int:
-        """How many bytes `take` has at least."""
-        return self._output.pending
+    def greet(self) -> None:
+        """Write the protocol header, once."""
+        if not self._greeted:
+            self._greeted = True
+            self._frames.append(AMQP_HEADER)
+
+    def write(self, channel: int, performative: Any) -> None:
+        """Write a frame."""
+        self.write_body(channel, encode_value(performative))
+
+    def write_body(self, channel: int, body: bytes) -> None:
+        """Write a frame with a body that is encoded already."""
+        if self.closed:
+            return
+        self.greet()
+        self._frames.append(HEAD.pack(HEAD_SIZE + len(body), HEAD_WORDS, AMQP_FRAME, channel))
+        self._frames.append(body)
+        self.pending += HEAD_SIZE + len(body)
 
     def take(self) -> bytes:
         """Take the bytes that are to be sent now."""
         early, self._early = self._early, b""
-        return early if self._sasl is not None else early + self._output.take()
+        if self._sasl is not None:
+            return early
+        for flush in self.flushes.values():
+            flush()
+        self.flushes.clear()
+        taken = b"".join(self._frames)
+        self._frames.clear()
+        self.pending = 0
+        self._took = self._took or bool(taken)
+        return early + taken
 
     def tick(self, now: float) -> float | None:
         """Write an empty frame if the peer's idle-time-out asks for one (Part 2, 2.4.5).
@@ -247,7 +208,14 @@ class Connection:
         timeout = self.remote.idle_time_out if self.remote is not None else None
         if not timeout or self.closed:
             return None
-        return self._output.keep_alive(now, max(timeout / 2_000, _MIN_BEAT))
+        beat = max(timeout / 2_000, _MIN_BEAT)
+        if self._took or self._frames:
+            self._took = False
+            self._last = now
+        elif now >= self._last + beat:
+            self.write_body(0, b"")
+            self._last = now
+        return self._last + beat
 
     def feed(self, data: bytes) -> None:
         """Take in bytes of the peer, for `step`; nothing once the connection is over."""
@@ -298,9 +266,9 @@ class Connection:
         if not self._header_seen:
             self._header_seen = True
             # Also where the peer sent another one: this is what is expected (Part 2, 2.2).
-            self._output.greet()
+            self.greet()
             if not buffer.startswith(AMQP_HEADER, start):
-                self._output.closed = self.over = True
+                self.closed = self.over = True
                 self.handler.on_close(Error(FRAMING_ERROR, "no header of AMQP 1.0"), fault=True)
                 return False
             self._position += len(AMQP_HEADER)
@@ -392,7 +360,7 @@ class Connection:
                 INVALID_FIELD, f"max-frame-size is {MIN_FRAME} bytes at least"
             )
         self.remote = remote
-        self._output.room = min(remote.max_frame_size, self.local.max_frame_size) - HEAD_SIZE
+        self.room = min(remote.max_frame_size, self.local.max_frame_size) - HEAD_SIZE
         self.handler.on_open()
 
     def _on_begin(self, channel: int, begin: Begin) -> None:
@@ -416,7 +384,7 @@ class Connection:
             session.end()
         self.sessions.pop(channel, None)
         self._own.pop(session.channel, None)
-        self._output.flushes.pop(session.channel, None)
+        self.flushes.pop(session.channel, None)
 
     def _on_close(self, close: Close) -> None:
         if not self.closed:

@@ -38,7 +38,7 @@ from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
 
 if TYPE_CHECKING:
-    from amqp10msg.net.transport.connection import Output
+    from amqp10msg.net.transport.connection import Connection
 
 #: A property of a link's state: how many messages of its source other links hold unsettled, a
 #: ulong. This library's server tells it beside what is available.
@@ -321,7 +321,7 @@ class Link:
             max_message_size=self.max_message_size or None,
             **fields,
         )
-        told = _fit(attach, self.session.output.room)
+        told = _fit(attach, self.session.connection.room)
         self.session.write(attach)
         return told
 
@@ -405,7 +405,7 @@ class Link:
             self.handle, delivery.number, tag, message_format, settled, False, None, state, resume
         )
         head = encode_value(transfer)
-        room = session.output.room
+        room = session.connection.room
         if len(head) + len(message) <= room:
             session.write_transfer(self, head + message)
             return delivery
@@ -577,24 +577,22 @@ class Session:
     """One end of a session.
 
     Attributes:
-        output: takes its frames.
+        connection: takes its frames.
         handler: is called with what happens.
         channel: this end's channel.
         remote_channel: the peer's; None before it began.
         outgoing: deliveries to the peer that are not settled at both ends, by number.
         incoming: deliveries from the peer, likewise.
         ended: whether this end has ended.
-        context: whatever its user keeps with it.
     """
 
-    def __init__(self, output: Output, handler: Handler, channel: int) -> None:
-        self.output = output
+    def __init__(self, connection: Connection, handler: Handler, channel: int) -> None:
+        self.connection = connection
         self.handler = handler
         self.channel = channel
         self.remote_channel: int | None = None
         self.begun = False
         self.ended = False
-        self.context: Any = None
         self.outgoing: dict[int, LinkDelivery] = {}
         self.incoming: dict[int, LinkDelivery] = {}
         self.links: dict[tuple[str, bool], Link] = {}
@@ -660,14 +658,14 @@ class Session:
     def write(self, performative: Any) -> None:
         """Write a frame, after the dispositions that wait."""
         self.flush()
-        self.output.write(self.channel, performative)
+        self.connection.write(self.channel, performative)
 
     def flush(self) -> None:
         """Write the disposition that waits for others to extend it."""
         waiting = self._disposition
         if waiting is not None:
             self._disposition = None
-            self.output.write(self.channel, waiting)
+            self.connection.write(self.channel, waiting)
 
     def next_delivery(self) -> int:
         """Return the number of the next delivery."""
@@ -690,7 +688,7 @@ class Session:
             return
         self.flush()
         self._disposition = Disposition(not sends, number, number, settled, state)
-        self.output.flushes[self.channel] = self.flush
+        self.connection.flushes[self.channel] = self.flush
 
     def forget(self, delivery: LinkDelivery) -> None:
         """Drop a delivery that is settled."""
@@ -705,7 +703,7 @@ class Session:
             return
         self._room -= 1
         self._next_outgoing = (self._next_outgoing + 1) & _MASK
-        self.output.write_body(self.channel, body)
+        self.connection.write_body(self.channel, body)
 
     def write_flow(self, link: Link | None = None, *, echo: bool = False) -> None:
         """Write a flow, of a link or of the session alone; `echo` asks for one of the peer."""
@@ -871,7 +869,7 @@ class Session:
             while self._waiting and self._room > 0:
                 self._room -= 1
                 self._next_outgoing = (self._next_outgoing + 1) & _MASK
-                self.output.write_body(self.channel, self._waiting.popleft()[1])
+                self.connection.write_body(self.channel, self._waiting.popleft()[1])
             if not self._waiting:
                 self.handler.on_writable(self)
         if flow.handle is None:
