@@ -18,7 +18,7 @@ from amqp10msg import Message, Properties
 from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, attaching, connection
-from amqp10msg.net.serve.attaching import PassingFilter, Publishing
+from amqp10msg.net.serve.attaching import PassingFilter
 from amqp10msg.net.serve.broker import LONGEST_TURN, Guesses, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
@@ -153,8 +153,8 @@ def test_a_message_that_costs_an_exchange_too_much_is_rejected(
 
     with Server() as server:
         monkeypatch.setattr(server.broker.exchanges, "publish", costly)
-        joined = Publishing(server.broker.exchanges.publish, None, rejects=True)  # type: ignore[arg-type]
-        link = Incoming(_Unconnected(), _Unconnected(), joined, 1)  # type: ignore[arg-type]
+        publish: Any = server.broker.exchanges.publish
+        link = Incoming(_Unconnected(), _Unconnected(), publish, None, True, 1)  # type: ignore[arg-type]
         state, error = link._publish(b"", _Unconnected(), None)  # type: ignore[arg-type]
 
     assert isinstance(state, Rejected)
@@ -180,7 +180,6 @@ class _Scanning:
     """A link whose filters pass over messages that never end."""
 
     def __init__(self, node: DistributionNode) -> None:
-        self.name = "scanning"
         self.node = node
         self.pumped = 0
 
@@ -189,11 +188,6 @@ class _Scanning:
         if self.pumped < 100:
             raise TurnOverError
         return False
-
-    def end(self, error: object) -> None:
-        raise AssertionError(error)
-
-    fail = end
 
 
 def test_what_takes_long_goes_on_in_turns_of_its_own() -> None:
@@ -204,7 +198,7 @@ def test_what_takes_long_goes_on_in_turns_of_its_own() -> None:
         server._open(contextlib.ExitStack())
         turns = server.broker.turns
         node = server.broker.nodes.make("q")
-        scanning = _Scanning(node)
+        scanning: Any = _Scanning(node)
         turns.add(scanning)
         turns.run(lambda: turns.available(node))
         assert 1 == scanning.pumped

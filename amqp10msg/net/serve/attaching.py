@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -80,28 +81,26 @@ class Attach:
         target: None if it is missing.
         unsettled: the states of the peer's unsettled deliveries by delivery-tag, None for null.
         incomplete: whether there are more, which do not stand there.
-        fault: why one of them cannot be decoded; None if all can.
     """
 
     source: Source | None
     target: Target | Coordinator | None
     unsettled: dict[bytes, Any]
     incomplete: bool = False
-    fault: DecodeError | None = None
 
     @classmethod
     def of(cls, attach: transport.Attach) -> Attach:
-        """Decode the fields of an attach."""
-        try:
-            source, target = _decoded(attach.source), _decoded(attach.target)
-            states = attach.unsettled if isinstance(attach.unsettled, dict) else {}
-            unsettled = {tag: _decoded(state) for tag, state in states.items()}
-        except DecodeError as error:
-            return cls(None, None, {}, fault=error)
+        """Decode the fields of an attach.
+
+        Raises:
+            DecodeError: one of them cannot be decoded.
+        """
+        source, target = _decoded(attach.source), _decoded(attach.target)
+        states = attach.unsettled if isinstance(attach.unsettled, dict) else {}
         return cls(
             source if isinstance(source, Source) else None,
             target if isinstance(target, Target | Coordinator) else None,
-            unsettled,
+            {tag: _decoded(state) for tag, state in states.items()},
             bool(attach.incomplete_unsettled),
         )
 
@@ -159,38 +158,6 @@ class PassingFilter:
         return self.filters.matches(message, now=self.broker.clock(), local=local)
 
 
-@attrs.frozen
-class Publishing:
-    """What a link that receives messages is joined with.
-
-    Attributes:
-        publish: publishes a message; None for the coordinator.
-        target: the link of the node, if that is a single one.
-        rejects: whether the peer's source supports the outcome rejected.
-    """
-
-    publish: Publish | None
-    target: IncomingLink | None
-    rejects: bool
-
-
-@attrs.frozen
-class Sending:
-    """What a link that sends messages is joined with.
-
-    Attributes:
-        out: the link of the node.
-        source: what the peer asked for.
-        incomplete: whether one end has more unsettled deliveries than it listed.
-        resumed: deliveries of a link that was lost which this one goes on with, before new ones.
-    """
-
-    out: OutgoingLink
-    source: Source
-    incomplete: bool
-    resumed: list[tuple[Delivery, Step]]
-
-
 class Attacher:
     """Joins the links that a peer attaches with what they ask for, and answers them.
 
@@ -208,13 +175,19 @@ class Attacher:
 
     # Receiving.
 
-    def incoming(self, container: str, link: transport.Link, attach: Attach) -> Publishing:
+    def incoming(
+        self, container: str, link: transport.Link, attach: Attach
+    ) -> tuple[Publish | None, IncomingLink | None, bool]:
         """Join a link that receives messages, and answer its attach.
 
         Args:
             container: the peer's container-id.
             link: the link of the transport.
             attach: what the peer asks for.
+
+        Returns:
+            What publishes a message, None for the coordinator; the link of the node, if that is a
+            single one; and whether the peer's source supports the outcome rejected.
 
         Raises:
             NodeError: it is refused.
@@ -224,7 +197,7 @@ class Attacher:
             raise NodeError("the attach has no target", INVALID_FIELD)
         outcomes = attach.source.outcomes if attach.source is not None else ()
         rejects = not outcomes or "amqp:rejected:list" in outcomes
-        link.max_message_size = self._broker.max_message_size
+        link.max_message_size = self._broker.options.max_message_size
         publish: Publish | None = None
         end = None
         answer: Target | Coordinator
@@ -236,7 +209,7 @@ class Attacher:
                 end = node.attach_incoming(link.name, creates=target.dynamic)
             answer = self._answer(target, node)
         link.attach(source=attach.source, target=answer)
-        return Publishing(publish, end, rejects)
+        return publish, end, rejects
 
     def _publisher(
         self, container: str, link: transport.Link, target: Target
@@ -332,13 +305,20 @@ class Attacher:
 
     # Sending.
 
-    def outgoing(self, container: str, link: transport.Link, attach: Attach) -> Sending:
+    def outgoing(
+        self, container: str, link: transport.Link, attach: Attach
+    ) -> tuple[OutgoingLink, Source, bool, deque[tuple[Delivery, Step]]]:
         """Join a link that sends messages, and answer its attach.
 
         Args:
             container: the peer's container-id.
             link: the link of the transport.
             attach: what the peer asks for.
+
+        Returns:
+            The link of the node, what the peer asked for, whether one end has more unsettled
+            deliveries than it listed, and those of a link that was lost which this one goes on
+            with, before new ones.
 
         Raises:
             NodeError: it is refused.
@@ -389,7 +369,7 @@ class Attacher:
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,
             )
-            resumed = []
+            resumed = deque()
         answer = self._answer(source, out.node)
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
@@ -400,9 +380,9 @@ class Attacher:
             until = {Symbol("com.microsoft:locked-until-utc"): bus.locked_until_utc()}
             more["properties"] = until
         told = link.attach(source=answer, target=attach.target, **more)
-        return Sending(out, source, attach.incomplete or not told, resumed)
+        return out, source, attach.incomplete or not told, resumed
 
-    def _recover(self, out: OutgoingLink, attach: Attach) -> list[tuple[Delivery, Step]]:
+    def _recover(self, out: OutgoingLink, attach: Attach) -> deque[tuple[Delivery, Step]]:
         """Decide on the deliveries that were unsettled when the link was lost (Part 3, 3.4.6).
 
         They get the receiver's outcome, if its unsettled map has one. Those that it has not are
@@ -424,7 +404,7 @@ class Attacher:
             )
         except DecodeError as error:
             raise NodeError(str(error), error.condition) from None
-        resumed = []
+        resumed: deque[tuple[Delivery, Step]] = deque()
         for tag, delivery in deliveries.items():
             step = plan[tag]
             if step.action is ResumeAction.SETTLE and isinstance(step.outcome, OUTCOMES):

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
+import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import Memory, MemoryStore, OutgoingLink, StoreError
 from amqp10msg.message import Message
+from amqp10msg.net.options import ServerOptions
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
 from amqp10msg.net.serve.service_bus import MANAGEMENT_SUFFIX, ServiceBus
@@ -32,7 +37,10 @@ from amqp10msg.wire.limits import Limits
 
 if TYPE_CHECKING:
     from amqp10msg.delivery.node.sqlite import SqliteStore  # it needs the module sqlite3
+    from amqp10msg.net.serve.connection import Connection, Incoming, Outgoing
 
+#: Nested values in a message; real ones have about ten levels.
+_MAX_DEPTH = 32
 #: Seconds after which a turn lets other connections have theirs.
 _TURN = 0.02
 #: Seconds for which removals that nobody waits for are kept back, to be part of another commit.
@@ -59,63 +67,19 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Peer(Protocol):
-    """A connection, as far as the broker knows it."""
-
-    def flush(self) -> Iterable[Sender]:
-        """Send what is pending, and return the links that may send again."""
-
-    def fail(self, error: Exception, where: str = "") -> None:
-        """Close after an error of the server itself."""
-
-    def close(self, error: Error) -> None:
-        """Close with an error, which the peer gets if it can."""
-
-    def abort(self) -> None:
-        """Close the socket at once."""
-
-
-class End(Protocol):
-    """A link of a connection."""
-
-    def steal(self) -> None:
-        """Detach it, as the peer attached it again elsewhere."""
-
-
-class Sender(Protocol):
-    """A link that sends the messages of a node."""
-
-    @property
-    def name(self) -> str:
-        """The link's name."""
-
-    @property
-    def node(self) -> DistributionNode:
-        """The node."""
-
-    def pump(self) -> bool:
-        """Send a message if there is one and it may be sent; return whether one was sent."""
-
-    def end(self, error: Error) -> None:
-        """Close the link with an error."""
-
-    def fail(self, error: Exception) -> None:
-        """Close the connection after an error of the server itself."""
-
-
-@attrs.define(kw_only=True, eq=False, repr=False, slots=False)
 class Broker:
     """What the connections of a server share.
 
+    Args:
+        options: of the server.
+
     Attributes:
+        options: the same.
         container_id: the server's.
         users: passwords by name.
         anonymous: accept connections without a name.
-        max_message_size: in bytes; 0 for no bound.
-        credit: the number of messages that a sender may send ahead.
         memory: what all messages take up.
         limits: what decoding a message may cost.
-        receiver_settles_second: accept the rcv-settle-mode second of senders.
         properties: of the open frame.
         clock: returns milliseconds since the Unix epoch.
         logger: gets a record for each event.
@@ -135,28 +99,33 @@ class Broker:
         turns: how work is done.
     """
 
-    container_id: str
-    users: Mapping[str, str]
-    anonymous: bool
-    max_message_size: int
-    credit: int
-    memory: Memory
-    limits: Limits
-    receiver_settles_second: bool
-    properties: dict[str, Any]
-    clock: Callable[[], int]
-    logger: logging.Logger
-    nodes: Nodes = attrs.field(init=False)
-    exchanges: Exchanges = attrs.field(init=False)
+    nodes: Nodes
+    exchanges: Exchanges
 
-    def __attrs_post_init__(self) -> None:
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+        self.container_id = options.container_id or f"amqp10msg-{uuid.uuid4()}"
+        self.users = dict(options.users or {})
+        by_certificate = options.tls is not None and options.tls.verify_mode is ssl.CERT_OPTIONAL
+        nameless = not (self.users or by_certificate)
+        self.anonymous = nameless if options.anonymous is None else options.anonymous
+        self.memory = Memory(options.memory or None)
+        self.limits = options.limits or Limits(depth=_MAX_DEPTH)
+        self.properties: dict[str, Any] = {
+            "product": "amqp10msg",
+            "version": __version__,
+            "platform": f"Python {platform.python_version()}",
+            **(options.properties or {}),
+        }
+        self.clock = options.clock or now
+        self.logger = options.logger or logging.getLogger("amqp10msg.serve")
         self.scram = Scram(self.users) if self.users and is_installed() else None
         self.store: MemoryStore | SqliteStore = MemoryStore()
         self.services: dict[str, Callable[[Message, object], Message]] = {}
         self.service_bus: ServiceBus | None = None
         self.on_ended: Callable[[object], None] = lambda _: None
-        self.connections: set[Peer] = set()
-        self.links: dict[tuple[str, str, bool], End] = {}
+        self.connections: set[Connection] = set()
+        self.links: dict[tuple[str, str, bool], Incoming | Outgoing] = {}
         self.guesses = Guesses()
         self.turns = Turns(self)
         self.termini = Termini(self)
@@ -185,7 +154,8 @@ class Broker:
         self.nodes.delete(address)
         self.exchanges.unbind_all(node.name, to_queue=True)
         for sender in self.turns.forget(node):
-            sender.end(Error(RESOURCE_DELETED, f"the node {node.name!r} was deleted"))
+            gone = Error(RESOURCE_DELETED, f"the node {node.name!r} was deleted")
+            sender.connection.end_link(sender.link, gone)
         self.log("deleted", node=node.name)
         return count
 
@@ -214,17 +184,17 @@ class Turns:
     """
 
     def __init__(self, broker: Broker) -> None:
-        self.touched: set[Peer] = set()
-        self.confirmations: list[tuple[Peer, Callable[[], None]]] = []
-        self.ready: dict[Sender, None] = {}
+        self.touched: set[Connection] = set()
+        self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
+        self.ready: dict[Outgoing, None] = {}
         self._broker = broker
         # The links that go on in a turn of their own, so that those of others are short.
-        self._later: dict[Sender, None] = {}
+        self._later: dict[Outgoing, None] = {}
         self._deadline = 0.0
         self._scan_until = 0.0
         self._continues = False
         self._commit: asyncio.TimerHandle | None = None
-        self._senders: dict[DistributionNode, dict[Sender, None]] = {}
+        self._senders: dict[DistributionNode, dict[Outgoing, None]] = {}
         self._available: dict[DistributionNode, None] = {}
 
     def run(self, work: Callable[[], object], *, lasting: bool = False) -> StoreError | None:
@@ -344,16 +314,16 @@ class Turns:
                 except AmqpError as error:
                     more = False
                     self._broker.log(
-                        "link-failed", logging.WARNING, link=sender.name, why=str(error)
+                        "link-failed", logging.WARNING, link=sender.link.name, why=str(error)
                     )
                     # A filter that cannot be evaluated exceeds what a message may cost.
                     costly = isinstance(error, EvaluationError)
                     known = getattr(error, "condition", INTERNAL_ERROR)
                     condition = RESOURCE_LIMIT_EXCEEDED if costly else known
-                    sender.end(Error(condition, str(error)))
+                    sender.connection.end_link(sender.link, Error(condition, str(error)))
                 except Exception as error:  # noqa: BLE001  (logged; the others go on)
                     more = False
-                    sender.fail(error)
+                    sender.connection.fail(error, f"sending on the link {sender.link.name!r}")
                 if not more:
                     self.ready.pop(sender, None)
                     continue
@@ -376,11 +346,11 @@ class Turns:
         """Schedule messages of a node to be sent at the end of this turn."""
         self._available[node] = None
 
-    def add(self, sender: Sender) -> None:
+    def add(self, sender: Outgoing) -> None:
         """Send the messages of its node to a link from now on."""
         self._senders.setdefault(sender.node, {})[sender] = None
 
-    def remove(self, sender: Sender) -> None:
+    def remove(self, sender: Outgoing) -> None:
         """Send nothing more to a link."""
         self.ready.pop(sender, None)
         self._later.pop(sender, None)
@@ -389,7 +359,7 @@ class Turns:
         if not senders:
             self._senders.pop(sender.node, None)
 
-    def forget(self, node: DistributionNode) -> Iterable[Sender]:
+    def forget(self, node: DistributionNode) -> Iterable[Outgoing]:
         """Send nothing more from a node, and return the links that it was sent to."""
         senders = self._senders.pop(node, {})
         for sender in senders:

@@ -19,6 +19,7 @@ from amqp10msg.delivery import (
     Received,
     Rejected,
     Released,
+    Source,
     StdDistMode,
     Step,
     TransactionalState,
@@ -28,6 +29,7 @@ from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import (
     Delivery,
     DistributionNode,
+    IncomingLink,
     NodeError,
     Outcome,
     OutcomeError,
@@ -35,14 +37,7 @@ from amqp10msg.delivery.node import (
 )
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.serve.attaching import (
-    OUTCOMES,
-    Attach,
-    Attacher,
-    PassingFilter,
-    Publishing,
-    Sending,
-)
+from amqp10msg.net.serve.attaching import OUTCOMES, Attach, Attacher, PassingFilter, Publish
 from amqp10msg.net.serve.broker import LONGEST_TURN, Broker
 from amqp10msg.net.serve.nodes import UnroutableError
 from amqp10msg.net.serve.transactions import Retired, Transactions
@@ -76,29 +71,22 @@ class Outgoing:
     Attributes:
         connection: its connection.
         link: the link of the transport.
-        joined: what it is joined with.
+        out: the link of the node.
+        source: what the peer asked for.
+        incomplete: whether one end has more unsettled deliveries than it listed.
         sent: the unsettled deliveries of the transport, by number at the node.
     """
 
     connection: Connection
     link: transport.Link
-    joined: Sending
+    out: OutgoingLink
+    source: Source
+    incomplete: bool
+    _resuming: deque[tuple[Delivery, Step]]
     sent: dict[int, transport.LinkDelivery] = attrs.field(factory=dict)
-    _resuming: deque[tuple[Delivery, Step]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._resuming = deque(self.joined.resumed)
         self.out.on_ended = self.on_ended
-
-    @property
-    def out(self) -> OutgoingLink:
-        """The link of the node."""
-        return self.joined.out
-
-    @property
-    def name(self) -> str:
-        """The link's name."""
-        return self.link.name
 
     @property
     def node(self) -> DistributionNode:
@@ -129,7 +117,7 @@ class Outgoing:
         if self._resuming:
             self._resume(*self._resuming.popleft())
             return True
-        if self.joined.incomplete:
+        if self.incomplete:
             # What is new would be taken for what the map left out (Part 2, 2.7.3).
             if link.drain:
                 link.drained()
@@ -257,18 +245,6 @@ class Outgoing:
             theirs.update(Accepted())
             self.connection.touch()
 
-    def end(self, error: Error) -> None:
-        """Close the link with an error."""
-        self.connection.end_link(self.link, error)
-
-    def steal(self) -> None:
-        """Detach it, as the peer attached it again elsewhere."""
-        self.connection.steal(self.link)
-
-    def fail(self, error: Exception) -> None:
-        """Close the connection after an error of the server itself."""
-        self.connection.fail(error, f"sending on the link {self.name!r}")
-
 
 class Nowhere:
     """Takes the bytes of a message that is refused, and drops them."""
@@ -287,7 +263,9 @@ class Incoming:
     Attributes:
         connection: its connection.
         link: the link of the transport.
-        joined: what it is joined with.
+        publish: publishes a message; None for the coordinator.
+        target: the link of the node, if that is a single one.
+        rejects: whether the peer's source supports the outcome rejected.
         window: the credit that the sender is kept at.
         held: bytes of a message that is not complete yet.
         refused: why the message that is coming is refused; None if it is not.
@@ -295,14 +273,12 @@ class Incoming:
 
     connection: Connection
     link: transport.Link
-    joined: Publishing
+    publish: Publish | None
+    target: IncomingLink | None
+    rejects: bool
     window: int
     held: int = 0
     refused: NodeError | None = None
-
-    def steal(self) -> None:
-        """Detach it, as the peer attached it again elsewhere."""
-        self.connection.steal(self.link)
 
     def grant(self) -> None:
         """Grant credit, half a window or more at a time."""
@@ -354,7 +330,7 @@ class Incoming:
     def _confirm(
         self, theirs: transport.LinkDelivery, state: DeliveryState, error: Error | None
     ) -> None:
-        if isinstance(state, Rejected) and (theirs.settled or not self.joined.rejects):
+        if isinstance(state, Rejected) and (theirs.settled or not self.rejects):
             # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
             self.connection.end_link(self.link, error)
             return
@@ -374,7 +350,7 @@ class Incoming:
             The delivery state, and why the message was refused, if it was.
         """
         transactions = self.connection.transactions
-        publish = self.joined.publish
+        publish = self.publish
         state = theirs.state
         try:
             if refused is not None:
@@ -651,14 +627,17 @@ class Connection(Socket, transport.Handler):
         """Join the link with a node, or refuse it."""
         if link.remote is None:
             return
-        if not link.sends and not self.broker.receiver_settles_second:
+        if not link.sends and not self.broker.options.receiver_settles_second:
             link.rcv_settle_mode = transport.ReceiverSettleMode.FIRST
-        attach = Attach.of(link.remote)
+        end: Outgoing | Incoming
         try:
-            if attach.fault is not None:
-                raise attach.fault
+            attach = Attach.of(link.remote)
             self._steal(link)
-            end = self._join(link, attach)
+            if link.sends:
+                end = Outgoing(self, link, *self._attacher.outgoing(self.container, link, attach))
+            else:
+                joined = self._attacher.incoming(self.container, link, attach)
+                end = Incoming(self, link, *joined, self.broker.options.credit)
         except DecodeError as error:
             self._refuse(link, Error(error.condition, str(error)))
             return
@@ -669,18 +648,12 @@ class Connection(Socket, transport.Handler):
         self.broker.links[self._identity(link)] = end
         if isinstance(end, Incoming):
             end.grant()
-            target = end.joined.target
+            target = end.target
             node = target.node.name if target else getattr(attach.target, "address", None)
         else:
             node = end.node.name
             self.broker.turns.add(end)
         self.log("attached", link=link.name, node=node, receiver=link.sends)
-
-    def _join(self, link: transport.Link, attach: Attach) -> Outgoing | Incoming:
-        if link.sends:
-            return Outgoing(self, link, self._attacher.outgoing(self.container, link, attach))
-        joined = self._attacher.incoming(self.container, link, attach)
-        return Incoming(self, link, joined, self.broker.credit)
 
     def on_detach(self, link: transport.Link, error: Error | None, *, closed: bool) -> None:
         """End the link; the terminus of one that is detached may remain."""
@@ -729,7 +702,7 @@ class Connection(Socket, transport.Handler):
         """Detach the link that a new attach takes over."""
         known = self.broker.links.get(self._identity(link))
         if known is not None and self.container:
-            known.steal()
+            known.connection.steal(known.link)
 
     def steal(self, link: transport.Link) -> None:
         """Detach a link that was attached again (Part 2, 2.6.1)."""
@@ -763,8 +736,8 @@ class Connection(Socket, transport.Handler):
             if isinstance(end, Incoming):
                 end.let_go()
                 self.transactions.end_of(link)
-                if end.joined.target is not None:
-                    end.joined.target.detach()
+                if end.target is not None:
+                    end.target.detach()
             else:
                 self.broker.turns.remove(end)
                 self.waiting.discard(end)
@@ -772,7 +745,7 @@ class Connection(Socket, transport.Handler):
                 self.broker.termini.retire(
                     (self.container, link.name),
                     end.out,
-                    end.joined.source,
+                    end.source,
                     scopes=scopes,
                     ends=ends,
                 )

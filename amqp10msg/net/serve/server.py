@@ -7,11 +7,9 @@ import datetime
 import json
 import logging
 import os
-import platform
 import socket
 import ssl
 import threading
-import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
@@ -21,18 +19,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
-from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error
-from amqp10msg.delivery.node import Counts, Memory, Quarantined, StoreError
+from amqp10msg.delivery.node import Counts, Quarantined, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.options import ServerOptions
-from amqp10msg.net.serve.broker import Broker, now
+from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.nodes import Exchanges, Nodes, publish_to
 from amqp10msg.net.serve.service_bus import ServiceBus
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
 from amqp10msg.wire.errors import CONNECTION_FORCED
-from amqp10msg.wire.limits import Limits
 
 if TYPE_CHECKING:
     from amqp10msg.delivery.node.sqlite import SqliteStore
@@ -41,8 +37,6 @@ T = TypeVar("T")
 
 #: Seconds between looking for expired messages.
 _TICK = 0.1
-#: Nested values in a message; real ones have about ten levels.
-_MAX_DEPTH = 32
 #: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
 _BACKLOG = 5_000
 #: Connections at once, where the system allows more.
@@ -129,47 +123,19 @@ class Server(ServerOptions):
     """
 
     def __attrs_post_init__(self) -> None:
-        names = dict(self.users or {})
-        by_certificate = self.tls is not None and self.tls.verify_mode is ssl.CERT_OPTIONAL
-        most = self.limits or Limits(depth=_MAX_DEPTH)
-        anonymous, on_token, clock = self.anonymous, self.on_token, self.clock or now
         #: What the server's thread works on; used by that thread alone.
-        self.broker = Broker(
-            container_id=self.container_id or f"amqp10msg-{uuid.uuid4()}",
-            users=names,
-            anonymous=not (names or by_certificate) if anonymous is None else anonymous,
-            max_message_size=self.max_message_size,
-            memory=Memory(self.memory or None),
-            credit=self.credit,
-            limits=most,
-            receiver_settles_second=self.receiver_settles_second,
-            properties={
-                "product": "amqp10msg",
-                "version": __version__,
-                "platform": f"Python {platform.python_version()}",
-                **(self.properties or {}),
-            },
-            clock=clock,
-            logger=self.logger or logging.getLogger("amqp10msg.serve"),
-        )
-        management = Management(self.broker)
-        self.broker.services[MANAGEMENT] = management.answer
-        self.broker.on_ended = management.end_of
+        self.broker = broker = Broker(self)
+        management = Management(broker)
+        broker.services[MANAGEMENT] = management.answer
+        broker.on_ended = management.end_of
+        on_token = self.on_token
         if self.service_bus:
-            self.broker.service_bus = ServiceBus(clock, most, self.broker.memory)
+            broker.service_bus = ServiceBus(broker.clock, broker.limits, broker.memory)
             on_token = on_token or (lambda _: True)
         if on_token is not None:
-            self.broker.services[CBS] = lambda request, _: answer_token(request, on_token)
+            broker.services[CBS] = lambda request, _: answer_token(request, on_token)
         # What an iterator gives is had once, and the server may start more than once.
         self.nodes, self.topics = list(self.nodes), list(self.topics)
-        self._options = {
-            "clock": clock,
-            "priorities": self.priorities,
-            "capacity": self.capacity,
-            "memory": self.broker.memory,
-            "accept_durable": self.accept_durable,
-            "limits": most,
-        }
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -387,7 +353,14 @@ class Server(ServerOptions):
             on_available=self.broker.turns.available,
             on_quarantined=self._log_quarantined,
             on_fault=self._log_fault,
-            options=self._options,
+            options={
+                "clock": self.broker.clock,
+                "priorities": self.priorities,
+                "capacity": self.capacity,
+                "memory": self.broker.memory,
+                "accept_durable": self.accept_durable,
+                "limits": self.broker.limits,
+            },
         )
         if self.broker.service_bus is not None:
             self.broker.service_bus.nodes = self.broker.nodes
