@@ -226,25 +226,22 @@ class Deliverer:
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
         for delivery, outcome in outcomes:
-            self._on_outcome(delivery, outcome)
-
-    def _on_outcome(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        outgoing = self._in_flight.pop(delivery, None)
-        if outgoing is None:
-            return
-        self._moves += 1
-        self._deaths = 0
-        delivery.tries += 1
-        if outcome.kind == "accepted":
-            self.accepted += 1
-        elif outcome.final or delivery.tries >= self._how.attempts:
-            self._refuse(delivery, outcome.without(self._endpoint.password))
-        else:
-            self.again += 1
-            self._later += 1
-            pause = min(_PAUSE * 2.0**delivery.tries, _MOST_PAUSE)
-            asyncio.get_running_loop().call_later(pause, self._send_again, delivery, outgoing)
-        self._wake()
+            outgoing = self._in_flight.pop(delivery, None)
+            if outgoing is None:
+                continue
+            self._moves += 1
+            self._deaths = 0
+            delivery.tries += 1
+            if outcome.kind == "accepted":
+                self.accepted += 1
+            elif outcome.final or delivery.tries >= self._how.attempts:
+                self._refuse(delivery, outcome.without(self._endpoint.password))
+            else:
+                self.again += 1
+                self._later += 1
+                pause = min(_PAUSE * 2.0**delivery.tries, _MOST_PAUSE)
+                asyncio.get_running_loop().call_later(pause, self._send_again, delivery, outgoing)
+            self._wake()
 
     def _send_again(self, delivery: SourceDelivery, outgoing: Any) -> None:
         self._later -= 1

@@ -56,6 +56,8 @@ class Hub:
 class Partitions(Streams):
     """Partitions of an event hub that are read by one session, several at a time.
 
+    What asks raises a `LinkError` where the connection ended, or there is no such thing.
+
     Args:
         hub: which event hub.
         request: what is asked for.
@@ -95,22 +97,14 @@ class Partitions(Streams):
     # What the namespace is asked for.
 
     async def partitions(self) -> list[str]:
-        """Return the names of the partitions.
-
-        Raises:
-            LinkError: the connection ended, or there is no such event hub.
-        """
+        """Return the names of the partitions."""
         found = (await self._asked("com.microsoft:eventhub")).get("partition_ids")
         if not found:
             raise LinkError(f"{self._hub.name}: the answer has no partition_ids", permanent=True)
         return [self._hub.stream(str(one)) for one in found]
 
     async def bounds(self, stream: str) -> Bounds:
-        """Return where a partition begins and ends.
-
-        Raises:
-            LinkError: the connection ended, or there is no such partition.
-        """
+        """Return where a partition begins and ends."""
         said = await self._partition(stream)
         end = _number(said, "last_enqueued_sequence_number") + 1
         if said.get("is_partition_empty"):
@@ -118,11 +112,7 @@ class Partitions(Streams):
         return Bounds(_number(said, "begin_sequence_number"), end)
 
     async def first(self, stream: str) -> int | None:
-        """Return the sequence number of the first event that is there; None where there is none.
-
-        Raises:
-            LinkError: the connection ended, or there is no such partition.
-        """
+        """Return the sequence number of the first event that is there; None where there is none."""
         found = await self.bounds(stream)
         return None if found.first == found.next else found.first
 
@@ -132,9 +122,6 @@ class Partitions(Streams):
         Args:
             stream: the name of the partition.
             moment: when it was enqueued, in ms since the Unix epoch.
-
-        Raises:
-            LinkError: the connection ended, or there is no such partition.
         """
         said = await self._partition(stream)
         last: Any = said.get("last_enqueued_time_utc")
@@ -161,11 +148,7 @@ class Partitions(Streams):
         return await self._asked("com.microsoft:partition", partition=partition)
 
     async def _asked(self, kind: str, **about: str) -> dict[str, Any]:
-        """Read a resource by ``$management``; return its attributes.
-
-        Raises:
-            LinkError: the connection ended, or there is none.
-        """
+        """Read a resource by ``$management``; return its attributes."""
         link = await self._ready()
         number = str(uuid.uuid4())
         request = Message(

@@ -142,19 +142,14 @@ class _Spooler:
         self._first = 0.0
         self._last = self._monotonic()
 
-    async def spooled(self, place: _Place, warn: Callable[[str], object]) -> int:
-        """Return how many messages were taken; see `run`."""
-        self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
-        await self.run(place, warn)
-        return self.total
-
-    async def run(self, place: _Place, warn: Callable[[str], object]) -> None:
-        """Consume a queue until it is idle, or it is told to stop.
+    async def run(self, place: _Place, warn: Callable[[str], object]) -> int:
+        """Consume a queue until it is idle, or it is told to stop; return how much was taken.
 
         Raises:
             LinkError: the link cannot be opened, or ended.
             OSError: a file could not be written.
         """
+        self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
         batches = self._batches
         link = await self._open(place)
         try:
@@ -175,6 +170,7 @@ class _Spooler:
             await link.close(5.0)
         finally:
             link.abort()
+        return self.total
 
     async def _open(self, place: _Place) -> SourceLink:
         request = SourceRequest(
@@ -310,7 +306,7 @@ def spool(
     place = _Place.of(url, node, protocol)
     spooler = _Spooler(node, landing, batches or Batches(), now, monotonic)
     try:
-        return asyncio.run(spooler.spooled(place, warn))
+        return asyncio.run(spooler.run(place, warn))
     except LinkError as error:
         at = f" at {place.endpoint.host}:{place.endpoint.port}" if protocol == "0-9-1" else ""
         raise ConnectionError(f"{node}{at}: {error}") from None
@@ -343,6 +339,6 @@ def spool_from(
     """
     spooler = _Spooler(endpoint.name, landing, batches, time.time, time.monotonic, stopping)
     try:
-        return asyncio.run(spooler.spooled(_Place(endpoint), warn))
+        return asyncio.run(spooler.run(_Place(endpoint), warn))
     finally:
         landing.forget()  # the next connection is given it again

@@ -131,11 +131,7 @@ class StoredProbe(Probe):
         self._nodes = _Nodes(endpoint)
 
     def bounds(self, names: Sequence[str]) -> dict[str, Bounds]:
-        """Return where each of these streams begins and ends.
-
-        Raises:
-            LinkError: the broker is not reached, does not answer in time, or has no such stream.
-        """
+        """Return where each of these streams begins and ends."""
 
         def ask(nodes: _Nodes) -> dict[str, Bounds]:
             return {
@@ -146,11 +142,7 @@ class StoredProbe(Probe):
         return self._asked(ask)
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, in its order.
-
-        Raises:
-            LinkError: the broker is not reached, or there is no such super stream.
-        """
+        """Return the streams of a super stream, in its order."""
         return self._asked(lambda nodes: nodes.any().partitions(super_stream))
 
     def _asked(self, question: Callable[[_Nodes], _T]) -> _T:

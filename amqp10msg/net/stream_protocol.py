@@ -132,6 +132,8 @@ def _pairs(pairs: Mapping[str, str]) -> bytes:
 class StreamConnection:
     """A connection that is open for a virtual host.
 
+    What asks raises a `LinkError` where the connection ended, or the broker refuses.
+
     Args:
         endpoint: where; its other places are of no account.
 
@@ -197,11 +199,7 @@ class StreamConnection:
     # What is asked for.
 
     def places(self, stream: str) -> list[Endpoint]:
-        """Return where else replicas of a stream are, as the broker says; its leader comes last.
-
-        Raises:
-            LinkError: the connection ended, or there is no such stream.
-        """
+        """Return where else replicas of a stream are, as the broker says; its leader comes last."""
         fields = self._ask(f"the stream {stream!r}", _METADATA, _texts([stream]), coded=False)
         with self._plainly():
             nodes = {}
@@ -222,21 +220,13 @@ class StreamConnection:
         return []
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, in its order.
-
-        Raises:
-            LinkError: the connection ended, or there is no such super stream.
-        """
+        """Return the streams of a super stream, in its order."""
         fields = self._ask(f"the super stream {super_stream!r}", _PARTITIONS, _text(super_stream))
         with self._plainly():
             return [fields.text() for _ in fields.each()]
 
     def stats(self, stream: str) -> dict[str, int]:
-        """Return numbers of a stream, such as ``first_chunk_id``; from RabbitMQ 3.11 on.
-
-        Raises:
-            LinkError: the connection ended, or there is no such stream.
-        """
+        """Return numbers of a stream, such as ``first_chunk_id``; from RabbitMQ 3.11 on."""
         fields = self._ask(f"the stream {stream!r}", _STREAM_STATS, _text(stream))
         with self._plainly():
             return {fields.text(): fields.number(_I64) for _ in fields.each()}
@@ -272,19 +262,11 @@ class StreamConnection:
         self._ask(f"the stream {stream!r}", _SUBSCRIBE, body)
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription; what came of it before the answer is still delivered.
-
-        Raises:
-            LinkError: the connection ended.
-        """
+        """End a subscription; what came of it before the answer is still delivered."""
         self._ask(f"the subscription {number}", _UNSUBSCRIBE, bytes([number]))
 
     def credit(self, number: int, chunks: int) -> None:
-        """Let more chunks come.
-
-        Raises:
-            LinkError: the connection ended.
-        """
+        """Let more chunks come."""
         self._send(_CREDIT, bytes([number]) + _U16.pack(chunks))
 
     def delivery(self, until: float) -> Delivery:
@@ -328,11 +310,7 @@ class StreamConnection:
     # Frames.
 
     def _ask(self, about: str, command: int, body: bytes, *, coded: bool = True) -> _Fields:
-        """Send a request, and return what its answer has after the code, which is that of success.
-
-        Raises:
-            LinkError: it is not, or none comes.
-        """
+        """Send a request, and return what its answer has after the code of success."""
         self._correlation += 1
         self._send(command, _U32.pack(self._correlation) + body)
         until = time.monotonic() + self.endpoint.timeout
@@ -465,11 +443,7 @@ class StreamConnection:
 
 
 def _dialed(at: Endpoint) -> Any:
-    """Connect.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Connect."""
     context = trusted(at)
     made: Any = None
     try:

@@ -162,7 +162,10 @@ class Cursor:
 
 
 class Streams(SessionLink):
-    """Streams of RabbitMQ that are read by one session, several at a time."""
+    """Streams of RabbitMQ that are read by one session, several at a time.
+
+    What asks raises a `LinkError` where the connection ended, or there is no such stream.
+    """
 
     def __init__(self, request: Request, connection: Amqp10Connection) -> None:
         super().__init__(request, connection)
@@ -266,11 +269,7 @@ class Streams(SessionLink):
     # Questions.
 
     async def until(self, done: asyncio.Future[Any]) -> None:
-        """Wait for an answer.
-
-        Raises:
-            LinkError: the connection ended before.
-        """
+        """Wait for an answer."""
         if not self.alive:
             raise LinkError("the connection ended")
         self._waiting.add(done)
@@ -280,20 +279,12 @@ class Streams(SessionLink):
             self._waiting.discard(done)
 
     async def first(self, stream: str) -> int | None:
-        """Return the offset of the first message that is there; None where there is none.
-
-        Raises:
-            LinkError: the connection ended, or there is no such stream.
-        """
+        """Return the offset of the first message that is there; None where there is none."""
         found = await self._round(stream, "first", 1)
         return found[0] if found else None
 
     async def bounds(self, stream: str) -> Bounds:
-        """Return where a stream begins and ends.
-
-        Raises:
-            LinkError: the connection ended, or there is no such stream.
-        """
+        """Return where a stream begins and ends."""
         end: int | None = None
         sure = 0
         # RabbitMQ 4.0 sends more than it was asked for, so that one answer proves little.
@@ -396,6 +387,9 @@ async def _open(endpoint: Endpoint, on_lost: OnLost, make: Makes) -> Streams:
 class Probe:
     """Asks where streams begin and end, over connections that are kept.
 
+    What asks raises a `LinkError` where the broker is not reached, does not answer in time,
+    refuses, or has no such stream.
+
     Args:
         endpoint: the broker; an address in it is of no account.
         timeout: seconds until an answer has come; until then a broker that is not there, as one
@@ -455,11 +449,7 @@ class StreamProbe(Probe):
         self._streams: Streams | None = None
 
     def bounds(self, names: Sequence[str]) -> dict[str, Bounds]:
-        """Return where each of these streams begins and ends.
-
-        Raises:
-            LinkError: the broker is not reached, does not answer in time, or has no such stream.
-        """
+        """Return where each of these streams begins and ends."""
 
         async def ask(streams: Streams) -> dict[str, Bounds]:
             return {name: await streams.bounds(name) for name in names}
@@ -467,19 +457,11 @@ class StreamProbe(Probe):
         return self.ask(ask)
 
     def ask(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
-        """Return the answer to a question, which is put again where the connection ends.
-
-        Raises:
-            LinkError: the broker is not reached, does not answer in time, or refuses.
-        """
+        """Return the answer to a question, which is put again where the connection ends."""
         return self._patiently(lambda left: self._runner.run(self._asked(question, left)))
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, whose names end with their numbers from 0 on.
-
-        Raises:
-            LinkError: the broker is not reached, or there is no such super stream.
-        """
+        """Return the streams of a super stream, whose names end with their numbers from 0 on."""
         found: list[str] = []
         while True:
             name = f"{super_stream}-{len(found)}"

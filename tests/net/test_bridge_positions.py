@@ -16,7 +16,7 @@ pytest.importorskip("pika")
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
-from amqp10msg.net.bridge.records import Positions, Records, StateFile, position_of
+from amqp10msg.net.bridge.records import Positions, Records, position_of
 from amqp10msg.net.bridge.terms import LinkError, SourceDelivery
 from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.wire.primitives import Symbol, ULong
@@ -69,30 +69,33 @@ def test_a_message_of_a_queue_that_came_out_of_a_stream_has_no_position() -> Non
 
 def test_a_state_file_keeps_routes_apart_and_says_what_is_wrong(tmp_path: Path) -> None:
     for route, position in (("a", 3), ("b", 5), ("a", 4)):
-        state = StateFile(tmp_path / "s.db", route)
-        state.save(position)
+        state = Positions(tmp_path / "s.db", route, active=True)
+        delivery = SourceDelivery(b"", position=position - 1)
+        state.receive(delivery)
+        state.finish(delivery)
+        state.save()
         state.close()
     found = []
     for route in "abc":
-        state = StateFile(tmp_path / "s.db", route)
-        found.append(state.load())
+        state = Positions(tmp_path / "s.db", route, active=True)
+        found.append(state.next)
         state.close()
 
     assert [4, 5, None] == found
     with pytest.raises(OSError, match="nowhere"):
-        StateFile(tmp_path / "nowhere" / "s.db", "a")
+        Positions(tmp_path / "nowhere" / "s.db", "a", active=True)
 
 
 def test_a_second_file_that_cannot_be_used_leaves_the_first_one_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed, close = [], StateFile.close
+    closed, close = [], Positions.close
 
-    def noted(state: StateFile) -> None:
+    def noted(state: Positions) -> None:
         closed.append(state)
         close(state)
 
-    monkeypatch.setattr(StateFile, "close", noted)
+    monkeypatch.setattr(Positions, "close", noted)
     options = RouteOptions(
         state=tmp_path / "s.db",
         deduplicate=tmp_path / "nowhere" / "d.db",

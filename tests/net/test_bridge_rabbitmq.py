@@ -39,7 +39,7 @@ from amqp10msg.net.bridge import (  # noqa: E402
     parse_url,
     read_quarantine,
 )
-from amqp10msg.net.bridge.dry import check_queues  # noqa: E402
+from amqp10msg.net.bridge.dry import check_queue  # noqa: E402
 from amqp10msg.net.bridge.management import Queue  # noqa: E402
 from tests.rabbitmq import BROKER, HEADERS, channels  # noqa: E402
 
@@ -219,7 +219,7 @@ def test_a_migration_is_looked_at_and_nothing_consumed(queues: Queues) -> None:
     options = RouteOptions(profile="rabbitmq-4.3", keep_names=True)
     listed = [Queue(name, messages=5) for name in names.values()]
     ends = (parse_url(BASIC + "x"), parse_url("amqp://nowhere/q"))
-    found = asyncio.run(check_queues(*ends, listed, options, 100, 1.0))
+    found = [asyncio.run(check_queue(*ends, one, options, 100, 1.0)) for one in listed]
 
     assert [("", 5), ("", 5), ("", 5)] == [(one.fault, one.run and one.run.read) for one in found]
     run = found[0].run

@@ -230,12 +230,13 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
     from amqp10msg.net.bridge.bridge import Interrupted, run_dry_or_stop
     from amqp10msg.net.bridge.dry import Checked, DryRun
     from amqp10msg.net.bridge.management import Queue
+    from amqp10msg.net.bridge.routes import profile_of
 
     checked = []
     shown: set[str] = set()
     stopped = False
     for spec in specs:
-        most, found = min(spec.options.max_messages or 1_000, 65_535), DryRun.of(spec)
+        most, found = min(spec.options.max_messages or 1_000, 65_535), DryRun(spec)
         try:
             if spec.options.declare and not stopped:
                 _show_plan(spec, shown)
@@ -251,8 +252,7 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
         show_dry(checked[-1])
     if stopped:
         complain("it ended before it had read as many messages as it was to")
-    runs = [one.run for one in checked if one.run is not None]
-    profiles = {run.profile if run.translates else "none, one protocol" for run in runs}
+    profiles = {profile_of(one.run.spec) for one in checked if one.run is not None}
     ends = {
         "source": ", ".join(sorted({str(spec.source) for spec in specs})),
         "target": ", ".join(sorted({str(spec.target) for spec in specs})),

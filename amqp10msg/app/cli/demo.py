@@ -269,7 +269,7 @@ def _bridge(screen: _Screen) -> bool:
         dry = _route("recorded", source, "amqp://rabbitmq-4/orders", None, "rabbitmq-4.3")
         run = run_dry(dry, len(sent), 2.0)
     meeting = folder / "migration.html"
-    about = {"source": str(dry.source), "target": str(dry.target), "profile": run.profile}
+    about = {"source": str(dry.source), "target": str(dry.target), "profile": dry.options.profile}
     checked = [Checked(Queue(dry.name, messages=len(sent)), run)]
     write_whole(meeting, dry_report.as_html(checked, title="What a migration would lose", **about))
     screen.line(f"{_INDENT}The same messages as RabbitMQ 4.3 would give them to a client of 1.0:")

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 import attrs
 
-from amqp10msg.net.bridge.dry import Checked, DryRun, check_queues, dry_run
+from amqp10msg.net.bridge.dry import Checked, DryRun, check_queue, dry_run
 from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.records import rename
@@ -348,37 +348,31 @@ def run_bridge(
                 bridge.stop()
 
             _on_signals(loop, stop)
-            fault: BaseException | None = None
-            async with bridge:
-                if again is not None:
-                    reading = _Reading(bridge, again, logger, service)
-                    _on_hangup(loop, reading.begin)
-                service.started()
-                others = [asyncio.ensure_future(_measure(bridge))]
-                if service.every is not None:
-                    others.append(asyncio.ensure_future(_live(bridge, service, service.every)))
-                if show is not None:
-                    others.append(asyncio.ensure_future(_show(bridge, show, every)))
-                try:
-                    await bridge.run()
-                except (OSError, ValueError) as error:
-                    fault = error
-                finally:
-                    service.stopping()
-                    for task in others:
-                        task.cancel()
-                    await asyncio.gather(*others, return_exceptions=True)
-                    if hold:
-                        _hold_signals()
-                if fault is not None:
-                    # Said once: leaving the bridge would say it again.
-                    raise _Ended(fault)
+            try:
+                async with bridge:
+                    if again is not None:
+                        reading = _Reading(bridge, again, logger, service)
+                        _on_hangup(loop, reading.begin)
+                    service.started()
+                    others = [asyncio.ensure_future(_measure(bridge))]
+                    if service.every is not None:
+                        others.append(asyncio.ensure_future(_live(bridge, service, service.every)))
+                    if show is not None:
+                        others.append(asyncio.ensure_future(_show(bridge, show, every)))
+                    try:
+                        await bridge.run()
+                    finally:
+                        service.stopping()
+                        for task in others:
+                            task.cancel()
+                        await asyncio.gather(*others, return_exceptions=True)
+                        if hold:
+                            _hold_signals()
+            except (OSError, ValueError) as error:
+                return error
         return None
 
-    try:
-        fault = asyncio.run(run())
-    except _Ended as ended:
-        fault = ended.fault
+    fault = asyncio.run(run())
     return bridge.specs, bridge.statistics, fault
 
 
@@ -511,12 +505,6 @@ def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) 
     return min(found - {0}, default=0)
 
 
-class _Ended(Exception):  # noqa: N818  (it never leaves this module)
-    def __init__(self, fault: BaseException) -> None:
-        super().__init__(fault)
-        self.fault = fault
-
-
 async def _show(bridge: Bridge, show: Show, every: float) -> None:
     while True:
         await asyncio.sleep(every)
@@ -550,14 +538,20 @@ def run_check(
     idle: float,
     tell: Callable[[Checked], None],
 ) -> list[Checked]:
-    """Run `check_queues` in this thread, towards AMQP 1.0, as the same user there."""
+    """Run `check_queue` for each in this thread, towards AMQP 1.0, as the same user there."""
     target = Endpoint("1.0", "localhost", 5672, user=endpoint.user)
-    return asyncio.run(check_queues(endpoint, target, queues, options, count, idle, tell=tell))
+    found = []
+    with asyncio.Runner() as runner:
+        for queue in queues:
+            one = runner.run(check_queue(endpoint, target, queue, options, count, idle))
+            tell(one)
+            found.append(one)
+    return found
 
 
 def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
     """Run `dry_run` in this thread."""
-    return asyncio.run(dry_run(DryRun.of(spec), spec, count, idle))
+    return asyncio.run(dry_run(DryRun(spec), count, idle))
 
 
 def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, bool]:
@@ -569,10 +563,10 @@ def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, b
     Raises:
         LinkError: the source cannot be read.
     """
-    found = DryRun.of(spec)
+    found = DryRun(spec)
 
     async def run() -> bool:
-        reading = asyncio.ensure_future(dry_run(found, spec, count, idle))
+        reading = asyncio.ensure_future(dry_run(found, count, idle))
         _on_signals(asyncio.get_running_loop(), reading.cancel)
         try:
             await asyncio.wait([reading])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,7 @@ class DryRun:
     """What a route would make of the messages of its source.
 
     Attributes:
-        route: its name.
-        source: where from, without credentials.
-        target: where to, likewise.
-        profile: the translation.
-        user: whom the target knows the bridge as, who alone may send messages with a user-id; None
-            where nobody says.
-        translates: whether its ends speak different protocols.
+        spec: the route.
         read: messages that were read.
         octets: their bytes.
         exact: those of which nothing would be lost.
@@ -73,12 +67,7 @@ class DryRun:
         messages: the examples.
     """
 
-    route: str
-    source: str
-    target: str
-    profile: str
-    user: str | None
-    translates: bool
+    spec: RouteSpec
     read: int = 0
     octets: int = 0
     exact: int = 0
@@ -89,38 +78,31 @@ class DryRun:
     examples: dict[Any, int] = attrs.Factory(dict)
     messages: list[Example] = attrs.Factory(list)
 
-    @classmethod
-    def of(cls, spec: RouteSpec) -> DryRun:
-        """Return one of a route, of which nothing was read yet."""
-        source, target = spec.source, spec.target
-        differ = source.protocol != target.protocol
-        profile, user = spec.options.profile, target.user
-        return cls(spec.name, str(source), str(target), profile, user, differ)
-
-    def add(self, delivery: SourceDelivery, spec: RouteSpec) -> None:
+    def add(self, delivery: SourceDelivery) -> None:
         """Look at one delivery of the route."""
-        options = spec.options
+        spec, options = self.spec, self.spec.options
+        user = spec.target.user  # whom the target knows the bridge as
         self.read += 1
         self.octets += delivery.size
         if delivery.large is not None:
             self.octets += len(delivery.large)
             self._fail(_TOO_LARGE, Example(f"{len(delivery.large):,} bytes"))
             return
-        profile: Any = self.profile
+        profile: Any = options.profile
         was_basic = delivery.content_header is not None
         try:
             message: Any = message_of(delivery)
             if options.match is not None and not options.match(message):
                 self.unmatched += 1
                 return
-            if not self.translates:
-                if _is_foreign(message, self.user):
+            if spec.source.protocol == spec.target.protocol:
+                if _is_foreign(message, user):
                     raise TranslationError("properties.user-id", _FOREIGN)
                 self.exact += 1
                 return
             message = without_delivery(message, spec.source, options)
             make: Any = to_amqp10 if was_basic else to_basic
-            given = Circumstances(user=self.user)
+            given = Circumstances(user=user)
             made = make(message, profile, circumstances=given)
             octets = made.message.encode() if was_basic else delivery.octets
         except AmqpError as error:
@@ -170,22 +152,21 @@ def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:
     )
 
 
-async def dry_run(found: DryRun, spec: RouteSpec, count: int, idle: float) -> DryRun:
+async def dry_run(found: DryRun, count: int, idle: float) -> DryRun:
     """Read up to this many messages of a route's source, and give all of them back.
 
     The source may count these deliveries: RabbitMQ says of them that they were delivered before,
     and a quorum queue with a delivery-limit counts them.
 
     Args:
-        found: of the route; takes what is found, and is returned.
-        spec: the route; its target is not connected to.
+        found: of the route, whose target is not connected to; takes what is found, and is returned.
         count: messages, 1 to 65535, the most that are unsettled at a time.
         idle: seconds without a message, after which there are no more.
 
     Raises:
         LinkError: the source cannot be read.
     """
-    await give_back(spec, count, idle, lambda delivery: found.add(delivery, spec))
+    await give_back(found.spec, count, idle, found.add)
     return found
 
 
@@ -263,37 +244,7 @@ class Checked:
     fault: str = ""
 
 
-async def check_queues(
-    endpoint: Endpoint,
-    target: Endpoint,
-    queues: Iterable[Queue],
-    options: RouteOptions,
-    count: int,
-    idle: float,
-    *,
-    tell: Callable[[Checked], None] | None = None,
-) -> list[Checked]:
-    """Read up to this many messages of each queue, and return them.
-
-    Args:
-        endpoint: the broker, over AMQP 0-9-1.
-        target: where they would go; it is not connected to.
-        queues: which.
-        options: of the routes; their profile is what is looked at.
-        count: messages of each queue, 1 to 65535.
-        idle: seconds without a message, after which there are no more.
-        tell: called with each queue when it has been read.
-    """
-    found = []
-    for queue in queues:
-        one = await _check(endpoint, target, queue, options, count, idle)
-        if tell is not None:
-            tell(one)
-        found.append(one)
-    return found
-
-
-async def _check(
+async def check_queue(
     endpoint: Endpoint,
     target: Endpoint,
     queue: Queue,
@@ -301,6 +252,16 @@ async def _check(
     count: int,
     idle: float,
 ) -> Checked:
+    """Read up to this many messages of a queue, and give them back.
+
+    Args:
+        endpoint: the broker, over AMQP 0-9-1.
+        target: where they would go; it is not connected to.
+        queue: which.
+        options: of the route; its profile is what is looked at.
+        count: messages, 1 to 65535.
+        idle: seconds without a message, after which there are no more.
+    """
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     if queue.exclusive:
@@ -320,11 +281,11 @@ async def _check(
         # How many a stream has, the broker says as it was a while ago.
         most = min(count, queue.messages or count)
         spec = RouteSpec(at, target, options, queue.name)
-        run = await dry_run(DryRun.of(spec), spec, most, idle)
+        run = await dry_run(DryRun(spec), most, idle)
         if not run.read and not queue.kind:
             # A stream begins with what comes next unless it is told otherwise.
             spec = attrs.evolve(spec, source=attrs.evolve(at, offset="first"))
-            run = await dry_run(DryRun.of(spec), spec, most, idle)
+            run = await dry_run(DryRun(spec), most, idle)
         if not run.read:
             ready = (await depth_of(endpoint, queue.name)).ready
             said = f"{ready} messages are in it, and none came within {idle:g} s: raise --idle"

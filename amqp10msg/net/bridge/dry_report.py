@@ -36,9 +36,9 @@ def _json_of(one: Checked) -> dict[str, Any]:
         return {**made, "read": 0}
     return {
         **made,
-        "source": run.source,
-        "target": run.target,
-        "profile": run.profile,
+        "source": str(run.spec.source),
+        "target": str(run.spec.target),
+        "profile": run.spec.options.profile,
         "read": run.read,
         "bytes": run.octets,
         "exact": run.exact,

@@ -243,31 +243,28 @@ def entry_of(found: Any, folder: Path) -> Entry:
         ValueError: it is none.
     """
     try:
-        return _entry(found, folder)
+        protocol = found.get("protocol", "1.0")
+        cut = found["content_header"] if protocol == "0-9-1" else 0
+        file = folder / found["raw_file"] if "raw_file" in found else None
+        if file is None:
+            raw = bytes.fromhex(found["raw"])
+        else:
+            with file.open("rb") as opened:
+                raw = opened.read(cut)
+        texts = {name: found.get(name, "") for name in _TEXTS}
+        if not all(isinstance(text, str) for text in texts.values()):
+            raise TypeError(f"{', '.join(_TEXTS)} are texts")
+        kind = found.get("message_format") or 0
+        if type(kind) is not int or not 0 <= kind < 1 << 32:
+            raise ValueError("message_format is a number of 32 bits")
+        header, octets = raw[:cut], raw[cut:]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"no entry of a quarantine: {error!r}") from None
-
-
-def _entry(found: Any, folder: Path) -> Entry:
-    protocol = found.get("protocol", "1.0")
-    cut = found["content_header"] if protocol == "0-9-1" else 0
-    file = folder / found["raw_file"] if "raw_file" in found else None
-    if file is None:
-        raw = bytes.fromhex(found["raw"])
-    else:
-        with file.open("rb") as opened:
-            raw = opened.read(cut)
-    texts = {name: found.get(name, "") for name in _TEXTS}
-    if not all(isinstance(text, str) for text in texts.values()):
-        raise TypeError(f"{', '.join(_TEXTS)} are texts")
-    kind = found.get("message_format") or 0
-    if type(kind) is not int or not 0 <= kind < 1 << 32:
-        raise ValueError("message_format is a number of 32 bits")
     return Entry(
         protocol=protocol,
         message_format=kind,
-        octets=raw[cut:],
-        content_header=raw[:cut] if protocol == "0-9-1" else None,
+        octets=octets,
+        content_header=header if protocol == "0-9-1" else None,
         redelivered=found.get("redelivered") is True,
         file=file,
         **texts,

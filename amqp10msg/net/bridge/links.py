@@ -487,7 +487,7 @@ class Absence:
         return LinkError(f"{text} ({self._why})", permanent=True)
 
 
-class QuarantineQueue:
+class QuarantineQueue(KeptLink[TargetLink]):
     """Sends deliveries to a queue, each as the line that a file of the quarantine would have.
 
     What it does not take, or what may not have reached it, is for the file: so nothing waits for a
@@ -501,9 +501,6 @@ class QuarantineQueue:
         kept: is told what the queue has taken.
         left: is told what is for the file.
         lines: the connections of which one is used.
-
-    Attributes:
-        kept: the queue, over all its connections.
     """
 
     def __init__(
@@ -517,9 +514,7 @@ class QuarantineQueue:
         left: OnDecided,
         lines: Lines,
     ) -> None:
-        self._options = options
         self.names = names
-        self._log = log
         self._on_kept, self._left = kept, left
         self._reasons: dict[SourceDelivery, Outcome] = {}
         self._waiting: deque[SourceDelivery] = deque()
@@ -530,18 +525,18 @@ class QuarantineQueue:
                     endpoint=endpoint,
                     on_outcomes=self._on_outcomes,
                     on_room=self._pump,
-                    on_lost=self.kept.lose,
+                    on_lost=self.lose,
                     window=_WINDOW,
-                    on_passed=self.kept.passed,
+                    on_passed=self.passed,
                     lines=lines,
-                    alone=self.kept.alone,
+                    alone=self.alone,
                 )
             )
 
-        self.kept: KeptLink[TargetLink] = KeptLink(
+        super().__init__(
             *("quarantine", endpoint, options, log),
             open_=open_,
-            on_lost=self._lost,
+            on_lost=self._leave_all,
             on_refused=lambda _: True,  # what it does not take goes to the file
         )
 
@@ -553,21 +548,9 @@ class QuarantineQueue:
     def __len__(self) -> int:
         return len(self._reasons)
 
-    async def keep(self) -> None:
-        """Keep the queue open.
-
-        Raises:
-            LinkError: it cannot be used: wrong credentials, no such queue.
-        """
-        await self.kept.keep()
-
-    async def close(self, wait: float) -> None:
-        """Close it; give up after so many seconds."""
-        await self.kept.close(wait)
-
     def add(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Send a delivery; it is kept or left, if not at once then later."""
-        if self.kept.link is None:
+        if self.link is None:
             self._left(delivery, outcome)
             return
         delivery.sent = asyncio.get_running_loop().time()
@@ -579,40 +562,36 @@ class QuarantineQueue:
         """Give a queue up that does not answer in time."""
         oldest = next(iter(self._reasons), None)
         if oldest is not None and now - oldest.sent > self._options.outcome_timeout:
-            self.kept.give_up()
+            self.give_up()
 
     def _pump(self) -> None:
-        while self._waiting and (link := self.kept.link) is not None and link.room > 0:
+        while self._waiting and (link := self.link) is not None and link.room > 0:
             delivery = self._waiting.popleft()
             link.send([(self._outgoing(delivery, self._reasons[delivery]), delivery)])
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
         for delivery, outcome in outcomes:
-            self._on_outcome(delivery, outcome)
+            reason = self._reasons.pop(delivery, None)
+            if reason is None:
+                continue
+            self.progress = True
+            if outcome.kind == "accepted":
+                self._on_kept(delivery, reason)
+                continue
+            said = outcome.without(self.endpoint.password)
+            why = said.description or said.condition or said.kind
+            self._log("quarantine-refused", logging.WARNING, at=str(self.endpoint), why=why)
+            self._left(delivery, reason)
 
-    def _on_outcome(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        reason = self._reasons.pop(delivery, None)
-        if reason is None:
-            return
-        self.kept.progress = True
-        if outcome.kind == "accepted":
-            self._on_kept(delivery, reason)
-            return
-        endpoint = self.kept.endpoint
-        outcome = outcome.without(endpoint.password)
-        why = outcome.description or outcome.condition or outcome.kind
-        self._log("quarantine-refused", logging.WARNING, at=str(endpoint), why=why)
-        self._left(delivery, reason)
-
-    def _lost(self, error: LinkError) -> None:
-        self.kept.report(error)
+    def _leave_all(self, error: LinkError) -> None:
+        self.report(error)
         rest, self._reasons = self._reasons, {}
         self._waiting.clear()
         for delivery, outcome in rest.items():
             self._left(delivery, outcome)
 
     def _outgoing(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
-        at = self.kept.endpoint
+        at = self.endpoint
         body = files.line_of(delivery, outcome, self.names).encode()
         said: Any = {"route": self.names["route"], "reason": outcome.kind}
         if at.protocol == "1.0":

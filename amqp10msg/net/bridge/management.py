@@ -32,6 +32,9 @@ _UNTAGGED = (
 class Management:
     """Asks for what a virtual host has, and makes it.
 
+    What asks raises a `LinkError` where the API does not answer, or refuses, and a `ValueError`
+    where that is not an answer of it.
+
     Args:
         management: where it is, such as ``http://host:15672``; user and password of the endpoint
             are used where it has none, and may be ``${NAME}`` or ``${file:PATH}``.
@@ -83,10 +86,6 @@ class Management:
 
         Args:
             what: what follows the virtual host in the path.
-
-        Raises:
-            LinkError: it does not answer, or refuses.
-            ValueError: that is not an answer of it.
         """
         return self.get(f"queues/{self._host}{what}")
 
@@ -95,10 +94,6 @@ class Management:
 
         Args:
             kind: ``exchanges``, ``bindings`` or ``policies``.
-
-        Raises:
-            LinkError: it does not answer, or refuses.
-            ValueError: that is not an answer of it.
         """
         found = self.get(f"{kind}/{self._host}")
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
@@ -106,12 +101,7 @@ class Management:
         return found
 
     def version(self) -> tuple[int, ...]:
-        """Return the version of the broker, such as (4, 0, 5).
-
-        Raises:
-            LinkError: it does not answer, or refuses.
-            ValueError: that is not an answer of it.
-        """
+        """Return the version of the broker, such as (4, 0, 5)."""
         said = table(self.get("overview")).get("rabbitmq_version")
         parts = re.findall(r"\d+", str(said))
         if not parts:
@@ -126,20 +116,12 @@ class Management:
             kind: ``queues``, ``exchanges``, ``bindings`` or ``policies``.
             what: the parts of the path after the virtual host.
             body: what it is to be.
-
-        Raises:
-            LinkError: it does not answer, or refuses.
         """
         path = "/".join([kind, self._host, *(quote(part, safe="") for part in what)])
         self._ask(f"{self.place}/api/{path}", method, json.dumps(body).encode())
 
     def get(self, path: str) -> Any:
-        """Return its answer about what stands after ``/api/``.
-
-        Raises:
-            LinkError: it does not answer, or refuses.
-            ValueError: that is not an answer of it.
-        """
+        """Return its answer about what stands after ``/api/``."""
         url = f"{self.place}/api/{path}"
         try:
             return json.loads(self._ask(url))
@@ -150,10 +132,6 @@ class Management:
         """Return how many messages of a queue are delivered and not settled; None if not yet known.
 
         RabbitMQ counts them every few seconds: the answer may be that of 12 s ago.
-
-        Raises:
-            LinkError: it does not answer, or refuses.
-            ValueError: that is not an answer of it.
         """
         found = self.queues(f"/{quote(queue, safe='')}")
         count = found.get("messages_unacknowledged") if isinstance(found, dict) else None

@@ -21,7 +21,7 @@ from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, give_back
 from amqp10msg.net.bridge.files import read_quarantine
 from amqp10msg.net.bridge.management import Management, Queue
-from amqp10msg.net.bridge.records import StateFile
+from amqp10msg.net.bridge.records import Positions
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Depth, LinkError, SourceDelivery
@@ -307,11 +307,9 @@ def _at_source(one: Moved) -> Endpoint:
     source, state = one.spec.source, one.spec.options.state
     if not source.keeps or state is None or not state.exists():
         return source
-    file = StateFile(state, one.spec.name)
-    try:
-        following = file.load()
-    finally:
-        file.close()
+    positions = Positions(state, one.spec.name, active=False)
+    positions.close()
+    following = positions.next
     return source if following is None else source.read_from(str(following))
 
 
@@ -327,10 +325,10 @@ def _at_target(one: Moved) -> RouteSpec:
 
 async def _look(one: Moved, sample: int) -> None:
     """Look at the first messages of the source."""
-    spec, check = one.spec, DryRun.of(one.spec)
+    spec, check = one.spec, DryRun(one.spec)
 
     def look(delivery: SourceDelivery) -> None:
-        check.add(delivery, spec)
+        check.add(delivery)
         digest = digest_of(delivery, stream=spec.source.keeps)
         if digest is not None:
             one.sample[digest] += 1

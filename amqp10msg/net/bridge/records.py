@@ -204,46 +204,6 @@ def position_of(delivery: SourceDelivery) -> int | None:
     return int(found) if isinstance(found, int) and found >= 0 else None
 
 
-class StateFile:
-    """Remembers how far routes have read, in an SQLite file that outlives ``kill -9``.
-
-    Args:
-        path: of the file.
-        route: routes of other names in the same file are told apart.
-
-    Raises:
-        OSError: the file cannot be used.
-    """
-
-    def __init__(self, path: Path, route: str) -> None:
-        self._path = path
-        self._route = route
-        self._base = opened(path, _POSITION)
-
-    def load(self) -> int | None:
-        """Return the position to go on from; None where there is none."""
-        row = self._base.execute("SELECT next FROM position WHERE route = ?", (self._route,))
-        found = row.fetchone()
-        return None if found is None else int(found[0])
-
-    def save(self, position: int) -> None:
-        """Remember a position; it is in the file when this returns.
-
-        Raises:
-            OSError: it could not be written.
-        """
-        with written(self._base, self._path) as base:
-            base.execute(
-                "INSERT INTO position VALUES (?, ?) "
-                "ON CONFLICT (route) DO UPDATE SET next = excluded.next",
-                (self._route, position),
-            )
-
-    def close(self) -> None:
-        """Close the file."""
-        self._base.close()
-
-
 def rename(options: RouteOptions, old: str, new: str) -> None:
     """Have a route go on with what one of another name has in its files, unless it has its own.
 
@@ -313,8 +273,8 @@ class Positions:
     """The positions of deliveries that are not finished, and the one to go on from.
 
     Args:
-        path: the file that remembers it; None for none.
-        route: its name.
+        path: the SQLite file that remembers it, also after ``kill -9``; None for none.
+        route: its name; those of others in the same file are told apart.
         active: the source keeps its messages, so that its deliveries have positions. Nothing in a
             message says so: one of a queue may have come out of a stream before.
 
@@ -328,9 +288,15 @@ class Positions:
 
     def __init__(self, path: Path | None, route: str, *, active: bool) -> None:
         self.active = active
-        self._file = None if path is None else StateFile(path, route)
-        self.next = None if self._file is None else self._file.load()
+        self.next: int | None = None
+        self._route = route
         self._pending: dict[int, bool] = {}
+        self._file: tuple[sqlite3.Connection, Path] | None = None
+        if path is not None:
+            base = opened(path, _POSITION)
+            self._file = base, path
+            for (found,) in base.execute("SELECT next FROM position WHERE route = ?", (route,)):
+                self.next = int(found)
 
     def reset(self) -> None:
         """Forget what is not finished: another connection delivers it again."""
@@ -364,12 +330,17 @@ class Positions:
             del pending[first]
             self.next = first + 1
         if self._file is not None and self.next is not None and self.next != before:
-            self._file.save(self.next)
+            with written(*self._file) as base:
+                base.execute(
+                    "INSERT INTO position VALUES (?, ?) "
+                    "ON CONFLICT (route) DO UPDATE SET next = excluded.next",
+                    (self._route, self.next),
+                )
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            self._file[0].close()
 
 
 #: More may be in flight for each that is taken, after poison.
@@ -525,6 +496,7 @@ class Records:
 
     Attributes:
         names: those of the route, its source and its target, as the quarantine has them.
+        positions: of a stream or file.
 
     Raises:
         OSError: one cannot be used.
@@ -535,36 +507,21 @@ class Records:
     ) -> None:
         self.names = {"route": route, "source": str(source), "target": str(target)}
         self._quarantine = Quarantine(options.quarantine)
-        self._positions = Positions(options.state, route, active=source.keeps)
+        self.positions = Positions(options.state, route, active=source.keeps)
         self._ledger: Ledger | None = None
         if options.deduplicate is not None:
             try:
                 self._ledger = Ledger(options.deduplicate, route, options.remember)
             except OSError:
-                self._positions.close()
+                self.positions.close()
                 raise
         self._under_way: dict[str, SourceDelivery] = {}
         self._copies: dict[str, list[SourceDelivery]] = {}
 
     @property
-    def offset(self) -> str | None:
-        """Where a stream is to be read from; None for where it was to begin."""
-        following = self._positions.next
-        return None if following is None else str(following)
-
-    @property
-    def following(self) -> int | None:
-        """Of a stream or file, the position after all that is finished; None where none is."""
-        return self._positions.next
-
-    @property
     def copies(self) -> list[SourceDelivery]:
         """What waits for the outcome of another one with its message-id."""
         return [copy for copies in self._copies.values() for copy in copies]
-
-    def receive(self, delivery: SourceDelivery) -> None:
-        """Note where in its stream a delivery stands."""
-        self._positions.receive(delivery)
 
     def is_taken(self, delivery: SourceDelivery) -> bool | None:
         """Whether the target has a message already; None where that is not known yet.
@@ -594,7 +551,7 @@ class Records:
 
     def reset(self, in_flight: Sequence[SourceDelivery]) -> None:
         """Forget all that the source is to deliver again: what is not in flight."""
-        self._positions.reset()
+        self.positions.reset()
         self._copies.clear()
         self._under_way = {one.identity: one for one in in_flight if one.identity is not None}
 
@@ -626,9 +583,9 @@ class Records:
 
     def _remember(self, finished: Sequence[Finished]) -> None:
         """Remember what the target took, and how far a stream was read."""
-        if self._positions.active:
+        if self.positions.active:
             for delivery, _, _ in finished:
-                self._positions.finish(delivery)
+                self.positions.finish(delivery)
         if self._ledger is not None:
             taken = [
                 delivery.identity
@@ -639,10 +596,10 @@ class Records:
             ]
             if taken:
                 self._ledger.add(taken)
-        self._positions.save()
+        self.positions.save()
 
     def close(self) -> None:
         """Close the files."""
         if self._ledger is not None:
             self._ledger.close()
-        self._positions.close()
+        self.positions.close()

@@ -10,7 +10,7 @@ from amqp10msg.app import pages
 from amqp10msg.app.made import facts
 from amqp10msg.app.pages.reports import Part, table
 from amqp10msg.net.bridge.migration import Migration, Moved
-from amqp10msg.net.bridge.routes import RouteSpec
+from amqp10msg.net.bridge.routes import RouteSpec, profile_of
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import REASONS
@@ -65,16 +65,10 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         title="AMQP messages bridged",
         source=", ".join(sorted({str(spec.source) for spec in specs})),
         target=", ".join(sorted({str(spec.target) for spec in specs})),
-        profile=", ".join(sorted({_profile(spec) for spec in specs})),
+        profile=", ".join(sorted({profile_of(spec) for spec in specs})),
         counts=head,
         parts=parts,
     )
-
-
-def _profile(spec: RouteSpec) -> str:
-    """Name the translation of a route."""
-    translates = spec.source.protocol != spec.target.protocol
-    return spec.options.profile if translates else "none, one protocol"
 
 
 def _routes(counts: Mapping[str, Statistics]) -> Part:
@@ -220,7 +214,7 @@ def migration_html(migration: Migration) -> str:
         title="Cut-over of a RabbitMQ",
         source=", ".join(sorted({_broker(one.spec.source) for one in moved})),
         target=", ".join(sorted({_broker(one.spec.target) for one in moved})),
-        profile=", ".join(sorted({_profile(one.spec) for one in moved})),
+        profile=", ".join(sorted({profile_of(one.spec) for one in moved})),
         counts=head,
         parts=parts,
     )

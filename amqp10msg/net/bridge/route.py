@@ -149,7 +149,7 @@ class Route:
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
         self._asking: asyncio.Task[None] | None = None
-        self._ticked = 0.0
+        self._started = self._ticked = 0.0
         self._slow = 0.0  # seconds that a message has been coming for
         self._opened = 0.0  # the source, on the loop's clock
         self._over = 0.0  # when nothing is waited for any more, on the same
@@ -185,14 +185,14 @@ class Route:
             OSError: a message could not be put into the quarantine; it was not settled.
         """
         self._loop = asyncio.get_running_loop()
-        started = self._loop.time()
+        self._started = self._loop.time()
         if self.options.state is None:
-            await self._run(started)
+            await self._run()
             return
         lease = Lease(self.options.state, self.name)
         try:
-            if await self._take(lease, started):
-                await self._run(started)
+            if await self._take(lease):
+                await self._run()
         except OSError as error:
             self._note_failure(error)
             raise
@@ -205,7 +205,18 @@ class Route:
             self.statistics.state = self.statistics.ending = "failed"
             self.log("route-failed", logging.ERROR, why=str(error))
 
-    async def _take(self, lease: Lease, started: float) -> bool:
+    def _measure(self) -> None:
+        """Note how long it runs."""
+        self.statistics.seconds = self._loop.time() - self._started
+
+    async def _wait(self) -> bool:
+        """Wait until it is to stop, for one tick at most; return whether it is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TICK):
+                await self._stop.wait()
+        return self._stop.is_set()
+
+    async def _take(self, lease: Lease) -> bool:
         """Wait until no other bridge runs this route; return whether it is to run here.
 
         Raises:
@@ -216,20 +227,17 @@ class Route:
             if counts.state != _STANDS_BY:
                 counts.state = _STANDS_BY
                 self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
-            counts.seconds = self._loop.time() - started
+            self._measure()
             self._ending.end_if_late()
             if reach is not None and counts.seconds >= reach and not self._stop.is_set():
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_TICK):
-                    await self._stop.wait()
-            if self._stop.is_set():
+            if await self._wait():
                 self._ending.end_unasked(_STANDS_BY)
                 return False
         return True
 
-    async def _declare(self, started: float) -> bool:
+    async def _declare(self) -> bool:
         """Make at the target what the source's queue is; return whether it did before the end."""
         from amqp10msg.net.bridge.topology import declare_for  # noqa: PLC0415  (rarely used)
 
@@ -238,7 +246,7 @@ class Route:
         declaring = asyncio.ensure_future(making)
         try:
             while not (declaring.done() or self._stop.is_set()):
-                self.statistics.seconds = self._loop.time() - started
+                self._measure()
                 self._ending.end_if_late()
                 await asyncio.wait([declaring], timeout=_TICK)
             if declaring.done():
@@ -249,15 +257,15 @@ class Route:
         finally:
             declaring.cancel()
 
-    async def _run(self, started: float) -> None:
+    async def _run(self) -> None:
         try:
-            if self.options.declare and not await self._declare(started):
+            if self.options.declare and not await self._declare():
                 return
             self._records = Records(self.name, self.source, self.target, self.options)
         except (OSError, ValueError) as error:
             self._note_failure(error)
             raise
-        self._ticked = started
+        self._ticked = self._started
         warn_of_strangers((self.source, self.target, self.options.quarantine_queue), self.log)
         keeping = [self._to.keep(), self._keep_source()]
         if self.options.quarantine_queue is not None:
@@ -276,11 +284,8 @@ class Route:
             task.add_done_callback(self._ended)
         try:
             while not self._stop.is_set():
-                self.statistics.seconds = self._loop.time() - started
-                try:
-                    async with asyncio.timeout(_TICK):
-                        await self._stop.wait()
-                except TimeoutError:
+                self._measure()
+                if not await self._wait():
                     self._tick()
             self._over = self._loop.time() + _END
             if self._fault is None or self._is_disk_full:
@@ -299,7 +304,7 @@ class Route:
             counts = self.statistics
             counts.in_flight = counts.waiting = counts.held = 0
             self._count_ends()
-            counts.seconds = self._loop.time() - started
+            self._measure()
             counts.state = "failed" if self._fault else "ended"
         if self._fault is not None:
             self.log("route-failed", logging.ERROR, why=str(self._fault))
@@ -361,7 +366,7 @@ class Route:
 
     async def _end_if_empty(self, source: SourceLink) -> None:
         received = self.statistics.received
-        depth = await self._ending.ask(source, self._records.following, self._held)
+        depth = await self._ending.ask(source, self._records.positions.next, self._held)
         same = source is self._from.link and self.statistics.received == received
         if same and not self._unsettled:
             self._ending.end_if_empty(depth, self._held)
@@ -371,7 +376,7 @@ class Route:
         if self._asking is not None:
             self._asking.cancel()
         wait = min(_LAST, self._over - self._loop.time() - _HASTY)
-        following = self._records.following
+        following = self._records.positions.next
         await self._ending.count_rest(self._from.link, following, wait, lambda: self._held)
 
     @property
@@ -423,7 +428,7 @@ class Route:
         """Note which ends are connected, and how often one could not be."""
         ends: dict[str, KeptLink[Any]] = {"source": self._from, "target": self._to}
         if self._queue is not None:
-            ends["quarantine"] = self._queue.kept
+            ends["quarantine"] = self._queue
         self.statistics.connected = {name: end.link is not None for name, end in ends.items()}
         self.statistics.unreachable = Counter({name: end.failures for name, end in ends.items()})
 
@@ -479,11 +484,11 @@ class Route:
     async def _keep_source(self) -> None:
         await self._to.opened.wait()
         if self._queue is not None:
-            await self._queue.kept.opened.wait()
+            await self._queue.opened.wait()
         await self._from.keep()
 
     async def _open_source(self) -> SourceLink:
-        await self._ending.begin(self._source_now(), self._records.following)
+        await self._ending.begin(self._source_now(), self._records.positions.next)
         return await open_source(
             SourceRequest(
                 endpoint=self._source_now(),
@@ -511,8 +516,8 @@ class Route:
 
     def _source_now(self) -> Endpoint:
         """Return the source, to be read from where it was read to."""
-        offset = self._records.offset
-        return self.source if offset is None else self.source.read_from(offset)
+        following = self._records.positions.next
+        return self.source if following is None else self.source.read_from(str(following))
 
     def _lost_source(self, error: LinkError) -> None:
         """Forget what is not in flight: the source delivers it again."""
@@ -669,7 +674,7 @@ class Route:
                 delivery.large.discard()
             self._surplus.append(delivery)
             return False
-        self._records.receive(delivery)
+        self._records.positions.receive(delivery)
         if delivery.large is not None:
             self._receive_large(delivery, delivery.large)
             return False
@@ -885,7 +890,7 @@ class Route:
         if finished:
             self.statistics.busy = now - self._opened
         if not self._unsettled:
-            self._ending.end_if_done(self._records.following)
+            self._ending.end_if_done(self._records.positions.next)
             if not self._stop.is_set() and self._caution.is_over(self._window):
                 self._reopen_soon("no message ended its connection")
 

@@ -122,6 +122,12 @@ def _places(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
     return found
 
 
+def profile_of(spec: RouteSpec) -> str:
+    """Name the translation of a route, for people."""
+    translates = spec.source.protocol != spec.target.protocol
+    return spec.options.profile if translates else "none, one protocol"
+
+
 def apis_of(spec: RouteSpec) -> list[Management]:
     """Return the management APIs that a route asks.
 

@@ -392,10 +392,6 @@ OnRoom = Callable[[], None]
 OnPassed = Callable[[Endpoint, LinkError], None]
 
 
-def pass_over(_place: Endpoint, _error: LinkError) -> None:
-    """Say nothing of a place that was passed over."""
-
-
 @attrs.frozen(kw_only=True)
 class Request:
     """What is asked of an end: a link.
@@ -403,14 +399,15 @@ class Request:
     Attributes:
         endpoint: where.
         on_lost: is told of the end.
-        on_passed: is told of a place that could not be used, where a later one can.
+        on_passed: is told of a place that could not be used, where a later one can; None for
+            nobody.
         lines: the connections of which one may be used; None to make one.
         alone: whether the connection is to be its own.
     """
 
     endpoint: Endpoint
     on_lost: OnLost
-    on_passed: OnPassed = pass_over
+    on_passed: OnPassed | None = None
     lines: Lines | None = None
     alone: bool = False
 

@@ -106,7 +106,7 @@ def plan(source: Management, target: Management, names: Mapping[str, str]) -> li
         name = names.get(one["destination"], "") if to_queue else one["destination"]
         if one["source"] in wanted and (name in bound if to_queue else name in wanted):
             steps.append(_binding(one, name))
-    there = _There(target)
+    there = _there(target)
     return [_compared(step, there) for step in steps]
 
 
@@ -237,28 +237,30 @@ def _binding(found: Mapping[str, Any], destination: str) -> Step:
     return Step("binding", f"{found['source']} -> {destination} by {key!r}", path, body)
 
 
-class _There:
-    """What a virtual host has already, in the form of steps."""
+#: What there is, by kind and path.
+_There = Mapping[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]]
 
-    def __init__(self, target: Management) -> None:
-        self.bodies: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
-        for queue in queues_of(target):
-            arguments = {**queue.arguments, "x-queue-type": queue.kind or "classic"}
-            self._add(_queue_as(queue.name, queue, queue.durable, arguments))
-        for one in target.all("exchanges"):
-            self._add(_exchange(one))
-        for one in target.all("bindings"):
-            self._add(_binding(one, one["destination"]))
-        for one in target.all("policies"):
-            self._add(_policy(one, ()))
 
-    def _add(self, step: Step) -> None:
-        self.bodies.setdefault((step.kind, step.path), []).append(step.body)
+def _there(target: Management) -> _There:
+    """Return the things that a virtual host has already, as steps would make them."""
+    steps = [
+        _queue_as(
+            one.name, one, one.durable, {**one.arguments, "x-queue-type": one.kind or "classic"}
+        )
+        for one in queues_of(target)
+    ]
+    steps += map(_exchange, target.all("exchanges"))
+    steps += [_binding(found, found["destination"]) for found in target.all("bindings")]
+    steps += [_policy(found, ()) for found in target.all("policies")]
+    there: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
+    for step in steps:
+        there.setdefault((step.kind, step.path), []).append(step.body)
+    return there
 
 
 def _compared(step: Step, there: _There) -> Step:
     """Say whether the target has it already."""
-    found = there.bodies.get((step.kind, step.path))
+    found = there.get((step.kind, step.path))
     if step.state != "make" or found is None:
         return step
     if step.body in found:
