@@ -118,7 +118,10 @@ class Output:
     """A folder with ``messages/`` and ``quarantine/`` that a job makes; a link to it stays.
 
     What is not finished stands beside it, under one name, so that the next job removes the rest of
-    one that was killed. It is a ValueError that a path does not name the folder, such as ``.``.
+    one that was killed.
+
+    Raises:
+        ValueError: the path does not name the folder, such as ``.``.
     """
 
     def __init__(self, path: str | Path, compression: str = "snappy") -> None:

@@ -271,9 +271,10 @@ class Filter(abc.ABC):
     def _passes(self, message: Message, now: int | None, local: bool | None, /) -> bool:
         """Return whether a message passes."""
 
-    @abc.abstractmethod
     def _value(self) -> Any:
-        """Return the described value as it is encoded."""
+        """Return the described value as it is encoded: the attribute that is a filter's own."""
+        _, own, *_ = attrs.fields(type(self))
+        return getattr(self, own.name)
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:

@@ -358,9 +358,6 @@ class _Text(Filter):
                 "filter.text",
             )
 
-    def _value(self) -> str:
-        return self.text
-
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         shown = self.text.replace("'", "''")
         condition = f"subject {'matches' if isinstance(self, TopicBinding) else '='} '{shown}'"
@@ -540,9 +537,6 @@ class NoLocal(Filter):
     def _reasons(self, _message: Message, _now: int | None) -> tuple[Reason, ...]:
         return (Reason("the message came over another connection"),)
 
-    def _value(self) -> Any:
-        return self._raw
-
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
         return cls(raw=value, descriptor=descriptor)
@@ -627,9 +621,6 @@ class StreamOffset(Filter):
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         seen = ((STREAM_OFFSET, _annotation(message, STREAM_OFFSET)),)
         return (Reason(f"{STREAM_OFFSET} >= {self.start}", False, seen),)
-
-    def _value(self) -> str | int:
-        return self.start
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
@@ -719,9 +710,6 @@ class MatchUnfiltered(Filter):
     def _passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
         return True
 
-    def _value(self) -> bool:
-        return self.wanted
-
 
 @register
 @attrs.frozen
@@ -757,6 +745,3 @@ class SessionFilter(Filter):
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         group_id = None if message.properties is None else message.properties.group_id
         return (Reason(f"group-id = {self.session_id!r}", False, (("group-id", group_id),)),)
-
-    def _value(self) -> str | None:
-        return self.session_id

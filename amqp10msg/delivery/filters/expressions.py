@@ -123,9 +123,6 @@ class _Expression(Filter):
             return ()
         return tuple(reasons_of(self._whole, self.text, message, now))
 
-    def _value(self) -> str:
-        return self.text
-
 
 @register
 @attrs.frozen
