@@ -166,7 +166,10 @@ class Job:
             raise ValueError(f"unknown job {self.kind!r}: use {', '.join(KINDS)}")
         for name in ("content_header", "payload") if self._takes_basic else (self.column,):
             if name not in names:
-                raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}")
+                how = (
+                    "" if self._takes_basic else "; name that of the messages: --column, or column"
+                )
+                raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}{how}")
         profile = self.profile
         if self.kind == "translate":
             Translator(self.to, self.profile_used)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from amqp10msg.files import Range, stores
 from amqp10msg.files.tables import AT_A_TIME, Bounded, ExpansionError, plainly
 from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.reprs import readable
 
 #: The form of these files, beside those of `amqp10msg.files.FORMS`.
 PARQUET = "parquet"
@@ -63,9 +64,9 @@ class Rows:
 def _opened(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
     """Open a Parquet file: what pyarrow opens, and that opened."""
     with ExitStack() as stack:
-        # pyarrow itself is quicker with a path.
-        is_url = stores.is_url(path)
-        source = stack.enter_context(stores.opened_in_places(path)) if is_url else Path(path)
+        # pyarrow itself is quicker with a path, which it takes if it is text.
+        by_name = not stores.is_url(path) and path == readable(path)
+        source = Path(path) if by_name else stack.enter_context(stores.opened_in_places(path))
         with _damage(), pq.ParquetFile(source, buffer_size=AT_A_TIME, pre_buffer=False) as file:
             yield source, file
 
@@ -219,7 +220,7 @@ def batches(part: Range, rows: Rows, limits: Limits) -> Iterator[pa.RecordBatch]
     place = _Place(part.path, rows)
     try:
         with _opened(part.path) as (source, file):
-            octets = source.stat().st_size if isinstance(source, Path) else source.size
+            octets = source.size if stores.is_url(part.path) else Path(part.path).stat().st_size
             bounded = Bounded(source, file, octets, limits, stop=part.stop)
             if fault := bounded.refused():
                 raise ExpansionError(fault)
@@ -254,9 +255,9 @@ class _Place:
     """Where rows come from: a file of a table."""
 
     def __init__(self, path: str, rows: Rows) -> None:
-        self._path = path
+        self._path = readable(path)
         self._schema = rows.schema
-        self._said = _folders(path, rows.folder)
+        self._said = _folders(self._path, readable(rows.folder))
         self._is_placed = any(name.lower() in _PLACES for name in rows.schema.names)
 
     def rows(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:

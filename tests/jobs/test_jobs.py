@@ -357,6 +357,24 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text there")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_names_that_are_not_text_are_read_and_shown(tmp_path: Path, workers: int) -> None:
+    folder = tmp_path / "day=\udcff"
+    folder.mkdir()
+    table = pa.table({"wire": SOUND})
+    with (folder / "\udcfe.parquet").open("wb") as file:
+        pq.write_table(table, file)
+    (folder / "\udcfd.parquet").write_bytes(b"PAR1")
+
+    stats = jobs.run(folder, tmp_path / "out", Job("validate"), workers=workers)
+
+    assert (len(SOUND), 1) == (stats.good, stats.errors)
+    (row,) = jobs.quarantined(tmp_path / "out")
+    assert row["source"] == rf"{tmp_path}/day=\xff/\xfd.parquet"
+
+
+@pytest.mark.once
 def test_what_only_spark_reads_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
