@@ -12,6 +12,7 @@ from amqp10msg.delivery.node import NodeError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
+from amqp10msg.net import transport  # noqa: E402  (the server needs proton)
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
 from amqp10msg.net.serve.attaching import Attacher  # noqa: E402  (the same)
 from amqp10msg.net.serve.nodes import Binding  # noqa: E402  (the same)
@@ -275,6 +276,24 @@ def test_exchanges_that_are_bound_in_a_circle_route_a_message_once(server: Serve
     server.call(lambda _: server.broker.exchanges.publish("e", None, octets, origin=None))
 
     assert ["x"] == texts(server, "q")
+
+
+def test_responses_go_where_they_are_taken_whatever_sessions_there_were(server: Server) -> None:
+    engine = transport.Connection(transport.Handler(), transport.Open(container_id="client"))
+    gone, takes, asks = (engine.begin() for _ in range(3))
+    request = Message(properties=Properties(subject="GET", to="/queues/q")).encode()
+
+    def run(_: Any) -> tuple[int, int]:
+        attacher = Attacher(server.broker, None)
+        for session in (gone, asks):
+            attacher._ask(session, "/management", request, 0)  # nobody takes these
+        gone.end()
+        node = attacher._responses(takes, "/management")
+        node.attach("responses")
+        attacher._ask(asks, "/management", request, 0)
+        return len(node), len(attacher._services)
+
+    assert (1, 2) == server.call(run)
 
 
 def test_exchanges_that_are_bound_in_a_long_chain_route_a_message(server: Server) -> None:

@@ -284,10 +284,10 @@ class Attacher:
             raise NodeError(f"there is no node {address!r}", NOT_FOUND)
         response = service(request, self._origin)
         # Where the client takes responses in another session, they go there.
-        known = [key for key in self._services if key[1] == address]
+        taken = [key for key, node in self._services.items() if key[1] == address and node.links]
         place = (session, address)
-        if place not in self._services and len(known) == 1:
-            (place,) = known
+        if place not in taken and len(taken) == 1:
+            (place,) = taken
         self._responses(*place).publish(response)
         return ()
 
@@ -295,6 +295,8 @@ class Attacher:
         """The node with the responses of a service to a session of this connection."""
         node = self._services.get((session, address))
         if node is None:
+            for key in [key for key in self._services if key[0].ended]:
+                del self._services[key]
             made = self._services[session, address] = node = DistributionNode(
                 address,
                 clock=self._broker.clock,
