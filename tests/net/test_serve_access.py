@@ -18,6 +18,7 @@ from amqp10msg import (
     Limits,
     Message,
     Symbol,
+    UByte,
     UInt,
     ULong,
 )
@@ -30,6 +31,8 @@ from amqp10msg.delivery import (
     Target,
     TerminusExpiryPolicy,
 )
+from amqp10msg.delivery.node import StoreError
+from amqp10msg.delivery.node.sqlite import SqliteStore
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
@@ -339,6 +342,29 @@ def test_default_outcome_that_is_not_known_is_refused(amqp_server: Server) -> No
         said = said_to(amqp_server, BEGIN + attach + ECHO, 0x13)
         (detach,) = [one.value for one in said if one.descriptor == 0x16]
         assert "amqp:not-implemented" == detach[2].value[0]
+
+
+def test_what_is_not_committed_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
+    settled = UByte(1)
+    attach = BEGIN + frame(0x12, "settled", UInt(0), True, settled, None, source)
+    flow = frame(0x13, UInt(0), UInt(9), UInt(0), UInt(9), UInt(0), UInt(0), UInt(9))
+    with Server(file=tmp_path / "s.db") as server:
+        for text in "abc":
+            server.publish("q", Message(text, header=Header(durable=True)))
+        first, _ = transfers(server, None)
+
+        def fail(*_: object) -> None:
+            raise StoreError("the disk is full")
+
+        monkeypatch.setattr(SqliteStore, "_write", fail)
+        # Removed before it is sent, or by the outcome that the map has: neither was committed.
+        for octets in (attach + flow, attach_again({first: Accepted()}, False)):
+            said = said_to(server, octets, 0x18)
+            assert {0x14, 0x16}.isdisjoint(one.descriptor for one in said)
+            assert [0x10, 0x18] == [said[0].descriptor, said[-1].descriptor]
+        assert 0x12 not in [one.descriptor for one in said]
+        monkeypatch.undo()
 
 
 def test_a_map_that_no_frame_has_room_for_is_told_in_part(amqp_server: Server) -> None:

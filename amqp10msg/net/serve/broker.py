@@ -223,6 +223,8 @@ class Turns:
                     broker.exchanges.unbind_all(node.name, to_queue=True)
                     broker.log("deleted", node=node.name)
             self._confirm()
+            for connection in self.touched:
+                connection.keep()
             self._scan_until = time.monotonic() + _SCAN
             while self.touched or self.ready or self._available:
                 pending = broker.store.pending
@@ -243,7 +245,7 @@ class Turns:
             self.confirmations.clear()
             broker.log("store-failed", logging.CRITICAL, why=error.reason)
             for connection in list(broker.connections):
-                connection.close(error.error)
+                connection.close(error.error, discard=True)
             self._flush()
             return error
         return None

@@ -572,6 +572,7 @@ class Connection(Socket, transport.Handler):
         """Write pending bytes to the socket; return the links that waited and may send again."""
         if self._stream is None or not self.engine.authenticated:
             return ()
+        self.engine.keep()  # what a socket that is full does not take yet was committed, too
         # The timer is for the frames that keep an idle connection alive.
         deadline = self.engine.tick(self.loop.time())
         self.call_at(deadline, self.broker.turns.run, self.touch)
@@ -761,12 +762,21 @@ class Connection(Socket, transport.Handler):
         self.broker.termini.end_of(self, "connection")
         self.broker.on_ended(self._origin)
 
-    def close(self, error: Error) -> None:
-        """Close with an error, which the peer gets if it can."""
+    def keep(self) -> None:
+        """Have what was written up to now sent in any case: it was committed."""
+        self.engine.keep()
+
+    def close(self, error: Error, *, discard: bool = False) -> None:
+        """Close with an error, which the peer gets if it can.
+
+        Args:
+            error: why.
+            discard: send nothing of what was written since `keep`.
+        """
         if not self.engine.authenticated or self.is_closing:
             self._stream.abort()
         else:
-            self.engine.close(error)
+            self.engine.close(error, discard=discard)
             self.touch()
             if self._linger is None:
                 self._linger = self.loop.call_later(_LINGER, self.abort)

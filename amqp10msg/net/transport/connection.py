@@ -86,6 +86,8 @@ class Connection:
         self.flushes: dict[int, Callable[[], None]] = {}
         self._own: dict[int, Session] = {}
         self._frames: list[bytes] = []
+        self._sure = 0  # how many of them are sent in any case
+        self._said = False
         self._greeted = False
         self._took = False  # since `tick` looked last
         self._last = 0.0
@@ -127,14 +129,21 @@ class Connection:
         session.begin()
         return session
 
-    def close(self, error: Error | None = None) -> None:
-        """Close this end; twice does nothing."""
+    def close(self, error: Error | None = None, *, discard: bool = False) -> None:
+        """Close this end; twice does nothing.
+
+        Args:
+            error: why.
+            discard: send nothing of what was written since `keep` or `take`.
+        """
         if self.closed:
             return
         if not self.opened:
             self.open()
-        for session in self._own.values():
-            session.flush()
+        if discard:
+            self._discard()
+        else:
+            self.keep()
         self.write(0, Close(error))
         self.closed = True
         self._clear()
@@ -187,14 +196,27 @@ class Connection:
         early, self._early = self._early, b""
         if self._sasl is not None:
             return early
+        self.keep()
+        taken = b"".join(self._frames)
+        self._frames.clear()
+        self.pending = self._sure = 0
+        self._took = self._took or bool(taken)
+        self._said = self._said or bool(taken)
+        return early + taken
+
+    def keep(self) -> None:
+        """Have what was written up to now sent in any case, see `close`."""
         for flush in self.flushes.values():
             flush()
         self.flushes.clear()
-        taken = b"".join(self._frames)
-        self._frames.clear()
-        self.pending = 0
-        self._took = self._took or bool(taken)
-        return early + taken
+        self._sure = len(self._frames)
+
+    def _discard(self) -> None:
+        # The peer hears an open before a close: the protocol header, a frame's head and its body.
+        opening = 0 if self._said else 3
+        del self._frames[max(self._sure, opening) :]
+        self.flushes.clear()
+        self.pending = sum(map(len, self._frames))
 
     def tick(self, now: float) -> float | None:
         """Write an empty frame if the peer's idle-time-out asks for one (Part 2, 2.4.5).
