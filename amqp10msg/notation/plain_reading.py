@@ -63,6 +63,7 @@ from amqp10msg.wire.primitives import DECIMALS, FORMAT_CODES, Char, Float, Symbo
 
 _FORMS = {form.name: form for form in SECTIONS}
 _DATA, _VALUE = _FORMS["data"], _FORMS["amqp_value"]
+_TWICE = "it is there twice, with dashes and with underscores"
 #: The keys of a message by both spellings.
 _SPELLED = {
     name: key for key in (*_FORMS, "message_format") for name in (key, key.replace("_", "-"))
@@ -134,7 +135,10 @@ def bytes_of_message(plain: Any) -> Any:
         raise wrong('an object such as {"amqp_value": "hello"}', plain)
     given: Any = {}
     for key, item in plain.items():
-        given[_SPELLED.get(key) or str(key).replace("-", "_")] = item
+        name = _SPELLED.get(key) or str(key).replace("-", "_")
+        if name in given:
+            raise NotationError(_TWICE, f"${_field_step(key)}")
+        given[name] = item
     message_format = given.pop("message_format", None)
     number = 0 if message_format is None else _whole(message_format)
     if type(number) is not int or not 0 <= number <= UInt.max:
@@ -475,10 +479,7 @@ class PlainWriter(ValueWriter):
         self.close(mark, 0xC0, count)
 
     def odd_fields(self, rows: Any, content: Any) -> None:
-        """Write the list of a composite whose fields are in another order, or unknown.
-
-        Of one that is there in both spellings, the last one counts.
-        """
+        """Write the list of a composite whose fields are in another order, or unknown."""
         written: Any = [None] * len(rows.names)
         for key, item in content.items():
             i = rows.places.get(str(key).replace("-", "_"), -1)
@@ -487,6 +488,8 @@ class PlainWriter(ValueWriter):
                     f"there is no such field: use one of {', '.join(rows.names)}",
                     f"${_field_step(key)}",
                 )
+            if written[i] is not None:
+                raise NotationError(_TWICE, f"${_field_step(key)}")
             writer = _writer(self.level, self.depth + 1)
             try:
                 writer.field(rows, i, item)

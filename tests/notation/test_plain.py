@@ -39,7 +39,13 @@ from amqp10msg import (
     encode_value,
 )
 from amqp10msg.delivery import Accepted, Error, Received, Rejected, Source
-from amqp10msg.notation import from_plain, from_typed, to_plain, value_from_plain
+from amqp10msg.notation import (
+    NotationError,
+    from_plain,
+    from_typed,
+    to_plain,
+    value_from_plain,
+)
 from amqp10msg.testing import encodings, messages, mutated, values
 from amqp10msg.wire.primitives import identical
 
@@ -471,8 +477,22 @@ def test_a_short_element_behind_a_long_constructor_shows_it() -> None:
     assert {"$array": "list", "code": "0xd0", "values": [["ok"]]} == to_plain(decode_value(octets))
 
 
-def test_a_field_in_both_spellings_is_the_last_one() -> None:
-    plain: Any = {"header": {"delivery-count": 1, "delivery_count": 2, "ttl": 3}}
-    assert Message(header=Header(ttl=3, delivery_count=2)) == from_plain(plain)
-    plain = {"header": {"ttl": 3, "delivery_count": 2, "delivery-count": None}}
-    assert Message(header=Header(ttl=3)) == from_plain(plain)
+@pytest.mark.parametrize(
+    "plain, path",
+    [
+        (
+            {"header": {"delivery-count": 1, "delivery_count": 2, "ttl": 3}},
+            "$.header.delivery_count",
+        ),
+        (
+            {"header": {"ttl": 3, "delivery_count": 2, "delivery-count": None}},
+            "$.header['delivery-count']",
+        ),
+        ({"amqp-value": 1, "amqp_value": 1}, "$.amqp_value"),
+        ({"footer": {}, "message_format": 0, "message-format": 1}, "$['message-format']"),
+    ],
+)
+def test_what_is_there_in_both_spellings_is_refused(plain: Any, path: str) -> None:
+    with pytest.raises(NotationError, match="there twice, with dashes and with under") as caught:
+        from_plain(plain)
+    assert path == caught.value.path
