@@ -117,6 +117,28 @@ profile_option = click.option(
     "reference names all.",
 )
 
+
+def number_option(
+    flag: str,
+    default: float | None,
+    text: str,
+    low: float = 1,
+    *,
+    high: int | None = None,
+    metavar: str = "NUMBER",
+) -> Callable[..., Any]:
+    """Return an option that is a number, with a fraction where the least one has one."""
+    kind: Any = click.FloatRange if type(low) is float else click.IntRange
+    return click.option(
+        flag,
+        type=kind(low, high),
+        metavar=metavar,
+        default=default,
+        show_default=True,
+        help=text,
+    )
+
+
 json_option = click.option(
     "--json",
     "as_json",

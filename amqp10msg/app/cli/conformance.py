@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from amqp10msg.app.cli._options import color_option
+from amqp10msg.app.cli._options import color_option, number_option
 from amqp10msg.app.cli._output import complain, console, counting, safe, table, use_color
 from amqp10msg.app.text import plural
 
@@ -98,30 +98,9 @@ Examples:
     metavar="CLAUSE",
     help="Run only the cases of clauses that begin with this text, or the case of this id.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    default=2,
-    show_default=True,
-    help="How many processes of a peer run at the same time.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.1),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long one answer may take.",
-)
-@click.option(
-    "--memory",
-    type=click.IntRange(min=64),
-    default=1024,
-    show_default=True,
-    metavar="MIB",
-    help="How much memory one process may take.",
-)
+@number_option("--jobs", 2, "How many processes of a peer run at the same time.")
+@number_option("--timeout", 5.0, "How long one answer may take.", 0.1, metavar="SECONDS")
+@number_option("--memory", 1024, "How much memory one process may take.", 64, metavar="MIB")
 @click.option(
     "--environments",
     type=click.Path(file_okay=False, path_type=Path),

@@ -12,6 +12,7 @@ import click
 from amqp10msg.app.cli._options import (
     color_option,
     messages_argument,
+    number_option,
     output_option,
     profile_option,
 )
@@ -82,14 +83,7 @@ Examples:
     type=click.Choice(["sender", "receiver"]),
     help="The end of a link that sends the source or target, for the rules that depend on it.",
 )
-@click.option(
-    "--max-fields",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    metavar="NUMBER",
-    help="About how many fields of one message to show.",
-)
+@number_option("--max-fields", 10_000, "About how many fields of one message to show.")
 @output_option
 @messages_argument("-f", "--format")
 @color_option

@@ -22,7 +22,13 @@ from amqp10msg.app.cli._bridging import (
     write_reports,
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
-from amqp10msg.app.cli._options import LateChoice, declared_options, given_of, translations
+from amqp10msg.app.cli._options import (
+    LateChoice,
+    declared_options,
+    given_of,
+    number_option,
+    translations,
+)
 from amqp10msg.app.cli._output import complain, is_terminal, safe
 from amqp10msg.app.text import plural
 from amqp10msg.net.options import RouteOptions
@@ -57,21 +63,13 @@ Examples:
     show_default="rabbitmq-4.3",
     help="The translation to examine: that of a broker, or lossless, that of the bridge.",
 )
-@click.option(
-    "--max-messages",
-    type=click.IntRange(1, 65535),
-    metavar="NUMBER",
-    default=100,
-    show_default=True,
-    help="Read this many messages of each queue.",
-)
-@click.option(
+@number_option("--max-messages", 100, "Read this many messages of each queue.", high=65535)
+@number_option(
     "--idle",
-    type=click.FloatRange(min=0.01),
+    2.0,
+    "A queue counts as empty after this many seconds without a message.",
+    0.01,
     metavar="SECONDS",
-    default=2.0,
-    show_default=True,
-    help="A queue counts as empty after this many seconds without a message.",
 )
 @reports_option
 def migrate_check(
@@ -155,13 +153,8 @@ Examples:
     show_default=True,
     help="The queues, by name, such as 'orders.*'.",
 )
-@click.option(
-    "--sample",
-    type=click.IntRange(1, 30_000),
-    metavar="NUMBER",
-    default=100,
-    show_default=True,
-    help="Compare the contents of this many messages of each queue.",
+@number_option(
+    "--sample", 100, "Compare the contents of this many messages of each queue.", high=30_000
 )
 @declared_options(
     RouteOptions,

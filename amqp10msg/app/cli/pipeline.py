@@ -22,6 +22,7 @@ from amqp10msg.app.cli._options import (
     color_option,
     declared_options,
     given_of,
+    number_option,
     showing_option,
     target_option,
     trust_option,
@@ -90,11 +91,8 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 "if --master or --memory is given, under spark-submit, and for input that only "
                 "Spark can read.",
             ),
-            click.option(
-                "--workers",
-                type=click.IntRange(1),
-                metavar="NUMBER",
-                help="Processes of the engine local; by default one for each core.",
+            number_option(
+                "--workers", None, "Processes of the engine local; by default one for each core."
             ),
             click.option(
                 "--master",

@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 from amqp10msg.app.cli._bridging import lacking
+from amqp10msg.app.cli._options import number_option
 from amqp10msg.app.cli._output import complain
 from amqp10msg.app.text import plural
 
@@ -31,27 +32,19 @@ Examples:
     show_default=True,
     help="AMQP 1.0 from an address, or 0-9-1 from a queue.",
 )
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    default=10_000,
-    show_default=True,
-    help="How many messages a file holds at most.",
-)
-@click.option(
+@number_option("--rows", 10_000, "How many messages a file holds at most.")
+@number_option(
     "--seconds",
-    type=click.FloatRange(min=0.01),
-    metavar="NUMBER",
-    default=1.0,
-    show_default=True,
-    help="How many seconds a message may wait until it is on disk and acknowledged.",
+    1.0,
+    "How many seconds a message may wait until it is on disk and acknowledged.",
+    0.01,
 )
-@click.option(
+@number_option(
     "--idle",
-    type=click.FloatRange(min=0.01),
+    None,
+    "End after this many seconds without a message; by default run until stopped.",
+    0.01,
     metavar="SECONDS",
-    help="End after this many seconds without a message; by default run until stopped.",
 )
 def spool(
     url: str,
