@@ -63,6 +63,12 @@ def test_case_survives_its_objects(one: Case) -> None:
     assert one == Case.from_object(json.loads(json.dumps(one.to_object())))
 
 
+@pytest.mark.parametrize("answer", ["", "released", False, {}])
+def test_an_answer_survives(answer: Any) -> None:
+    one = case(kind="terminus", typed=None, compact=None, answer=answer)
+    assert one == Case.from_object(one.to_object())
+
+
 cases = st.lists(any_case(), unique_by=lambda one: one.id, max_size=3)
 
 
@@ -184,6 +190,9 @@ def test_case_that_contradicts_itself(changes: dict[str, Any], message: str) -> 
         ({"typed": {"uint": 0}}, "typed is list, not dict"),
         ({"colour": "red"}, "no attribute colour"),
         ({"error": {"rule": "x"}}, "offset"),
+        ({"error": {"rule": "x", "offset": "1"}}, "a-case: a rule is a str, and an offset an int"),
+        ({"error": {"rule": "x", "offset": None}}, "a-case: a rule is a str, and an offset an int"),
+        ({"violations": [[1, "error", "0"]]}, "a-case: a rule is a str, and an offset an int"),
         ({"violations": [["a"]]}, "a-case: not enough values"),
         ({"clause": None}, "clause is str, not NoneType"),
         ({"limits": 3}, "limits is Mapping, not int"),

@@ -129,6 +129,10 @@ class Case:
             raise CorpusError(reason, self.id)
 
     def _contradictions(self) -> Iterator[str]:
+        places = [(rule, offset) for rule, _, offset in self.violations or ()]
+        places += [(self.error.rule, self.error.offset)] if self.error is not None else []
+        if not all(type(rule) is str and type(offset) is int for rule, offset in places):
+            yield "a rule is a str, and an offset an int"
         if not _ID.fullmatch(self.id):
             yield f"{self.id!r} is not an id: words of a-z and 0-9, dashes"
         if self.kind not in KINDS:
@@ -183,7 +187,7 @@ class Case:
         made: dict[str, Any] = {}
         for name in _TYPES:
             value = getattr(self, name)
-            if value is None or (name == "profile" and value == "oasis") or value == "":
+            if value is None or value == _DEFAULTS.get(name):
                 continue
             if isinstance(value, bytes):
                 value = value if binary else value.hex()
@@ -257,6 +261,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "note": (str,),
     "preference": (str,),
 }
+_DEFAULTS = {"profile": "oasis", "note": "", "preference": ""}
 _REQUIRED = {"id", "kind", "data", "clause", "origin", "licence"}
 
 
