@@ -85,7 +85,7 @@ def _mode_of(target: Path) -> int | None:
 def write_whole(path: str | Path, text: str) -> None:
     """Write a text file in UTF-8, all of it or nothing; see `replacing`."""
     with replacing(path) as file:
-        file.write(text.encode())
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,8 +18,11 @@ from xml.etree import ElementTree as ET
 import attrs
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amqp10msg.app.cli import main
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import Peer, PeerResults, Result
 from amqp10msg.interop.corpus import Case, Fault
@@ -200,6 +203,41 @@ def test_an_interrupted_run_goes_on_where_it_was(driver: Path, tmp_path: Path) -
     assert all(result.outcome == "pass" for result in found.results)
     times = Counter(asked.read_bytes().split())
     assert {b"0": 1, b"1": 2, b"2": 1, b"3": 1, b"4": 1, b"5": 1} == times
+
+
+odd_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@given(
+    one=st.sampled_from(corpus.load()),
+    answers=st.lists(
+        st.dictionaries(st.sampled_from(["typed", "data", "violations", "answer"]), odd_json)
+        | st.just(corpus.RefusedError("no")),
+        min_size=1,
+    ),
+)
+def test_whatever_a_program_answers_is_a_result_that_can_be_written(
+    one: Case, answers: list[Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    class Odd:
+        def ask(self, _: Any) -> Any:
+            answers.append(answers.pop(0))
+            if isinstance(answers[-1], Exception):
+                raise answers[-1]
+            return answers[-1]
+
+    found = [PeerResults("odd", "odd 1.0", [conformance.judge(one, Odd())])]  # type: ignore[arg-type]
+    path = tmp_path_factory.mktemp("odd") / "results.json"
+
+    conformance.save(found, path)
+    assert found[0].ok == conformance.load(path)[0].ok
+    write_whole(path.with_name("junit.xml"), conformance.junit(found))
+    write_whole(path.with_name("report.md"), conformance.markdown(found, [one]))
+    write_whole(path.with_name("index.html"), conformance.scoreboard(found, [one]))
 
 
 def test_a_run_does_not_go_on_with_another_program(driver: Path, tmp_path: Path) -> None:

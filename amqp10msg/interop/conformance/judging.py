@@ -100,6 +100,10 @@ class _Trial:
             except RuntimeError as error:
                 outcome = "error"
                 self.errors.append(f"{_STEPS[self.step]}: {error}")
+            except Exception as error:  # noqa: BLE001  (an answer may be anything)
+                outcome = "error"
+                said = f"the answer is not of the protocol: {type(error).__name__}: {error}"
+                self.errors.append(f"{_STEPS[self.step]}: {said}")
         if not outcome:
             outcome = "pass" if self.facets else "skip"
             outcome = "fail" if self.faults else "note" if self.notes else outcome
@@ -262,9 +266,9 @@ class _Trial:
         except RefusedError as refused:
             self.holds("written", False, f"not written: {refused.reason}")
             return
+        octets = bytes.fromhex(made)
         self.wrote = made
         is_told = self.is_changed and self.step == "again"  # what it read is what it writes
-        octets = bytes.fromhex(made)
         if octets == case.compact:
             self.facets |= {"written": True, "identical": True}
             self.wrote = None  # as expected: the case has it
