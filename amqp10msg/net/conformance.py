@@ -140,11 +140,7 @@ async def _hold(
 class _Passage:
     """What became of the bytes of a case.
 
-    Attributes:
-        verdict: one of `VERDICTS`.
-        reason: what the broker said.
-        received: what came back.
-        said: the broker gave an error where it ended something.
+    The verdict is one of `VERDICTS`; `said` that the broker gave an error where it ended something.
     """
 
     verdict: str
@@ -154,11 +150,7 @@ class _Passage:
 
 
 class _Way:
-    """A way through a broker, with both of its ends.
-
-    Attributes:
-        product: what the broker says that it is.
-    """
+    """A way through a broker, with both of its ends."""
 
     def __init__(self, endpoint: Endpoint, timeout: float, numbers: Iterator[int]) -> None:
         self.product = ""
@@ -181,11 +173,7 @@ class _Way:
         )
 
     async def __aenter__(self) -> Self:
-        """Connect.
-
-        Raises:
-            PeerError: there is no connection, or the queue is not empty.
-        """
+        """Connect."""
         try:
             strays = await self._settle_down()
         except PeerError:
@@ -205,11 +193,7 @@ class _Way:
         self._drop()
 
     async def passage(self, octets: bytes) -> _Passage:
-        """Send bytes, and wait for what becomes of them.
-
-        Raises:
-            PeerError: nothing comes through any more.
-        """
+        """Send bytes, and wait for what becomes of them."""
         if self._source is None or self._target is None or self._lost is not None:
             await self._settle_down()
         sent = SourceDelivery(octets)
@@ -242,11 +226,7 @@ class _Way:
         return _Passage("identical", received=strays[0]) if strays else _Passage("lost")
 
     async def _settle_down(self) -> list[bytes]:
-        """Send a marker, and return what comes back besides it; where need be, by another queue.
-
-        Raises:
-            PeerError: nothing comes through any more.
-        """
+        """Send a marker, and return what comes back besides it; where need be, by another queue."""
         self._poison = ""
         why = ""
         movable = "{n}" in str(self._template.address)
@@ -312,11 +292,7 @@ class _Way:
         return delivery.octets
 
     async def _until(self, holds: Callable[[], bool], wait: float) -> bool:
-        """Wait until something holds; return whether it does.
-
-        Raises:
-            LinkError: an end is lost.
-        """
+        """Wait until something holds; return whether it does."""
         deadline = asyncio.get_running_loop().time() + wait
         while not holds():
             if self._lost is not None:
@@ -337,11 +313,7 @@ class _Way:
     # Connections.
 
     async def _connect(self) -> None:
-        """Open what is not open.
-
-        Raises:
-            LinkError: this does not succeed.
-        """
+        """Open what is not open."""
         if self._lost is not None:
             self._drop()
         if self._target is None:

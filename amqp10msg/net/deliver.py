@@ -39,11 +39,9 @@ class NotDeliveredError(TimeoutError):
 class Delivering:
     """How messages are sent.
 
-    Attributes:
-        profile: of the translation, where the target speaks 0-9-1.
-        window: messages without an outcome, at most; the target may give credit for fewer.
-        attempts: how often a message is sent that the target releases, or has no room for.
-        timeout: seconds that may pass without an outcome.
+    The translation is that of a target that speaks 0-9-1. At most `window` messages have no
+    outcome; the target may give credit for fewer. A message that the target releases, or has no
+    room for, is sent `attempts` times, and `timeout` seconds may pass without an outcome.
     """
 
     profile: str = "lossless"
@@ -56,10 +54,7 @@ class Delivering:
 class Refused:
     """A message that was not taken.
 
-    Attributes:
-        row: which, counted from 0.
-        octets: its bytes.
-        outcome: why.
+    The row is counted from 0.
     """
 
     row: int
@@ -91,13 +86,7 @@ class Deliverer:
 
     A message whose outcome was lost with a connection is sent again.
 
-    Args:
-        endpoint: the target: an address of 1.0, or a queue or an exchange of 0-9-1.
-        how: how.
-
-    Attributes:
-        accepted: messages that the target took.
-        again: times that a message was sent again.
+    `accepted` messages were taken by the target; `again` counts how often one was sent again.
     """
 
     def __init__(self, endpoint: Endpoint, how: Delivering = Delivering()) -> None:
@@ -132,15 +121,8 @@ class Deliverer:
     def send(self, messages: Iterable[tuple[int, bytes]]) -> list[Refused]:
         """Send messages, and wait for the outcome of each.
 
-        Args:
-            messages: each with its row.
-
-        Returns:
-            Those that were not taken, with the outcome.
-
-        Raises:
-            LinkError: the target is not to be used: wrong credentials, no such queue.
-            NotDeliveredError: nothing had an outcome for too long.
+        Return those that were not taken. A `LinkError` says that the target is not to be used, a
+        `NotDeliveredError` that nothing had an outcome for too long.
         """
         return self._runner.run(self._send(list(messages)))
 
@@ -267,9 +249,7 @@ def numbered(
 ) -> Iterator[tuple[list[tuple[int, bytes]], list[int]]]:
     """Yield the messages of batches with their rows, as they are to be sent, and rows without one.
 
-    Args:
-        batches: the messages.
-        prepare: makes of a row and its message what is to be sent.
+    `prepare` makes of a row and its message what is to be sent.
     """
     row = 0
     for batch in batches:

@@ -38,12 +38,7 @@ _PERMANENT = {400, 401, 403, 404}
 
 @attrs.frozen
 class Hub:
-    """An event hub, as one consumer group reads it.
-
-    Attributes:
-        name: its name in the namespace.
-        group: the name of the consumer group.
-    """
+    """An event hub, as one consumer group reads it."""
 
     name: str
     group: str = "$Default"
@@ -57,11 +52,6 @@ class Partitions(Streams):
     """Partitions of an event hub that are read by one session, several at a time.
 
     What asks raises a `LinkError` where the connection ended, or there is no such thing.
-
-    Args:
-        hub: which event hub.
-        request: what is asked for.
-        connection: where.
     """
 
     def __init__(self, hub: Hub, request: Request, connection: Amqp10Connection) -> None:
@@ -119,9 +109,7 @@ class Partitions(Streams):
     async def at_time(self, stream: str, moment: int) -> int:
         """Return the sequence number of the first event from a moment on; the next where none is.
 
-        Args:
-            stream: the name of the partition.
-            moment: when it was enqueued, in ms since the Unix epoch.
+        It is the moment when an event was enqueued, in ms since the Unix epoch.
         """
         said = await self._partition(stream)
         last: Any = said.get("last_enqueued_time_utc")
@@ -243,11 +231,7 @@ def _number(said: dict[str, Any], name: str) -> int:
 
 
 def _read(answer: Message, hub: str) -> dict[str, Any]:
-    """Return the attributes in an answer.
-
-    Raises:
-        LinkError: it is a refusal.
-    """
+    """Return the attributes in an answer."""
     said: dict[str, Any] = {str(k): v for k, v in (answer.application_properties or {}).items()}
     status: Any = said.get("status-code", said.get("statusCode"))
     if not isinstance(status, int) or not _OK <= status < _FAULTS:

@@ -10,14 +10,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from amqp10msg.net import transport
+
 
 class Socket(asyncio.Protocol):
     """One end of a connection on asyncio.
 
-    Attributes:
-        loop: that it runs in.
-        paused: whether the peer does not read, so that nothing may be sent.
+    The engine reads and writes the frames of 1.0; an end that speaks 0-9-1 has none, and a `flush`
+    of its own. While `paused`, the peer does not read, and nothing may be sent.
     """
+
+    engine: transport.Connection
 
     def __init__(self) -> None:
         self.paused = False
@@ -53,14 +56,6 @@ class Socket(asyncio.Protocol):
     def on_resumed(self) -> None:
         """Called when the peer reads again, after `paused`."""
 
-    def step(self) -> bool:
-        """Process one frame; return whether there was a whole one."""
-        raise NotImplementedError
-
-    def take(self) -> bytes:
-        """Take the bytes that are to be sent now."""
-        raise NotImplementedError
-
     def turn_is_over(self) -> bool:
         """Whether others have their turn before the next frame."""
         raise NotImplementedError
@@ -83,7 +78,7 @@ class Socket(asyncio.Protocol):
     def process(self) -> None:
         """Process frames that came, one at least, as many as the turn allows."""
         self._behind = False
-        while self.step():
+        while self.engine.step():
             if self.turn_is_over():
                 self._behind = True
                 self.loop.call_soon(self.go_on)
@@ -109,7 +104,7 @@ class Socket(asyncio.Protocol):
         self._flushing = False
         if not self.is_closing:
             if not self.paused:
-                data = self.take()
+                data = self.engine.take()
                 if data:
                     self._stream.write(data)
             self.read_or_not()

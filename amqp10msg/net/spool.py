@@ -61,10 +61,7 @@ class Batches:
 class _Place:
     """Where messages come from.
 
-    Attributes:
-        endpoint: the source.
-        attempts: how often connecting to it is tried.
-        delay: seconds between these attempts.
+    Connecting is tried so many times, with a delay in seconds.
     """
 
     endpoint: Endpoint
@@ -73,11 +70,7 @@ class _Place:
 
     @classmethod
     def of(cls, url: str, node: str, protocol: str) -> _Place:
-        """Read the URL of a peer.
-
-        Raises:
-            ValueError: it is none, or has a parameter that is not known.
-        """
+        """Read the URL of a peer."""
         parts = urlsplit(url if "://" in url else f"amqp://{url}")
         if parts.scheme not in {"amqp", "amqps"}:
             raise ValueError(f"a URL begins with amqp:// or amqps://, not {parts.scheme[:20]!r}")
@@ -143,12 +136,7 @@ class _Spooler:
         self._last = self._monotonic()
 
     async def run(self, place: _Place, warn: Callable[[str], object]) -> int:
-        """Consume a queue until it is idle, or it is told to stop; return how much was taken.
-
-        Raises:
-            LinkError: the link cannot be opened, or ended.
-            OSError: a file could not be written.
-        """
+        """Consume a queue until it is idle, or it is told to stop; return how much was taken."""
         self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
         batches = self._batches
         link = await self._open(place)

@@ -18,7 +18,14 @@ from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.stream_chunks import Chunk, ChunkError, RowsOfChunks, StoredRows, parse_chunk
 from amqp10msg.net.stream_protocol import Delivery, ElsewhereError, StreamConnection
-from amqp10msg.net.stream_ranges import Bounds, Probe, RangeReader, Reading, StreamRange
+from amqp10msg.net.stream_ranges import (
+    Bounds,
+    Probe,
+    RangeReader,
+    Reading,
+    StreamRange,
+    patiently,
+)
 
 _T = TypeVar("_T")
 #: The subscriptions of a connection: of a range, and of a question.
@@ -26,8 +33,6 @@ _RANGE, _QUESTION = 0, 1
 #: Chunks that may come at first: their size is not known, and the broker sends nothing later on
 #: until it has more than half of that. At most; bytes of those that may be on their way.
 _CREDIT, _MOST_CREDIT, _WINDOW = 1, 512, 4 << 20
-#: Seconds before another connection is tried.
-_PAUSE, _MOST_PAUSE = 0.2, 5.0
 #: Times that the end of a stream is asked for before its last chunk counts as not there.
 _LOOKS, _LOOK = 40, 0.05
 #: The first version that has numbers of a stream.
@@ -50,11 +55,7 @@ class _Nodes:
         return self._first
 
     def with_replica(self, stream: str, ask: Callable[[StreamConnection], _T]) -> _T:
-        """Return the answer of a node that has a replica of a stream.
-
-        Raises:
-            LinkError: there is none, or it does not answer.
-        """
+        """Return the answer of a node that has a replica of a stream."""
         try:
             return ask(self.any())
         except ElsewhereError as error:
@@ -161,12 +162,9 @@ def read_stored(
 ) -> Iterator[StoredRows | tuple[int, int]]:
     """Read a range of a stream to its end; a connection that is cut is made again.
 
-    Yields:
-        Messages; and for what is gone, where that begins and how many offsets it has.
-
-    Raises:
-        LateRangeError: messages did not come in time.
-        LinkError: the broker refuses it, or there is no such stream.
+    Yield messages, and for what is gone, where that begins and how many offsets it has. A
+    `LateRangeError` is raised where messages did not come in time, a `LinkError` where the broker
+    refuses it.
     """
     reader = _StoredReader(endpoint, part, reading)
     try:
@@ -212,29 +210,12 @@ class _StoredReader(RangeReader):
         return StoredRows(*(one.filter(wanted) for one in (rows.offsets, rows.octets, rows.times)))
 
     def _go_on(self) -> None:
-        """Take in a chunk, with a connection that is made where there is none.
-
-        Raises:
-            LateRangeError: none came in time.
-            LinkError: the broker refuses.
-        """
-        until, pause, why = time.monotonic() + self._reading.timeout, _PAUSE, "nothing came"
-        while True:
-            try:
-                self._step(until)
-                return
-            except TimeoutError:
-                break
-            except LinkError as error:
-                self._drop()
-                if error.permanent:
-                    raise LinkError(f"{self._endpoint}: {error}", permanent=True) from None
-                why = str(error)
-            if time.monotonic() + pause > until:
-                break
-            time.sleep(pause)
-            pause = min(2 * pause, _MOST_PAUSE)
-        raise self._late(why, self._came + len(self._rows)) from None
+        """Take in a chunk, with a connection that is made where there is none."""
+        seconds = self._reading.timeout
+        try:
+            patiently(self._endpoint, seconds, self._step, self._drop, "nothing came")
+        except TimeoutError as late:
+            raise self._late(str(late), self._came + len(self._rows)) from None
 
     def _step(self, until: float) -> None:
         connection = self._connection

@@ -44,8 +44,7 @@ _OTHERWISE = "read the stream over AMQP 1.0 instead (amqp://)"
 class ChunkError(ValueError):
     """A chunk breaks the rules of its layout, or cannot be read here.
 
-    Attributes:
-        permanent: it is whole, and will not be read another time either.
+    One that is permanent is whole, and will not be read another time either.
     """
 
     def __init__(self, reason: str, *, permanent: bool = False) -> None:
@@ -57,12 +56,8 @@ class ChunkError(ValueError):
 class Chunk:
     """Messages that a stream stored together.
 
-    Attributes:
-        first: the offset of the first one.
-        count: how many there are, and so how many offsets it has.
-        timestamp: when the broker stored them, in ms since the Unix epoch.
-        entries: how many entries it has; None for notes of the broker.
-        data: the entries.
+    The timestamp is when the broker stored them, in ms since the Unix epoch; notes of the broker
+    have no entries.
     """
 
     first: int
@@ -80,11 +75,7 @@ class Chunk:
 def parse_chunk(octets: bytes | bytearray | memoryview) -> Chunk:
     """Read the head of a chunk, and see that the CRC-32 of its entries fits.
 
-    Args:
-        octets: the chunk. Neither its filter nor its trailer are there, as the broker sends it.
-
-    Raises:
-        ChunkError: it breaks the rules.
+    Neither its filter nor its trailer are there, as the broker sends it.
     """
     if len(octets) < _HEAD.size:
         raise ChunkError(f"a chunk of {len(octets)} bytes has no head, which has {_HEAD.size}")
@@ -109,10 +100,7 @@ def parse_chunk(octets: bytes | bytearray | memoryview) -> Chunk:
 class StoredRows:
     """Messages of a stream, in their order.
 
-    Attributes:
-        offsets: theirs, int64.
-        octets: their bytes, binary.
-        times: when the broker stored them, in ms since the Unix epoch, int64.
+    The times are when the broker stored them, in ms since the Unix epoch.
     """
 
     offsets: pa.Array = attrs.field(repr=False)
@@ -128,9 +116,6 @@ class RowsOfChunks:
 
     In Python there is the reading of a length and an addition for each message; Arrow does the
     rest. A chunk that breaks the rules leaves nothing behind.
-
-    Attributes:
-        size: bytes so far.
     """
 
     def __init__(self) -> None:
@@ -147,11 +132,7 @@ class RowsOfChunks:
         return len(self._data)
 
     def add(self, chunk: Chunk, start: int, stop: int) -> None:
-        """Add the messages of a chunk from an offset of it up to another one.
-
-        Raises:
-            ChunkError: the chunk breaks the rules, or is compressed in a way that is not known.
-        """
+        """Add the messages of a chunk from an offset of it up to another one."""
         before, base = len(self._ends), len(self._data)
         try:
             if not (chunk.count == chunk.entries and self._add(chunk.data, chunk.count)):
@@ -256,11 +237,7 @@ def _numbers() -> pa.Array:
 
 
 def _uncompressed(how: int, octets: memoryview, size: int) -> Any:
-    """Uncompress a batch, whose size is known.
-
-    Raises:
-        ChunkError: it does not uncompress to that size, or the compression is not known.
-    """
+    """Uncompress a batch, whose size is known."""
     try:
         if how == _PLAIN_BATCH:
             found: Any = octets

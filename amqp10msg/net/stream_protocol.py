@@ -64,12 +64,7 @@ _NULL, _NULL_BYTES = 0xFFFF, b"\xff\xff\xff\xff"
 
 @attrs.frozen
 class Delivery:
-    """A chunk of a subscription.
-
-    Attributes:
-        subscription: its number.
-        octets: the chunk.
-    """
+    """A chunk of a subscription."""
 
     subscription: int
     octets: memoryview = attrs.field(repr=False)
@@ -134,15 +129,7 @@ class StreamConnection:
 
     What asks raises a `LinkError` where the connection ended, or the broker refuses.
 
-    Args:
-        endpoint: where; its other places are of no account.
-
-    Attributes:
-        endpoint: the same.
-        version: of the broker, such as ``4.0.5``; empty where it does not say.
-
-    Raises:
-        LinkError: it is not reached, or does not let this end in.
+    The version of the broker is empty where it does not say.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -241,16 +228,9 @@ class StreamConnection:
     ) -> None:
         """Begin to read a stream.
 
-        Args:
-            number: of the subscription, 0 to 255.
-            stream: its name.
-            start: the offset, which the first chunk holds, or ``first`` or ``last``, of chunks.
-            credit: chunks that may come.
-            properties: such as ``filter.0``.
-
-        Raises:
-            ElsewhereError: the node has no replica of the stream.
-            LinkError: the connection ended, or the stream cannot be read.
+        The number is 0 to 255. Reading starts in the chunk that holds an offset, or in the
+        ``first`` or ``last`` one; so many chunks may come as there is credit. Properties are such
+        as ``filter.0``. An `ElsewhereError` says that the node has no replica of the stream.
         """
         if isinstance(start, int):
             begin = _U16.pack(_AT_OFFSET) + _U64.pack(start)
@@ -272,12 +252,7 @@ class StreamConnection:
     def delivery(self, until: float) -> Delivery:
         """Wait for a chunk.
 
-        Args:
-            until: when to give up, as `time.monotonic` has it.
-
-        Raises:
-            TimeoutError: none came.
-            LinkError: the connection ended.
+        A `TimeoutError` is raised where none came until then, as `time.monotonic` has it.
         """
         while not self._deliveries:
             self._step(until)
@@ -286,8 +261,7 @@ class StreamConnection:
     def delivered(self, subscription: int | None = None) -> Delivery | None:
         """Return a chunk that came before an answer; None where there is none.
 
-        Args:
-            subscription: whose chunk; those of others stay. Of any where None.
+        Those of other subscriptions stay; of any where None.
         """
         for place, one in enumerate(self._deliveries):
             if subscription in {None, one.subscription}:
@@ -349,12 +323,7 @@ class StreamConnection:
             raise LinkError(f"the connection was cut ({error})") from None
 
     def _step(self, until: float, wanted: int | None = None) -> _Fields | None:
-        """Process a frame; return the fields of it where it is of this key.
-
-        Raises:
-            TimeoutError: none came.
-            LinkError: the connection ended.
-        """
+        """Process a frame; return the fields of it where it is of this key."""
         size, key, version = _HEAD.unpack(self._take(_HEAD.size, until))
         if size == int.from_bytes(b"AMQP", "big") and not self._spoken:
             text = "it speaks AMQP there; the plugin rabbitmq_stream listens at another port, 5552"

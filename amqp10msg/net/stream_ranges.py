@@ -59,10 +59,7 @@ _SIZES = {0x80: 8, 0x81: 8, 0x53: 1, 0x55: 1, 0x44: 0, 0x70: 4, 0x71: 4, 0x52: 1
 class StreamRange:
     """A part of a stream.
 
-    Attributes:
-        stream: the name of the stream.
-        start: the first offset.
-        stop: the offset after the last one.
+    It goes from the offset `start` to that before `stop`.
     """
 
     stream: str
@@ -74,9 +71,7 @@ class StreamRange:
 class Bounds:
     """Where a stream begins and ends; both are equal where it has no messages.
 
-    Attributes:
-        first: the offset of the first message that is there.
-        next: the offset after that of the last message.
+    `next` is the offset after that of the last message.
     """
 
     first: int
@@ -95,10 +90,8 @@ class LostRangeError(ValueError):
 class RangeFilters:
     """What the broker looks for in a stream, so that the rest is not sent.
 
-    Attributes:
-        values: filter values, one of which a message has; all messages where empty.
-        unfiltered: messages without a filter value come, too.
-        sql: an SQL expression, of RabbitMQ from 4.2 on.
+    A message has one of the values, if there are some, or none where `unfiltered`; SQL takes
+    RabbitMQ 4.2 or later.
     """
 
     values: tuple[str, ...] = ()
@@ -120,11 +113,7 @@ class RangeFilters:
         return FilterSet(made)
 
     def described(self) -> dict[Any, Described]:
-        """Return them as a source has them.
-
-        Raises:
-            ValueError: one is wrong.
-        """
+        """Return them as a source has them."""
         return {
             Symbol(name): one.to_described() for name, one in self._set.items() if one is not None
         }
@@ -148,9 +137,7 @@ class RangeFilters:
 class Cursor:
     """One reading position in a stream: a link.
 
-    Attributes:
-        receive: takes messages.
-        on_drained: is told that what was asked for with `drain` has come, as far as it is there.
+    `on_drained` is told that what was asked for with `drain` has come, as far as it is there.
     """
 
     stream: str
@@ -178,11 +165,7 @@ class Streams(SessionLink):
         return all(one.attached for one in self._cursors.values())
 
     def address_of(self, stream: str) -> str:
-        """Return the address that a stream is read from.
-
-        Raises:
-            ValueError: RabbitMQ 3 has none for a name that is not ASCII, or has %2F in it.
-        """
+        """Return the address that a stream is read from."""
         return queue_address(stream, "1" if self.product.startswith("RabbitMQ 3.") else "2")
 
     @staticmethod
@@ -322,13 +305,7 @@ class Streams(SessionLink):
 def offset_of(octets: bytes, expected: int | None = None, annotation: str = STREAM_OFFSET) -> int:
     """Return the offset of a message that a stream delivered.
 
-    Args:
-        octets: the message, with the annotations of the broker.
-        expected: the offset that it likely has, for which its annotations need not be decoded.
-        annotation: the one that has it.
-
-    Raises:
-        LinkError: it has none.
+    Its annotations need not be decoded where it has the offset that is expected.
     """
     key = _key(annotation)
     place = octets.find(key) + len(key)
@@ -358,10 +335,6 @@ def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
     """Return when the broker got a message, in ms since the Unix epoch, where it says so.
 
     RabbitMQ does with ``message_interceptors.incoming.set_header_timestamp.overwrite``.
-
-    Args:
-        octets: the message, with the annotations of the broker.
-        annotation: the one that says it.
     """
     if octets.find(_key(annotation)) < 0:
         return None
@@ -390,10 +363,8 @@ class Probe:
     What asks raises a `LinkError` where the broker is not reached, does not answer in time,
     refuses, or has no such stream.
 
-    Args:
-        endpoint: the broker; an address in it is of no account.
-        timeout: seconds until an answer has come; until then a broker that is not there, as one
-            that is started again, is asked again.
+    An answer has come after `timeout` seconds; until then a broker that is not there, as one that
+    is started again, is asked again.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
@@ -415,31 +386,47 @@ class Probe:
         raise NotImplementedError
 
     def _patiently(self, ask: Callable[[float], _T]) -> _T:
-        """Return an answer; the question is put again, within so many seconds, after a fault."""
-        until, pause, why = time.monotonic() + self._timeout, 0.0, "it did not answer"
-        while True:
-            try:
-                return ask(until - time.monotonic())
-            except (LinkError, TimeoutError) as error:
-                self._drop()
-                if isinstance(error, LinkError):
-                    why = str(error)
-                    if error.permanent:
-                        raise LinkError(f"{self._endpoint}: {why}", permanent=True) from None
-                if time.monotonic() + pause > until:
-                    text = f"{self._endpoint}: not reached within {self._timeout:g} s ({why})"
-                    raise LinkError(text) from None
-            time.sleep(pause)  # at first none: what is kept may be closed long since
-            pause = min(2 * pause, _MOST_PAUSE) or _PAUSE
+        """Return an answer; the question is put again, until that time, after a fault."""
+        try:
+            return patiently(self._endpoint, self._timeout, ask, self._drop, "it did not answer")
+        except TimeoutError as late:
+            text = f"{self._endpoint}: not reached within {self._timeout:g} s ({late})"
+            raise LinkError(text) from None
+
+
+def patiently(
+    endpoint: Endpoint,
+    seconds: float,
+    attempt: Callable[[float], _T],
+    drop: Callable[[], None],
+    why: str,
+) -> _T:
+    """Return the result of an attempt; another one is made, after a pause, where a link is lost.
+
+    `attempt` is called with when to give up, as `time.monotonic` has it, `drop` after each fault:
+    it closes what there is. A `TimeoutError` says why the last one did not succeed, or `why` where
+    none says so; a `LinkError`, that another one is pointless.
+    """
+    until, pause = time.monotonic() + seconds, 0.0
+    while True:
+        try:
+            return attempt(until)
+        except (LinkError, TimeoutError) as error:
+            drop()
+            if isinstance(error, LinkError):
+                why = str(error)
+                if error.permanent:
+                    raise LinkError(f"{endpoint}: {why}", permanent=True) from None
+            if time.monotonic() + pause > until:
+                raise TimeoutError(why) from None
+        time.sleep(pause)  # at first none: what is kept may be closed long since
+        pause = min(2 * pause, _MOST_PAUSE) or _PAUSE
 
 
 class StreamProbe(Probe):
     """Asks over one connection of AMQP 1.0.
 
-    Args:
-        endpoint: the broker.
-        timeout: see `Probe`.
-        make: makes the end of the connection; for RabbitMQ where it is not given.
+    `make` makes the end of the connection.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0, make: Makes = Streams) -> None:
@@ -458,7 +445,7 @@ class StreamProbe(Probe):
 
     def ask(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
         """Return the answer to a question, which is put again where the connection ends."""
-        return self._patiently(lambda left: self._runner.run(self._asked(question, left)))
+        return self._patiently(lambda until: self._runner.run(self._asked(question, until)))
 
     def partitions(self, super_stream: str) -> list[str]:
         """Return the streams of a super stream, whose names end with their numbers from 0 on."""
@@ -473,8 +460,8 @@ class StreamProbe(Probe):
                 return found
             found.append(name)
 
-    async def _asked(self, question: Callable[[Any], Awaitable[_T]], left: float) -> _T:
-        async with asyncio.timeout(left):
+    async def _asked(self, question: Callable[[Any], Awaitable[_T]], until: float) -> _T:
+        async with asyncio.timeout(until - time.monotonic()):
             if self._streams is None or not self._streams.alive:
                 self._streams = await _open(self._endpoint, lambda _: None, self._make)
             return await question(self._streams)
@@ -497,12 +484,7 @@ class StreamProbe(Probe):
 
 @attrs.define
 class StreamRows:
-    """Messages of a stream, in their order.
-
-    Attributes:
-        offsets: theirs.
-        octets: their bytes, as they came.
-    """
+    """Messages of a stream, in their order."""
 
     offsets: list[int] = attrs.field(factory=list, repr=False)
     octets: list[bytes] = attrs.field(factory=list, repr=False)
@@ -512,13 +494,8 @@ class StreamRows:
 class Reading:
     """How ranges are read.
 
-    Attributes:
-        filters: which messages are wanted.
-        timeout: seconds that may pass without a message.
-        rows: messages that are handed over together, at most about so many.
-        size: bytes of these, likewise.
-        window: messages that may be on their way.
-        make: makes the end of the connection.
+    A message comes within `timeout` seconds of the last; about `rows` of them, or `size` bytes, are
+    handed over together, and `window` may be on their way.
     """
 
     filters: RangeFilters = RangeFilters()
@@ -534,12 +511,9 @@ def read_range(
 ) -> Iterator[StreamRows | tuple[int, int]]:
     """Read a range of a stream to its end; a connection that is cut is made again.
 
-    Yields:
-        Messages; and for what is gone, where that begins and how many offsets it has.
-
-    Raises:
-        LateRangeError: messages did not come in time.
-        LinkError: the broker refuses it, or there is no such stream.
+    Yield messages, and for what is gone, where that begins and how many offsets it has. A
+    `LateRangeError` is raised where messages did not come in time, a `LinkError` where the broker
+    refuses it.
     """
     with asyncio.Runner() as runner:
         reader = _RangeReader(endpoint, part, reading)
@@ -607,12 +581,7 @@ class _RangeReader(RangeReader):
         )
 
     async def _go_on(self) -> None:
-        """Wait until something is to be done, with a connection that is made where there is none.
-
-        Raises:
-            LateRangeError: nothing came in time.
-            LinkError: the broker refuses.
-        """
+        """Wait until something is to be done, on a connection that is made where there is none."""
         pause, why, before = _PAUSE, "nothing came", self._moves
         try:
             async with asyncio.timeout(self._reading.timeout):

@@ -20,7 +20,6 @@ from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     NOT_SAID,
     Depth,
-    Guarded,
     LinkError,
     Outcome,
     Oversized,
@@ -64,9 +63,7 @@ _AMBIGUOUS = {CONNECTION_FORCED, INTERNAL_ERROR, RESOURCE_DELETED, DETACH_FORCED
 class Amqp10Connection(Wire, transport.Handler):
     """A client's connection, from SASL to what ends it; each link has a session of its own.
 
-    Attributes:
-        opened: done once the peer has opened.
-        stirred: links that may have room since the last turn.
+    `stirred` are links that may have room since the last turn.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -92,35 +89,28 @@ class Amqp10Connection(Wire, transport.Handler):
             idle_time_out=max(endpoint.heartbeat * 500, 1_000),
             properties={"product": "amqp10msg bridge", "version": __version__},
         )
-        self._engine = transport.Connection(self, opens, sasl, run=_RUN)
-        self._engine.open()
+        self.engine = transport.Connection(self, opens, sasl, run=_RUN)
+        self.engine.open()
 
     async def handshake(self) -> None:
-        """Wait until the peer has opened.
-
-        Raises:
-            LinkError: it refused.
-        """
+        """Wait until the peer has opened."""
         await self.opened
 
     def session_of(self, link: SessionLink) -> transport.Session:
         """Begin a session.
 
-        Args:
-            link: is called with what comes.
-
-        Raises:
-            LinkError: there are as many as the peer takes: it has not answered the end of some.
+        A `LinkError` says that there are as many as the peer takes: it has not answered the end of
+        some.
         """
         try:
-            return self._engine.begin(link)
+            return self.engine.begin(link)
         except ValueError as error:
             raise LinkError(str(error)) from None
 
     def is_ended(self, session: transport.Session) -> bool:
         """Whether the peer has answered the end of a session."""
         number = session.remote_channel
-        return number is None or self._engine.sessions.get(number) is not session
+        return number is None or self.engine.sessions.get(number) is not session
 
     # Bytes.
 
@@ -130,8 +120,8 @@ class Amqp10Connection(Wire, transport.Handler):
 
     def receive(self, data: bytes) -> None:
         """Process bytes of the peer."""
-        self._engine.feed(data)
-        if self._engine.authenticated:
+        self.engine.feed(data)
+        if self.engine.authenticated:
             self.process()
         else:
             self.flush()
@@ -146,17 +136,9 @@ class Amqp10Connection(Wire, transport.Handler):
         for link in stirred:
             if link.alive:
                 link.on_room()
-        if self._engine.over:
+        if self.engine.over:
             self.fail(LinkError("the peer closed the connection"))
         self.touch()
-
-    def step(self) -> bool:
-        """Process one frame; return whether there was a whole one."""
-        return self._engine.step()
-
-    def take(self) -> bytes:
-        """Take the bytes that are to be sent now."""
-        return self._engine.take()
 
     def flush(self) -> None:
         """Send what is pending, if the peer reads."""
@@ -170,7 +152,7 @@ class Amqp10Connection(Wire, transport.Handler):
 
     def wants_input(self) -> bool:
         """Whether to read: not where it is to wait, or asks for answers that it does not read."""
-        choked = self.paused and self._engine.pending > _CHOKED
+        choked = self.paused and self.engine.pending > _CHOKED
         return not (self.held or self._behind or choked)
 
     def took(self, count: int) -> None:
@@ -184,7 +166,7 @@ class Amqp10Connection(Wire, transport.Handler):
         if now - self._heard > patience and self._reading:
             self.fail(LinkError(f"nothing came for {patience:g} s"))
             return
-        deadline = self._engine.tick(now)
+        deadline = self.engine.tick(now)
         self.flush()
         later = now + patience / 4
         self.call_at(min(later, max(deadline or later, now + 0.01)), self._beat)
@@ -201,7 +183,7 @@ class Amqp10Connection(Wire, transport.Handler):
 
     def on_open(self) -> None:
         """Learn what the peer is, and how many sessions it takes."""
-        remote = self._engine.remote
+        remote = self.engine.remote
         if remote is None:
             return
         said = {str(name): value for name, value in (remote.properties or {}).items()}
@@ -227,28 +209,19 @@ class Amqp10Connection(Wire, transport.Handler):
 
     def failing(self, lost: LinkError) -> None:
         """Send the reason, where the peer broke a rule."""
-        if self._engine.authenticated and not (self.paused or self.is_closing):
-            self._stream.write(self._engine.take())
+        if self.engine.authenticated and not (self.paused or self.is_closing):
+            self._stream.write(self.engine.take())
         refuse(self.opened, lost)
 
     async def close_gracefully(self) -> None:
         """Send what is pending, and close."""
-        self._engine.close()
+        self.engine.close()
         self.flush()
         await asyncio.shield(self.closed)
 
 
 class SessionLink(Tied, transport.Handler):
-    """What has one session of a connection, and is called with what comes in it.
-
-    Args:
-        request: for it.
-        connection: where.
-
-    Attributes:
-        endpoint: where it is.
-        session: its session.
-    """
+    """What has one session of a connection, and is called with what comes in it."""
 
     def __init__(self, request: Request, connection: Amqp10Connection) -> None:
         self.endpoint = request.endpoint
@@ -292,17 +265,7 @@ class SessionLink(Tied, transport.Handler):
 
 
 class Amqp10Link(SessionLink):
-    """A session with one link of interest.
-
-    Args:
-        request: for it.
-        connection: where.
-        sends: whether the link sends.
-
-    Attributes:
-        link: the link.
-        opened: done once the link is attached.
-    """
+    """A session with one link of interest."""
 
     def __init__(self, request: Request, connection: Amqp10Connection, *, sends: bool) -> None:
         self.opened: asyncio.Future[None] = connection.loop.create_future()
@@ -311,11 +274,7 @@ class Amqp10Link(SessionLink):
         self.link.snd_settle_mode = SenderSettleMode.UNSETTLED
 
     async def attach(self) -> None:
-        """Wait until the link is attached.
-
-        Raises:
-            LinkError: it was refused, or lost.
-        """
+        """Wait until the link is attached."""
         await self.opened
 
     @property
@@ -357,12 +316,7 @@ def error_of(
 ) -> LinkError:
     """Return why a connection, a session or a link ended.
 
-    Args:
-        what: which of them.
-        error: what the peer said.
-        prefix: of the text.
-        new: whether it was not open yet.
-        product: the peer.
+    It is `new` where it was not open yet.
     """
     if error is None:
         return LinkError(f"the peer closed the {what}", scope=what)
@@ -426,13 +380,14 @@ class Amqp10Source(Amqp10Link):
 
     def _large(self) -> transport.Sink:
         try:
-            self._incomplete = self._overflow()
+            large = self._incomplete = self._overflow()
         except OSError as error:
-            self.cannot_keep(error)
+            self._cannot_keep(error)
             return bytearray()  # of one frame: the session has ended
-        return Guarded(self._incomplete, self.cannot_keep)
+        large.on_fault = self._cannot_keep
+        return large
 
-    def cannot_keep(self, error: OSError) -> None:
+    def _cannot_keep(self, error: OSError) -> None:
         """End this link, and not the connection: what takes large messages does not."""
         text = f"a message that is too large cannot be set aside: {error}"
         self.fail(LinkError(text))
@@ -525,9 +480,6 @@ class Amqp10Source(Amqp10Link):
 
         RabbitMQ and this library's server say so. What others say may be zero whatever there is:
         they are asked to use the credit up, and have nothing where nothing comes (Part 2, 2.6.7).
-
-        Raises:
-            LinkError: the link ended before the answer.
         """
         # What comes first may answer an older question.
         for _ in range(2):
@@ -581,8 +533,7 @@ class Amqp10Target(Amqp10Link):
     RabbitMQ 3 says accepted over 1.0 for what no queue takes. So it is asked for the queue first,
     as a receiver would.
 
-    Attributes:
-        asked: the link that asks, while there is no answer.
+    `asked` is the link that asks, while there is no answer.
     """
 
     def __init__(
@@ -706,29 +657,17 @@ def _again(octets: bytes) -> bool:
 
 
 async def connected(at: Endpoint) -> Amqp10Connection:
-    """Return a connection that the peer has opened, too.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Return a connection that the peer has opened, too."""
     return await dial(Amqp10Connection(at))
 
 
 async def open_source(request: SourceRequest) -> Amqp10Source:
-    """Attach to a source.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Attach to a source."""
     return await attached(request, connected, lambda at: Amqp10Source(request, at))
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
-    """Attach to a target.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Attach to a target."""
     made: list[Amqp10Target] = []
 
     def make(at: Amqp10Connection) -> Amqp10Target:

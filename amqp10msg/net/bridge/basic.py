@@ -75,9 +75,7 @@ _CAPABILITIES = (
 class BasicConnection(Wire):
     """A connection: handshake, heartbeats, and the channels that frames belong to.
 
-    Attributes:
-        max_frame: the most bytes of a frame, as agreed.
-        blocked: whether the broker said that it takes nothing for now.
+    `blocked` says that the broker takes nothing for now.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -165,9 +163,7 @@ class BasicConnection(Wire):
     def leave(self, channel: Channel, *, ended: bool) -> None:
         """Go on without a channel.
 
-        Args:
-            channel: the channel.
-            ended: whether both sides know that.
+        It has `ended` where both sides know that.
         """
         del self._channels[channel.number]
         self._due.pop(channel, None)
@@ -216,11 +212,7 @@ class BasicConnection(Wire):
     # Requests.
 
     async def _ask(self, what: Any, *expected: Any) -> Any:
-        """Send a method, unless it is None, and return the answer, one of these.
-
-        Raises:
-            LinkError: the connection ended.
-        """
+        """Send a method, unless it is None, and return the answer, one of these."""
         self._awaited = self.loop.create_future()
         if what is not None:
             self.write(method(0, what))
@@ -229,11 +221,7 @@ class BasicConnection(Wire):
         return _expected(found, *expected)
 
     async def handshake(self) -> None:
-        """Open the connection.
-
-        Raises:
-            LinkError: the broker refused.
-        """
+        """Open the connection."""
         at = self.endpoint
         start = await self._ask(None, spec.Connection.Start)
         properties = start.server_properties if isinstance(start.server_properties, dict) else {}
@@ -279,14 +267,7 @@ class BasicConnection(Wire):
 class Channel(Tied):
     """One channel of a connection: contents, and what ends it.
 
-    Args:
-        connection: where.
-        on_lost: is told of the end.
-        max_message: bytes of a body that is kept in memory.
-        overflow: makes what takes a larger one; None to refuse it.
-
-    Attributes:
-        number: of the channel.
+    A body of more than `max_message` bytes goes to what `overflow` makes; None refuses it.
     """
 
     def __init__(
@@ -327,12 +308,7 @@ class Channel(Tied):
         return self._content is not None
 
     def frame(self, kind: int, payload: bytes) -> None:
-        """Take a frame.
-
-        Raises:
-            FrameError: it does not belong here.
-            OSError: what takes larger messages cannot.
-        """
+        """Take a frame."""
         content = self._content
         if kind != METHOD:
             if content is None:
@@ -375,11 +351,7 @@ class Channel(Tied):
         self._connection.write(method(self.number, what))
 
     async def ask(self, what: Any, *expected: Any) -> Any:
-        """Send a method, and return the answer, one of these.
-
-        Raises:
-            LinkError: the channel ended, or the connection.
-        """
+        """Send a method, and return the answer, one of these."""
         self._awaited = self._connection.loop.create_future()
         self.write(what)
         found = await self._awaited
@@ -387,11 +359,7 @@ class Channel(Tied):
         return _expected(found, *expected)
 
     async def attach(self) -> None:
-        """Open the channel.
-
-        Raises:
-            LinkError: the broker refused.
-        """
+        """Open the channel."""
         await self.ask(spec.Channel.Open(), spec.Channel.OpenOk)
 
     # The end.
@@ -458,11 +426,7 @@ _GOODBYE = 5.0
 
 
 class BasicSource(Channel):
-    """A consumer of a queue; deliveries come by `receive`.
-
-    Attributes:
-        endpoint: where it is.
-    """
+    """A consumer of a queue; deliveries come by `receive`."""
 
     def __init__(self, request: SourceRequest, connection: BasicConnection) -> None:
         super().__init__(connection, request.on_lost, request.max_message, request.overflow)
@@ -478,11 +442,7 @@ class BasicSource(Channel):
         self._asking: deque[asyncio.Future[Depth] | None] = deque()
 
     async def attach(self) -> None:
-        """Consume the queue, with at most a window of deliveries unsettled.
-
-        Raises:
-            LinkError: there is no such queue, or the broker ended the channel.
-        """
+        """Consume the queue, with at most a window of deliveries unsettled."""
         await super().attach()
         await self.ask(spec.Basic.Qos(0, min(self._window, _MAX_PREFETCH), False), spec.Basic.QosOk)
         start = self.endpoint.start
@@ -549,11 +509,7 @@ class BasicSource(Channel):
         return self._ready
 
     async def count(self) -> Depth:
-        """Ask how many messages are ready in the queue, and who else consumes it.
-
-        Raises:
-            LinkError: the link ended before the answer.
-        """
+        """Ask how many messages are ready in the queue, and who else consumes it."""
         if not self.alive:
             raise LinkError("the connection ended")
         answer: asyncio.Future[Depth] = self._connection.loop.create_future()
@@ -589,11 +545,7 @@ class BasicSource(Channel):
 
 
 class BasicTarget(Channel):
-    """A publisher with confirms; outcomes come by `on_outcomes`.
-
-    Attributes:
-        endpoint: where it is.
-    """
+    """A publisher with confirms; outcomes come by `on_outcomes`."""
 
     def __init__(self, request: TargetRequest, connection: BasicConnection) -> None:
         super().__init__(connection, request.on_lost, 1 << 30)
@@ -604,11 +556,7 @@ class BasicTarget(Channel):
         self._unconfirmed = Unconfirmed()
 
     async def attach(self) -> None:
-        """Ask for confirms, and see that what is published to exists.
-
-        Raises:
-            LinkError: it does not, or the broker ended the channel.
-        """
+        """Ask for confirms, and see that what is published to exists."""
         at, ask = self.endpoint, self.ask
         await super().attach()
         if at.queue is not None:
@@ -672,34 +620,17 @@ async def _call(at: Endpoint) -> BasicConnection:
 
 
 async def open_source(request: SourceRequest) -> BasicSource:
-    """Consume a queue.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Consume a queue."""
     return await attached(request, _call, lambda at: BasicSource(request, at))
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
-    """Publish to an exchange, or to a queue by the default one.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Publish to an exchange, or to a queue by the default one."""
     return await attached(request, _call, lambda at: BasicTarget(request, at))
 
 
 async def depth_of(endpoint: Endpoint, queue: str, lines: Lines | None = None) -> Depth:
-    """Return how many messages are ready in a queue, and how many consumers it has.
-
-    Args:
-        endpoint: where.
-        queue: its name.
-        lines: the connections of which one may be used; None to make one.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Return how many messages are ready in a queue, and how many consumers it has."""
 
     def make(connection: BasicConnection) -> Channel:
         return Channel(connection, lambda _: None, 0)
@@ -725,20 +656,13 @@ async def positions_of(
     With ``last``, these are the last messages of the stream, of which RabbitMQ has given out all
     before it answers what it is asked next; with another offset, some that follow it. None where
     there is none.
-
-    Raises:
-        LinkError: it did not succeed.
     """
     found = await _read(endpoint, offset, lines)
     return (min(found), max(found)) if found else None
 
 
 async def last_of(endpoint: Endpoint, lines: Lines | None = None) -> tuple[int, bytes] | None:
-    """Return the position of the last message of a stream, and a digest of it; None without one.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Return the position of the last message of a stream, and a digest of it; None without one."""
     found = await _read(endpoint, "last", lines)
     return max(found.items()) if found else None
 

@@ -45,8 +45,7 @@ class FrameError(ValueError):
 class FrameReader:
     """Cuts what comes from a peer into frames.
 
-    Attributes:
-        max_frame: the most bytes that a frame may take, with its head and its end.
+    One takes `max_frame` bytes at most, with its head and its end.
     """
 
     def __init__(self, max_frame: int) -> None:
@@ -55,11 +54,7 @@ class FrameReader:
         self._needed = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
-        """Yield type, channel and payload of each frame that is complete.
-
-        Raises:
-            FrameError: a frame is too large, or has not the end that it must have.
-        """
+        """Yield type, channel and payload of each frame that is complete."""
         buffer = self._buffer
         buffer += data
         if len(buffer) < self._needed:
@@ -93,11 +88,8 @@ class FrameReader:
 class Content:
     """A method with content, while its frames come (0-9-1, 4.2.6).
 
-    Attributes:
-        index: `DELIVER` or `RETURN`.
-        arguments: of the method, its payload after class and method.
-        header: the payload of the content header frame.
-        large: where header and body go if they are too large for memory; None for one that is not.
+    `arguments` are the payload of the method after class and method; header and body go to `large`
+    where they are too large for memory.
     """
 
     index: int
@@ -112,15 +104,7 @@ class Content:
     ) -> bool:
         """Take a frame; return whether the content is complete.
 
-        Args:
-            kind: of the frame.
-            payload: of the frame.
-            most: bytes that the body may have in memory.
-            overflow: makes what takes a larger one; None to refuse it.
-
-        Raises:
-            FrameError: the frame does not belong here, or the body is too large.
-            OSError: what takes larger ones cannot.
+        A body of more than `most` bytes goes to what `overflow` makes; None refuses it.
         """
         if self._size < 0:
             if kind != HEADER or len(payload) < _CONTENT.size:
@@ -205,9 +189,6 @@ def publish(
     """Return the frames of a mandatory basic.publish, whose content header is these very bytes.
 
     They are pieces, to be joined with those of other messages: a body is copied once.
-
-    Raises:
-        FrameError: a name is too long, or the content header is.
     """
     most = max_frame - 8
     if len(header) > most:
@@ -248,11 +229,7 @@ def method(channel: int, what: Any) -> bytes:
 
 
 def decode_method(payload: bytes) -> Any:
-    """Read a method by pika's tables.
-
-    Raises:
-        FrameError: it is none, or cannot be read.
-    """
+    """Read a method by pika's tables."""
     made = spec.methods.get(int.from_bytes(payload[:4], "big"))
     if made is None:
         raise FrameError(f"{payload[:4].hex()} is not a method of 0-9-1")

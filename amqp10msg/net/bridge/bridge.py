@@ -276,11 +276,7 @@ class Bridge:
 
 
 def _by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
-    """Return routes by name.
-
-    Raises:
-        ValueError: two have one name.
-    """
+    """Return routes by name."""
     found: dict[str, RouteSpec] = {}
     for spec in specs:
         if spec.name in found:
@@ -438,11 +434,7 @@ class Interrupted(Exception):  # noqa: N818  (as KeyboardInterrupt)
 
 
 def ask(call: Callable[[], _T]) -> _T:
-    """Return the result of a call that may wait for an API, unless a signal that is held comes.
-
-    Raises:
-        Interrupted: one came.
-    """
+    """Return the result of a call that may wait for an API, unless a signal that is held comes."""
 
     async def run() -> _T:
         asking = asyncio.ensure_future(beside(call))
@@ -490,9 +482,7 @@ STATUSES: Mapping[int, str] = {
 def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) -> int:
     """Return the exit status of routes that ended without a fault: a key of `STATUSES`, or 0.
 
-    Args:
-        counts: of the routes.
-        accept_quarantine: whether messages in the quarantine are 0, too.
+    With `accept_quarantine`, messages in the quarantine are 0, too.
     """
     found = {0}
     for one in counts:
@@ -557,11 +547,7 @@ def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
 def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, bool]:
     """Run `dry_run` in this thread until SIGINT or SIGTERM, which are held back when it ends.
 
-    Returns:
-        What was found, and whether a signal ended it; what was read is given back all the same.
-
-    Raises:
-        LinkError: the source cannot be read.
+    Return also whether a signal ended it; what was read is given back all the same.
     """
     found = DryRun(spec)
 

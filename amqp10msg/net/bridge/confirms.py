@@ -24,8 +24,7 @@ class Unconfirmed:
     Work is constant for each message, confirm and return, whatever the window: contents are hashed
     once, and only where the broker returns something.
 
-    Attributes:
-        published: how many were; the delivery-tag of the last one.
+    The delivery-tag of the last one is `published`.
     """
 
     published: int = 0
@@ -51,12 +50,7 @@ class Unconfirmed:
         Messages that are the same are one as good as the other, and the first one is taken. A
         header may have been written again: where none is the same, it is not compared.
 
-        Args:
-            exchange: what it was published to.
-            key: its routing-key.
-            header: the payload of its content header frame.
-            body: its body.
-            outcome: what its confirm means then.
+        Its confirm means `outcome` then.
         """
         self._index()
         for content in ((exchange, key, body, header), (exchange, key, body)):
@@ -71,10 +65,7 @@ class Unconfirmed:
     ) -> list[tuple[SourceDelivery, Outcome]]:
         """Take those that a basic.ack or basic.nack is about, with their outcomes.
 
-        Args:
-            tag: its delivery-tag; 0 with `multiple` for all.
-            multiple: whether all before it are meant, too.
-            accepted: whether it is a basic.ack.
+        With `multiple`, all before it are meant, too, and all where the tag is 0.
         """
         sent = self._sent
         if not multiple:

@@ -69,23 +69,10 @@ def over_basic(endpoint: Endpoint) -> Endpoint | None:
 class Counting:
     """Counts what a source has for a route.
 
-    Args:
-        source: where it is.
-        management: the URL of RabbitMQ's management API, which knows what other consumers hold;
-            None for none.
-        sole: whether the route is known to be the only consumer of the source, so that what it
-            does not say of others counts as none.
-        lines: the connections of which one may be used, which routes share; None to make one.
-
-    Attributes:
-        is_stream: whether it is a stream, which keeps what was read.
-        end: of a stream, the position after the last message when the route began; None for one
-            that is not known.
-        first: of a stream, the position that reading begins with; None likewise.
-        gone: of a stream, positions between what was read and what is there, as far as is known.
-
-    Raises:
-        ValueError: that is not the URL of a management API, or the source is not a queue.
+    With `sole`, the route is known to be the only consumer of the source, so that what it does not
+    say of others counts as none. Of a stream, `first` is the position that reading begins with,
+    `end` that after the last message when the route began, and `gone` how many positions are
+    missing between what was read and what is there; None where they are not known.
     """
 
     def __init__(
@@ -116,13 +103,7 @@ class Counting:
     async def begin(self, source: Endpoint, following: int | None = None) -> Depth:
         """Count what is there before the source is read, and where a stream begins and ends.
 
-        Args:
-            source: where it is; of a file, from where it is to be read.
-            following: of a stream, the position after the last message that was read.
-
-        Raises:
-            LinkError: the source cannot be reached, or refuses; or it is not the stream that was
-                read.
+        Of a stream, `following` is the position after the last message that was read.
         """
         if self.is_stream:
             depth = await self._begin_stream()
@@ -156,21 +137,15 @@ class Counting:
         """Refuse a stream that ends before what was read of it, where that can be known.
 
         RabbitMQ delivers nothing of it before that position, and does not say so.
-
-        Raises:
-            LinkError: it was deleted and declared again, or this is another one.
         """
-        from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
-
         at = self._over_basic
         if at is None:
             return
         try:
-            last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
-            first = await at_first(at, lambda one: positions_of(one, "first", self._lines))
+            _, end = await self._end(at)
+            first = await self._positions(at, "first")
         except LinkError:
             return  # whether it is there is seen when it is read
-        end = 0 if last is None else last[1] + 1
         self._compare(end if first is None else first[0], end, following)
 
     def _compare(self, first: int | None, end: int | None, following: int) -> None:
@@ -178,15 +153,23 @@ class Counting:
         _refuse_another(end, following)
         self.gone = 0 if first is None else max(first - following, 0)
 
-    async def _begin_stream(self) -> Depth:
+    async def _positions(self, at: Endpoint, offset: str) -> tuple[int, int] | None:
+        """Return the positions of the first and the last message that come from an offset on."""
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
 
+        return await at_first(at, lambda one: positions_of(one, offset, self._lines))
+
+    async def _end(self, at: Endpoint) -> tuple[tuple[int, int] | None, int]:
+        """Return the last messages of a stream, and the position after them."""
+        last = await self._positions(at, "last")
+        return last, 0 if last is None else last[1] + 1
+
+    async def _begin_stream(self) -> Depth:
         start = self._source.start
         at = self._over_basic
         if at is None:
             return Depth(why=NOT_SAID)
-        last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
-        self.end = 0 if last is None else last[1] + 1
+        last, self.end = await self._end(at)
         if start == "next":
             self.first = self.end
         elif last is None:
@@ -194,7 +177,7 @@ class Counting:
         elif start == "last":
             self.first = last[0]
         elif start == "first" or isinstance(start, int):
-            first = await at_first(at, lambda one: positions_of(one, "first", self._lines))
+            first = await self._positions(at, "first")
             self.first = 0 if first is None else first[0]
             if isinstance(start, int):
                 self.first = max(self.first, start)
@@ -205,10 +188,8 @@ class Counting:
     async def ask(self, link: SourceLink | None, following: int | None, held: int) -> Depth:
         """Count what is there now; nothing of the route is unsettled besides what it holds.
 
-        Args:
-            link: the source; None where it is away.
-            following: of a stream, the position after the last message that was read.
-            held: messages that the route holds unsettled, and gives back.
+        Of a stream, `following` is the position after the last message that was read; the route
+        holds `held` messages unsettled, and gives them back.
         """
         depth = await self._asked(link, following, held)
         if depth.ready == 0 and self._source.others and (why := await self._elsewhere()):
@@ -286,25 +267,18 @@ class Counting:
         return depth if depth.ready else Depth(why=why)
 
     async def _rest_of_stream(self, following: int | None) -> Depth:
-        from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
-
         at = self._over_basic
         if at is None:
             return Depth(why=NOT_SAID)
         try:
-            last = await at_first(at, lambda one: positions_of(one, "last", self._lines))
+            last, end = await self._end(at)
+            _refuse_another(end, following)
         except LinkError as error:
             return Depth(why=str(error.without(at.password)))
-        try:
-            _refuse_another(0 if last is None else last[1] + 1, following)
-        except LinkError as error:
-            return Depth(why=str(error))
         following = self.first if following is None else following
-        if last is None:
-            return Depth(ready=0, others=0, unacknowledged=0)
-        if following is None:
+        if last is not None and following is None:
             return Depth(why=f"nothing came from {self._source.offset} on, and it has messages")
-        return Depth(ready=max(last[1] + 1 - following, 0), others=0, unacknowledged=0)
+        return Depth(ready=max(end - (following or 0), 0), others=0, unacknowledged=0)
 
     async def _held_by_others(self, depth: Depth, now: float, held: int) -> Depth:
         """Add what the management API says others hold, once it must know of all that is held."""

@@ -40,9 +40,8 @@ _TOO_LARGE = "it is larger than max-message: its bytes would go to a file of the
 class Example:
     """One message that would lose data.
 
-    Attributes:
-        words: what it becomes, and what it loses; or what is known of one without translation.
-        octets: the message in AMQP 1.0, as it came or as it would be sent; None where none is.
+    The words are what it becomes and what it loses, or what is known of one without translation;
+    the bytes a message of AMQP 1.0, as it came or as it would be sent.
     """
 
     words: str
@@ -53,18 +52,9 @@ class Example:
 class DryRun:
     """What a route would make of the messages of its source.
 
-    Attributes:
-        spec: the route.
-        read: messages that were read.
-        octets: their bytes.
-        exact: those of which nothing would be lost.
-        unmatched: those that the filter passes over.
-        losses: how many messages would lose data, by path, action and reason.
-        carried: how many would have something in the residual alone, where only a translation back
-            finds it, by path and reason.
-        failures: how many could not be translated, by why.
-        examples: for each of `losses` and `failures`, where it stands in `messages`.
-        messages: the examples.
+    `losses` counts messages by path, action and reason, `failures` by why, and `carried` those that
+    have something in the residual alone, where only a translation back finds it. `examples` says
+    for each loss and failure where it stands in `messages`.
     """
 
     spec: RouteSpec
@@ -158,13 +148,8 @@ async def dry_run(found: DryRun, count: int, idle: float) -> DryRun:
     The source may count these deliveries: RabbitMQ says of them that they were delivered before,
     and a quorum queue with a delivery-limit counts them.
 
-    Args:
-        found: of the route, whose target is not connected to; takes what is found, and is returned.
-        count: messages, 1 to 65535, the most that are unsettled at a time.
-        idle: seconds without a message, after which there are no more.
-
-    Raises:
-        LinkError: the source cannot be read.
+    `found` takes what is found, and is returned; these are 1 to 65535 messages, and there are no
+    more after `idle` seconds without one. The route's target is not connected to.
     """
     await give_back(found.spec, count, idle, found.add)
     return found
@@ -175,14 +160,9 @@ async def give_back(
 ) -> None:
     """Read up to this many messages of a route's source, look at each, and give all of them back.
 
-    Args:
-        spec: the route; its target is not connected to.
-        count: messages, 1 to 65535, the most that are unsettled at a time.
-        idle: seconds without a message, after which there are no more.
-        look: called with each, of which the bytes are gone afterwards.
-
-    Raises:
-        LinkError: the source cannot be read.
+    These are 1 to 65535 messages, the most that are unsettled at a time, and there are no more
+    after `idle` seconds without one. The bytes of each are gone after `look`. The route's target is
+    not connected to.
     """
     here: list[SourceDelivery] = []
     changed = asyncio.Event()
@@ -233,10 +213,7 @@ async def give_back(
 class Checked:
     """A queue and what a migration would make of its messages.
 
-    Attributes:
-        queue: the queue.
-        run: what was found; None where it could not be read, or was empty.
-        fault: why it could not be read; empty where it could.
+    The fault says why it could not be read, and is empty where it could.
     """
 
     queue: Queue
@@ -254,13 +231,8 @@ async def check_queue(
 ) -> Checked:
     """Read up to this many messages of a queue, and give them back.
 
-    Args:
-        endpoint: the broker, over AMQP 0-9-1.
-        target: where they would go; it is not connected to.
-        queue: which.
-        options: of the route; its profile is what is looked at.
-        count: messages, 1 to 65535.
-        idle: seconds without a message, after which there are no more.
+    These are 1 to 65535, and there are no more after `idle` seconds without one. The broker is
+    asked over AMQP 0-9-1; the target is not connected to.
     """
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 

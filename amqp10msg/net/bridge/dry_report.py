@@ -74,15 +74,7 @@ def as_html(
 ) -> str:
     """Return the findings as a page that needs no other file.
 
-    Args:
-        checked: the queues, or routes.
-        title: the heading.
-        source: where from, without credentials.
-        target: where to, likewise.
-        profile: the translation.
-
-    Raises:
-        ImportError: Jinja2 is not installed.
+    It needs Jinja2.
     """
     runs = [(one.queue.name, one.run) for one in checked if one.run is not None]
     shown = _Examples(runs)
@@ -113,9 +105,7 @@ def as_html(
 class _Examples:
     """The messages that the page shows, and where.
 
-    Attributes:
-        messages: those that are shown byte by byte.
-        others: those of which there are words alone.
+    Those in `messages` are shown byte by byte; of `others` there are words alone.
     """
 
     def __init__(self, runs: Sequence[tuple[str, DryRun]]) -> None:

@@ -23,19 +23,7 @@ _SELDOM = 5.0
 class Ending:
     """When a route has done what it was to, and what its source has left then.
 
-    Args:
-        source: where it reads from.
-        options: of the route.
-        statistics: of the route.
-        log: takes events.
-        finish: called with why the route ends.
-        lines: the connections of which one may be used for counting; None to make one.
-
-    Attributes:
-        most: messages after which it ends; None where their number is not known.
-
-    Raises:
-        ValueError: the source cannot be counted in the way that the options say.
+    It ends after `most` messages; None where their number is not known.
     """
 
     def __init__(
@@ -66,13 +54,7 @@ class Ending:
 
         Before each time, a stream is refused that ends before what was read of it.
 
-        Args:
-            source: from where it is read.
-            following: of a stream or file, the position after all that is finished.
-
-        Raises:
-            LinkError: the source cannot be counted, or not be reached; or it is not the stream that
-                was read.
+        Of a stream or file, `following` is the position after all that is finished.
         """
         if not self._begun:
             await self._begin(source, following)
@@ -129,9 +111,7 @@ class Ending:
     def wait(self, passed: float, *, settled: bool) -> bool:
         """Note that so many seconds passed; return whether the source is to be asked.
 
-        Args:
-            passed: seconds.
-            settled: whether the source is there, and nothing of it is unsettled.
+        It is `settled` where the source is there, and nothing of it is unsettled.
         """
         options = self._options
         self._idle += passed
@@ -202,11 +182,8 @@ class Ending:
         The source is asked until two counts are the same: it may answer while messages are on their
         way that it delivered before it was stopped. No count has them then, and the next one does.
 
-        Args:
-            source: the source; None where it is away.
-            following: of a stream, the position after the last message that was read.
-            wait: seconds that it has to answer.
-            held: returns how many messages are held here and go back to it.
+        It has `wait` seconds to answer; `held` returns how many messages are held here, and go back
+        to it.
         """
         counts = self._statistics
         if not self._options.asks or counts.ending in {"empty", "length", "count"}:

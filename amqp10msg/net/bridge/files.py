@@ -126,11 +126,7 @@ def line_of(
 ) -> str:
     """Return the line of a message.
 
-    Args:
-        delivery: the message; a large one is kept.
-        outcome: why it is set aside.
-        names: of the route, its source and its target.
-        folder: where the file of a large one is named from.
+    A large message is kept, in a file that is named from `folder` on.
     """
     line: dict[str, Any] = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
@@ -235,12 +231,7 @@ _TEXTS = (
 def entry_of(found: Any, folder: Path) -> Entry:
     """Return the entry of a line.
 
-    Args:
-        found: the JSON of it, read.
-        folder: where the file of a large message is named from.
-
-    Raises:
-        ValueError: it is none.
+    The file of a large message is named from `folder` on.
     """
     try:
         protocol = found.get("protocol", "1.0")
@@ -276,12 +267,7 @@ _TURN = 100
 
 
 def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
-    """Yield the messages that are meant, each with its number in the file, from 0.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: a line is not a message, or cannot be sent from here.
-    """
+    """Yield the messages that are meant, each with its number in the file, from 0."""
     endpoint = request.endpoint
     start = 0 if endpoint.offset in {None, "", "first"} else endpoint.start
     if not isinstance(start, int):
@@ -306,13 +292,7 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
 
 
 class FileSource:
-    """Reads the messages of a file; deliveries come by `receive`. The file stays as it is.
-
-    Attributes:
-        product: what it is.
-        endpoint: where it is.
-        incomplete: whether a message is cut off for now; it never is.
-    """
+    """Reads the messages of a file; deliveries come by `receive`. The file stays as it is."""
 
     product = "file"
     incomplete = False
@@ -416,11 +396,7 @@ def _line_of(outgoing: Outgoing) -> str:
 
 
 def _entry_in(outgoing: Outgoing) -> str:
-    """Return the line that a message of a quarantine's queue is.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return the line that a message of a quarantine's queue is."""
     octets, is_basic = outgoing.octets, outgoing.content_header is not None
     try:
         found = json.loads(octets) if is_basic else Message.decode(octets).json()
@@ -431,13 +407,7 @@ def _entry_in(outgoing: Outgoing) -> str:
 
 
 class FileTarget:
-    """Writes messages to a file; their outcomes come by `on_outcomes` when they are on disk.
-
-    Attributes:
-        product: what it is.
-        endpoint: where it is.
-        waits: whether it takes nothing for now; it never does so.
-    """
+    """Writes messages to a file; their outcomes come by `on_outcomes` when they are on disk."""
 
     product = "file"
     waits = False
@@ -495,11 +465,7 @@ class FileTarget:
 
 
 async def open_source(request: SourceRequest) -> FileSource:
-    """Read a file.
-
-    Raises:
-        LinkError: it cannot be read, or a line is not a message.
-    """
+    """Read a file."""
     try:
         made = FileSource(request)
     except (OSError, ValueError) as error:
@@ -509,11 +475,7 @@ async def open_source(request: SourceRequest) -> FileSource:
 
 
 async def open_target(request: TargetRequest) -> FileTarget:
-    """Write to a file, after what is in it.
-
-    Raises:
-        LinkError: it cannot be written.
-    """
+    """Write to a file, after what is in it."""
     try:
         return FileTarget(request)
     except OSError as error:

@@ -56,23 +56,13 @@ OnDecided = Callable[[SourceDelivery, Outcome], None]
 
 
 async def open_source(request: SourceRequest) -> SourceLink:
-    """Attach to a source, which hands over its deliveries from then on.
-
-    Raises:
-        LinkError: it did not succeed.
-        ModuleNotFoundError: the extra ``net`` is not installed.
-    """
+    """Attach to a source, which hands over its deliveries from then on."""
     link: SourceLink = await open_at_first(_ends(request.endpoint).open_source, request)
     return link
 
 
 async def open_target(request: TargetRequest) -> TargetLink:
-    """Attach to a target, which tells the outcome of each message from then on.
-
-    Raises:
-        LinkError: it did not succeed.
-        ModuleNotFoundError: the extra ``net`` is not installed.
-    """
+    """Attach to a target, which tells the outcome of each message from then on."""
     link: TargetLink = await open_at_first(_ends(request.endpoint).open_target, request)
     return link
 
@@ -118,13 +108,8 @@ async def at_first(
 ) -> _T:
     """Return the answer of the first place of an end that gives one.
 
-    Args:
-        endpoint: the end.
-        ask: asks one place.
-        on_passed: is told of each that did not, where a later one did.
-
-    Raises:
-        LinkError: it did at none; why, at each. It is permanent where it is at all of them.
+    Those that did not are told to `on_passed`, where a later one did. The error says why at each,
+    and is permanent where it is at all of them.
     """
     errors: list[LinkError] = []
     for place in endpoint.places:
@@ -188,26 +173,11 @@ def pause(options: RouteOptions, tries: int) -> float:
 class KeptLink(Generic[_Link]):
     """One end of a route over all its connections.
 
-    Args:
-        name: ``source``, ``target`` or ``quarantine``, as events begin.
-        endpoint: where it is.
-        options: of the route.
-        log: takes events.
-        open_: opens a link, whose `on_lost` is `lose`.
-        on_open: called when a link is open.
-        on_lost: called when it is lost, and `link` is None again.
-        on_refused: called where the peer does not let it in again; returns whether that is dealt
-            with, so that a route that is to end goes on.
-        early: whether a link that was lost as soon as it was open counts as lost, too.
-
-    Attributes:
-        name: of the end.
-        link: what is open now; None where nothing is.
-        progress: the last connection brought something about, so the next one is opened at once.
-        opened: set once a connection succeeded.
-        failures: times that connecting did not succeed.
-        alone: whether the next link has a connection of its own.
-        since: when what is open was opened, in seconds of the loop's clock.
+    What `open_` opens calls `lose` at its end. `on_refused` returns whether it is dealt with that
+    the peer does not let it in again, so that a route that is to end goes on. With `early`, a link
+    that was lost as soon as it was open counts as lost, too. `progress` says that the last
+    connection brought something about, so that the next one is opened at once, `alone` that it has
+    a connection of its own, and `since` when it was opened, in seconds of the loop's clock.
     """
 
     def __init__(
@@ -360,12 +330,6 @@ class Caution:
     two connections that achieved nothing, messages are asked for one at a time, each settled before
     the next: that clears what precedes the cause, and a connection that ends before anything came
     then ended on the next message.
-
-    Args:
-        endpoint: the source.
-
-    Attributes:
-        careful: whether it is asked for one message at a time.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -396,10 +360,7 @@ class Caution:
     def end(self, error: LinkError, usual: int) -> LinkError | None:
         """Note the end of a connection; return what to stop with, None to go on.
 
-        Args:
-            error: why it ended. A cut connection, or a broker that shuts down, says nothing about
-                a message.
-            usual: the window, where it is not careful.
+        A cut connection, or a broker that shuts down, says nothing about a message.
         """
         if not (error.said or error.failed):
             return None
@@ -428,13 +389,7 @@ class Absence:
     window would wait as long for a queue that does not come back. Where they go back to the source
     and would come again, the route ends with an error instead.
 
-    Args:
-        endpoint: the target.
-        options: of the route.
-        log: takes events.
-
-    Attributes:
-        given_up: whether it is not waited for any more.
+    It is not waited for any more where it is `given_up`.
     """
 
     def __init__(self, endpoint: Endpoint, options: RouteOptions, log: Callable[..., None]) -> None:
@@ -468,12 +423,8 @@ class Absence:
     def give_up(self, outcome: Outcome, *, goes_back: bool) -> LinkError | None:
         """Note that a message was tried for long enough, last with this outcome.
 
-        Args:
-            outcome: the outcome.
-            goes_back: whether it goes back to the source, from where it would come again at once.
-
-        Returns:
-            What the route is to stop with; None to go on.
+        It `goes_back` to the source, from where it would come again at once. What is returned is
+        what the route is to stop with; None to go on.
         """
         if self._why is None or outcome.kind not in _NOWHERE or not self._options.ends:
             return None
@@ -493,14 +444,7 @@ class QuarantineQueue(KeptLink[TargetLink]):
     What it does not take, or what may not have reached it, is for the file: so nothing waits for a
     quarantine. It may then be in both.
 
-    Args:
-        endpoint: the queue.
-        options: of the route.
-        names: of the route, its source and its target, as lines have them.
-        log: takes events.
-        kept: is told what the queue has taken.
-        left: is told what is for the file.
-        lines: the connections of which one is used.
+    What the queue has taken is told to `kept`, what is for the file to `left`.
     """
 
     def __init__(

@@ -35,19 +35,10 @@ class Management:
     What asks raises a `LinkError` where the API does not answer, or refuses, and a `ValueError`
     where that is not an answer of it.
 
-    Args:
-        management: where it is, such as ``http://host:15672``; user and password of the endpoint
-            are used where it has none, and may be ``${NAME}`` or ``${file:PATH}``.
-        endpoint: a URL of the broker, whose virtual host, certificates and user are meant.
-        environment: variables; those of the process where None.
-
-    Attributes:
-        place: where it is, without credentials.
-        password: what it is told; None for none.
-        is_exposed: whether that would go to another machine in the clear.
-
-    Raises:
-        ValueError: that is not its URL. The message does not repeat it: it may hold a password.
+    User and password of the endpoint are used where the URL has none; they may be ``${NAME}`` or
+    ``${file:PATH}``. The virtual host and the certificates are the endpoint's. A `ValueError` for a
+    wrong URL does not repeat it: it may hold a password. `place` is without credentials, and
+    `is_exposed` says whether they would go to another machine in the clear.
     """
 
     def __init__(
@@ -84,17 +75,12 @@ class Management:
     def queues(self, what: str) -> Any:
         """Return its answer about the queues, or about one.
 
-        Args:
-            what: what follows the virtual host in the path.
+        `what` follows the virtual host in the path.
         """
         return self.get(f"queues/{self._host}{what}")
 
     def all(self, kind: str) -> list[dict[str, Any]]:
-        """Return all exchanges, bindings or policies of the virtual host.
-
-        Args:
-            kind: ``exchanges``, ``bindings`` or ``policies``.
-        """
+        """Return all exchanges, bindings or policies of the virtual host."""
         found = self.get(f"{kind}/{self._host}")
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
             raise ValueError(f"{self.place} is not a management API of RabbitMQ")
@@ -111,11 +97,7 @@ class Management:
     def make(self, method: str, kind: str, what: Sequence[str], body: Mapping[str, Any]) -> None:
         """Make something in the virtual host.
 
-        Args:
-            method: ``PUT`` or ``POST``.
-            kind: ``queues``, ``exchanges``, ``bindings`` or ``policies``.
-            what: the parts of the path after the virtual host.
-            body: what it is to be.
+        `what` has the parts of the path after the virtual host.
         """
         path = "/".join([kind, self._host, *(quote(part, safe="") for part in what)])
         self._ask(f"{self.place}/api/{path}", method, json.dumps(body).encode())
@@ -194,17 +176,9 @@ EXCLUSIVE = "exclusive: nobody but the connection that declared it can read it"
 class Queue:
     """A queue of a RabbitMQ.
 
-    Attributes:
-        name: its name.
-        kind: ``classic``, ``quorum`` or ``stream``; empty where nobody said.
-        messages: in it; None where nobody said.
-        notes: what becomes of it in RabbitMQ 4, in words.
-        exclusive: nobody else can read it.
-        durable: it outlives its broker.
-        auto_delete: it goes with its last consumer.
-        arguments: what it was declared with, as the API says it.
-        policy: the name of the policy that applies to it; empty for none.
-        effective: what policies say of it.
+    The kind is ``classic``, ``quorum`` or ``stream``, and empty where nobody said, as the name of
+    the policy is for none; `notes` are what becomes of it in RabbitMQ 4, `arguments` what it was
+    declared with, `effective` what policies say of it.
     """
 
     name: str
@@ -220,11 +194,7 @@ class Queue:
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Queue:
-        """Read what the management API says of a queue.
-
-        Raises:
-            ValueError: that is not a queue.
-        """
+        """Read what the management API says of a queue."""
         try:
             name, messages = found["name"], found.get("messages")
             kind = found.get("type", "classic")
@@ -263,12 +233,7 @@ def table(value: Any) -> dict[str, Any]:
 
 
 def queues_of(api: Management) -> list[Queue]:
-    """Return the queues of a virtual host, by name.
-
-    Raises:
-        LinkError: it does not answer, or refuses.
-        ValueError: that is not an answer of it.
-    """
+    """Return the queues of a virtual host, by name."""
     before: set[str] | None = None
     for _ in range(_LISTINGS):
         found, pages = _listed(api)

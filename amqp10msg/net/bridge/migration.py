@@ -186,12 +186,7 @@ class Migration:
         return [Moved(queue, spec) for queue, spec in zip(self.queues, self.specs, strict=True)]
 
     def check(self) -> None:
-        """Look at the messages of a sample, and at what the target is to have; change nothing.
-
-        Raises:
-            LinkError: a management API does not answer, or refuses.
-            ValueError: that is not an answer of it.
-        """
+        """Look at the messages of a sample, and at what the target is to have; change nothing."""
         self._plan()
         for one in self.moved:
             self.tell(f"{one.queue.name}: looking at its messages")
@@ -210,12 +205,7 @@ class Migration:
             made |= {(step.kind, step.name): step for step in one.steps}
 
     def move(self, logger: logging.Logger, show: Show | None = None) -> None:
-        """Count, move, and count again; what fails is in `moved`.
-
-        Args:
-            logger: takes events of the routes.
-            show: called with the counts now and then.
-        """
+        """Count, move, and count again; what fails is in `moved`."""
         for one in self.moved:
             one.there = asyncio.run(_counted(one, source=True))
             one.before = asyncio.run(_counted(one, source=False))
@@ -277,10 +267,8 @@ def status_of(
 ) -> int:
     """Return the exit status of a cut-over: a key of `STATUSES`, or 0 where all is accounted for.
 
-    Args:
-        moved: the queues.
-        came: those that the source got meanwhile.
-        accept_quarantine: whether messages that are set aside are 0, too.
+    With `accept_quarantine`, messages that are set aside are 0, too; `came` are queues that the
+    source got meanwhile.
     """
     found = {3} if came else set()
     for one in moved:

@@ -34,11 +34,7 @@ _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 
 
 def id_of_message(parts: Scan) -> str | None:
-    """Return the message-id of a 1.0 message, such as ``uuid:…``; None where it has none.
-
-    Raises:
-        DecodeError: the properties cannot be read.
-    """
+    """Return the message-id of a 1.0 message, such as ``uuid:…``; None where it has none."""
     properties = parts.section("properties")
     if properties is None or properties.message_id is None:
         return None
@@ -60,11 +56,7 @@ def id_of_properties(properties: BasicProperties) -> str | None:
 
 
 def opened(path: Path, schema: str) -> sqlite3.Connection:
-    """Open a file, and make its table where it has none.
-
-    Raises:
-        OSError: the file cannot be used.
-    """
+    """Open a file, and make its table where it has none."""
     try:
         base = sqlite3.connect(path, isolation_level=None)
     except sqlite3.Error as error:
@@ -124,13 +116,8 @@ class Ledger:
     It outlives ``kill -9``. What the target took and the file does not say yet, at most what is
     under way in one turn of the loop, may come twice after that: no file can know it.
 
-    Args:
-        path: of an SQLite file.
-        route: routes of other names in the same file are told apart.
-        most: how many messages of this route are remembered: the latest.
-
-    Raises:
-        OSError: the file cannot be used.
+    Routes of other names in the same file are told apart; of each, the latest `most` are
+    remembered.
     """
 
     def __init__(self, path: Path, route: str, most: int) -> None:
@@ -152,11 +139,7 @@ class Ledger:
         return found.fetchone() is not None
 
     def add(self, identities: Iterable[str]) -> None:
-        """Remember messages; it is in the file when this returns.
-
-        Raises:
-            OSError: it could not be written.
-        """
+        """Remember messages; it is in the file when this returns."""
         with written(self._base, self._path) as base:
             before = base.total_changes
             base.executemany(
@@ -205,11 +188,7 @@ def position_of(delivery: SourceDelivery) -> int | None:
 
 
 def rename(options: RouteOptions, old: str, new: str) -> None:
-    """Have a route go on with what one of another name has in its files, unless it has its own.
-
-    Raises:
-        OSError: a file cannot be used.
-    """
+    """Have a route go on with what one of another name has in its files, unless it has its own."""
     for path, schema, table in (
         (options.state, _POSITION, "position"),
         (options.deduplicate, _TAKEN, "taken"),
@@ -232,9 +211,7 @@ class Lease:
 
     The system takes it back when the process ends or is killed, so that another one goes on.
 
-    Args:
-        state: the file of positions; the lease is a file beside it.
-        route: routes of other names have other leases.
+    The lease is a file beside that one.
     """
 
     def __init__(self, state: Path, route: str) -> None:
@@ -244,11 +221,7 @@ class Lease:
         self._handle: int | None = None
 
     def take(self) -> bool:
-        """Return whether nobody else has it; then it is ours until `release`.
-
-        Raises:
-            OSError: there can be no file.
-        """
+        """Return whether nobody else has it; then it is ours until `release`."""
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
@@ -272,18 +245,10 @@ class Lease:
 class Positions:
     """The positions of deliveries that are not finished, and the one to go on from.
 
-    Args:
-        path: the SQLite file that remembers it, also after ``kill -9``; None for none.
-        route: its name; those of others in the same file are told apart.
-        active: the source keeps its messages, so that its deliveries have positions. Nothing in a
-            message says so: one of a queue may have come out of a stream before.
-
-    Attributes:
-        active: see above.
-        next: all before it are finished; None where nothing is known.
-
-    Raises:
-        OSError: the file cannot be used.
+    Routes of other names in the same file are told apart. It is `active` where the source keeps its
+    messages, so that its deliveries have positions. Nothing in a message says so: one of a queue
+    may have come out of a stream before. All before `next` are finished; None where nothing is
+    known.
     """
 
     def __init__(self, path: Path | None, route: str, *, active: bool) -> None:
@@ -315,11 +280,7 @@ class Positions:
             self._pending[delivery.position] = True
 
     def save(self) -> None:
-        """Move on after what is finished without a gap, and remember it.
-
-        Raises:
-            OSError: it could not be written.
-        """
+        """Move on after what is finished without a gap, and remember it."""
         if not self.active:
             return
         before, pending = self.next, self._pending
@@ -355,9 +316,7 @@ class Pending:
     poison, more may follow, so that then few are in flight at first, and more with each that is
     taken.
 
-    Attributes:
-        in_flight: what waits for an outcome, in the order in which it was sent.
-        isolating: whether suspects are isolated.
+    What is in flight stands in the order in which it was sent.
     """
 
     def __init__(self) -> None:
@@ -414,9 +373,7 @@ class Pending:
     def take(self, now: float, most: int) -> list[SourceDelivery]:
         """Take those that are to be sent next.
 
-        Args:
-            now: the time, on the loop's clock.
-            most: how many.
+        The time is that of the loop's clock.
         """
         taken: list[SourceDelivery] = []
         most = 1 if self.isolating else int(min(most, self._limit - len(self.in_flight)))
@@ -465,10 +422,8 @@ class Pending:
     def suspect(self, deliveries: Iterable[SourceDelivery], *, isolated: bool) -> None:
         """Send these again, before all others.
 
-        Args:
-            deliveries: what was in flight when the connection ended.
-            isolated: whether one of them may be the cause; it may, too, where one of them was in
-                flight at such an end before.
+        They are `isolated` where one of them may be the cause; it may, too, where one of them was
+        in flight at such an end before.
         """
         found = list(deliveries)
         again = bool(self._suspects) or any(delivery.suspected for delivery in found)
@@ -488,18 +443,7 @@ class Records:
     Where duplicates are looked for, it also knows what is under way, and its copies that came
     meanwhile.
 
-    Args:
-        route: its name.
-        source: where from.
-        target: where to.
-        options: which files there are.
-
-    Attributes:
-        names: those of the route, its source and its target, as the quarantine has them.
-        positions: of a stream or file.
-
-    Raises:
-        OSError: one cannot be used.
+    `names` are those of the route, its source and its target, as the quarantine has them.
     """
 
     def __init__(
@@ -558,9 +502,8 @@ class Records:
     def finish(self, finished: Sequence[Finished]) -> tuple[Sequence[Finished], OSError | None]:
         """Write to disk what must be there before deliveries are settled.
 
-        Returns:
-            Those that may be settled, and what failed. What the target has taken may be settled
-            though its message-id is not in the file: else it would come again for certain.
+        Return those that may be settled, and what failed. What the target has taken may be settled
+        though its message-id is not in the file: else it would come again for certain.
         """
         fault = None
         aside = [

@@ -43,11 +43,7 @@ def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
 
 
 def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
-    """Return the counts of all routes as a page that needs no other file.
-
-    Raises:
-        ImportError: Jinja2 is not installed.
-    """
+    """Return the counts of all routes as a page that needs no other file."""
     specs = list(specs)
     every = list(counts.values())
     aside = sum(found.quarantined.total() for found in every)
@@ -161,11 +157,7 @@ def _moved(one: Moved) -> dict[str, Any]:
 
 
 def migration_html(migration: Migration) -> str:
-    """Return the result of a cut-over as a self-contained page, to be signed.
-
-    Raises:
-        ImportError: Jinja2 is not installed.
-    """
+    """Return the result of a cut-over as a self-contained page, to be signed."""
     moved, left = migration.moved, migration.open()
     whole = len(moved) + len(migration.came)
     aside = sum(one.aside for one in moved)

@@ -26,12 +26,7 @@ from amqp10msg.wire.errors import AmqpError
 class Matcher:
     """A filter as a predicate of messages, now; one of 0-9-1 passes by its translation.
 
-    Attributes:
-        text: the filter.
-        language: what it is written in, a name of `amqp10msg.delivery.filters.LANGUAGES`.
-
-    Raises:
-        ValueError: it is no such filter, or there is no such language.
+    The language is a name of `amqp10msg.delivery.filters.LANGUAGES`.
     """
 
     text: str
@@ -129,11 +124,7 @@ def profile_of(spec: RouteSpec) -> str:
 
 
 def apis_of(spec: RouteSpec) -> list[Management]:
-    """Return the management APIs that a route asks.
-
-    Raises:
-        ValueError: a URL is not one of them.
-    """
+    """Return the management APIs that a route asks."""
     options = spec.options
     given = ((options.management, spec.source), (options.target_management, spec.target))
     return [Management(at, end) for at, end in given if at is not None]

@@ -69,12 +69,8 @@ def translator_of(
 ) -> Translate | None:
     """Return the translator of batches, without what is of deliveries; None where there is none.
 
-    Args:
-        to_1_0: to which of the two protocols.
-        profile: the translation.
-        names: returns exchange and routing key to publish with, of what has those two attributes.
-        statistics: takes the losses.
-        fixed: what `names` returns, where it is the same for all.
+    `names` returns exchange and routing key to publish with, of what has those two attributes;
+    `fixed` is what it returns, where it is the same for all.
     """
     found = kernel("1.0" if to_1_0 else "0-9-1", profile, circumstances=ANY_USER)
     if found is None:
@@ -185,11 +181,7 @@ _SMALL = 1 << 16
 
 
 def message_of(delivery: SourceDelivery) -> BasicMessage | Message:
-    """Return the message of a delivery.
-
-    Raises:
-        DecodeError: its bytes are none.
-    """
+    """Return the message of a delivery."""
     header = delivery.content_header
     if header is None:
         return Message.decode(delivery.octets, limits=UNLIMITED)

@@ -15,12 +15,8 @@ from collections.abc import Mapping
 class Service:
     """What runs a process and wants to know how it is; nothing where nobody asked.
 
-    Args:
-        environment: variables; those of the process where None.
-
-    Attributes:
-        every: seconds between two signs of life, half of what the service manager waits for one;
-            None where it waits for none.
+    `every` is how many seconds are between two signs of life, half of what the service manager
+    waits for one; None where it waits for none.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -54,8 +50,7 @@ class Service:
     def alive(self, status: str) -> None:
         """Give a sign of life.
 
-        Args:
-            status: what it does, in words on one line, as ``systemctl status`` shows it.
+        The status is a line, as ``systemctl status`` shows it.
         """
         self._tell(f"WATCHDOG=1\nSTATUS={' '.join(status.split())}")
 

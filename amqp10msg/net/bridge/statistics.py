@@ -53,9 +53,8 @@ LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 class Latency:
     """How long messages took, as a histogram of Prometheus.
 
-    Attributes:
-        counts: of messages, by the first of `LATENCIES` that is not less; the last have none.
-        seconds: their sum.
+    A message is counted by the first of `LATENCIES` that is not less; those that took longer come
+    last.
     """
 
     counts: list[int] = attrs.Factory(lambda: [0] * (len(LATENCIES) + 1))

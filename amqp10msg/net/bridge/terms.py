@@ -29,21 +29,15 @@ class Oversized:
 
     A process that is killed leaves the file of what it was reading, with the suffix ``.part``.
 
-    Args:
-        folder: for the file; it is made where it does not exist.
-        most: bytes that all files in the folder may have. Of a message that would exceed them,
-            nothing is kept.
-
-    Attributes:
-        is_whole: whether all that came is in the file.
-
-    Raises:
-        OSError: the file cannot be written.
+    All files in the folder may have `most` bytes; of a message that would exceed them, nothing is
+    kept, and it `is_whole` no more. `on_fault` is told that bytes could not be added; where None,
+    that is raised.
     """
 
     def __init__(self, folder: Path, most: int) -> None:
         self.folder = folder
         self.is_whole = True
+        self.on_fault: Callable[[OSError], None] | None = None
         self._size = 0
         folder.mkdir(exist_ok=True)
         self._room = most
@@ -57,26 +51,23 @@ class Oversized:
         return self._size
 
     def extend(self, octets: bytes | bytearray) -> None:
-        """Add bytes at the end.
-
-        Raises:
-            OSError: they cannot be written.
-        """
+        """Add bytes at the end."""
         self._size += len(octets)
-        if self._size > self._room and self.is_whole:
-            self.is_whole = False
-            self._file.truncate(0)
-        if self.is_whole:
-            with self._named():
-                self._file.write(octets)
-                self._file.flush()  # the next one asks the system how much the folder has
+        try:
+            if self._size > self._room and self.is_whole:
+                self.is_whole = False
+                self._file.truncate(0)
+            if self.is_whole:
+                with self._named():
+                    self._file.write(octets)
+                    self._file.flush()  # the next one asks the system how much the folder has
+        except OSError as error:
+            if self.on_fault is None:
+                raise
+            self.on_fault(error)
 
     def keep(self) -> Path:
-        """Return the file, which is on disk and stays; nothing may be added any more.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Return the file, which is on disk and stays; nothing may be added any more."""
         path = self.folder / f"{uuid.uuid4()}.bin"
         with self._named():
             self._file.flush()
@@ -98,29 +89,6 @@ class Oversized:
     def discard(self) -> None:
         """Remove the file, unless it was kept; twice does nothing."""
         self._file.close()
-
-
-class Guarded:
-    """Takes the bytes of a large message, and tells of errors instead of raising them.
-
-    Args:
-        large: takes them.
-        fault: is told of what went wrong.
-    """
-
-    def __init__(self, large: Oversized, fault: Callable[[OSError], None]) -> None:
-        self._large = large
-        self._fault = fault
-
-    def __len__(self) -> int:
-        return len(self._large)
-
-    def extend(self, octets: bytes | bytearray) -> None:
-        """Add bytes at the end."""
-        try:
-            self._large.extend(octets)
-        except OSError as error:
-            self._fault(error)
 
 
 class Settle(enum.Enum):
@@ -199,12 +167,7 @@ class SourceDelivery:
 class Outgoing:
     """One message as it is to be sent.
 
-    Attributes:
-        octets: the payload of the transfer, or the body.
-        content_header: of 0-9-1, the payload of its content header frame.
-        exchange: of 0-9-1.
-        routing_key: of 0-9-1.
-        message_format: of 1.0.
+    The bytes are the payload of the transfer, or the body; what else there is, is of one protocol.
     """
 
     octets: bytes
@@ -352,9 +315,6 @@ class SourceLink(Link, Protocol):
         """Ask how many messages there are, and wait for the answer to this very question.
 
         What was settled before, the peer knows when it answers. Nothing may be unsettled.
-
-        Raises:
-            LinkError: the link ended before the answer.
         """
 
     def stop(self) -> None:
@@ -363,8 +323,7 @@ class SourceLink(Link, Protocol):
     def hold(self, held: bool) -> bool:
         """Stop reading from the connection, or read on: too many bytes are here.
 
-        Returns:
-            Whether that was done. It is not where other links have the connection, too.
+        Return whether that was done: it is not where other links have the connection, too.
         """
 
 
@@ -396,13 +355,8 @@ OnPassed = Callable[[Endpoint, LinkError], None]
 class Request:
     """What is asked of an end: a link.
 
-    Attributes:
-        endpoint: where.
-        on_lost: is told of the end.
-        on_passed: is told of a place that could not be used, where a later one can; None for
-            nobody.
-        lines: the connections of which one may be used; None to make one.
-        alone: whether the connection is to be its own.
+    `on_passed` is told of a place that could not be used, where a later one can. One of `lines` may
+    be used as its connection, unless it is to be `alone`.
     """
 
     endpoint: Endpoint
@@ -416,11 +370,8 @@ class Request:
 class SourceRequest(Request):
     """What is asked of a source.
 
-    Attributes:
-        receive: takes deliveries.
-        window: deliveries that are not settled, at most.
-        max_message: bytes of a message that is kept in memory.
-        overflow: makes what takes the bytes of a larger one.
+    At most `window` deliveries are not settled. A message of more than `max_message` bytes goes to
+    what `overflow` makes.
     """
 
     receive: Receive
@@ -433,10 +384,7 @@ class SourceRequest(Request):
 class TargetRequest(Request):
     """What is asked of a target.
 
-    Attributes:
-        on_outcomes: is told the outcomes of messages.
-        on_room: is called when more may be sent.
-        window: messages without an outcome, at most.
+    At most `window` messages have no outcome.
     """
 
     on_outcomes: OnOutcomes

@@ -42,13 +42,9 @@ _4, _4_3 = (4,), (4, 3)
 class Step:
     """Something that the target is to have.
 
-    Attributes:
-        kind: ``policy``, ``exchange``, ``queue`` or ``binding``.
-        name: its name, or what it binds, for people.
-        path: the parts of its path in the management API after the virtual host.
-        body: what it is to be there.
-        state: a key of `STATES`.
-        notes: what is not as it was at the source, or why it is not there.
+    The name is for people, `path` has the parts of that in the management API after the virtual
+    host, `body` is what it is to be there, `state` a key of `STATES`, and `notes` say what is not
+    as it was at the source, or why it is not there.
     """
 
     kind: str
@@ -78,14 +74,7 @@ def plan(source: Management, target: Management, names: Mapping[str, str]) -> li
     These are the queues, the exchanges that lead to them or take what they dead-letter, the
     bindings between all of those, and the policies that apply to them.
 
-    Args:
-        source: where the queues are.
-        target: where they are to be, which is asked what it has.
-        names: the names of queues at the source, and what they are called at the target.
-
-    Raises:
-        LinkError: one does not answer, or refuses.
-        ValueError: that is not an answer of it.
+    `names` has what the queues at the source are called at the target.
     """
     version = target.version()
     queues = [queue for queue in queues_of(source) if queue.name in names]
@@ -113,13 +102,7 @@ def plan(source: Management, target: Management, names: Mapping[str, str]) -> li
 def declare(
     steps: Iterable[Step], target: Management, tell: Callable[[Step], None] = lambda _: None
 ) -> list[Step]:
-    """Make what is to be made; return all steps, and what became of them.
-
-    Args:
-        steps: of `plan`.
-        target: where.
-        tell: called with each step when it is done.
-    """
+    """Make what is to be made; return all steps, and what became of them."""
     done = []
     for step in steps:
         if step.state == "make":
@@ -276,12 +259,7 @@ def _compared(step: Step, there: _There) -> Step:
 def plan_of(
     source: Endpoint, target: Endpoint, options: RouteOptions
 ) -> tuple[list[Step], Management]:
-    """Say what the target of a route is to have, and where that is made.
-
-    Raises:
-        LinkError: a management API does not answer, or refuses.
-        ValueError: the route names none, or an end is not of RabbitMQ.
-    """
+    """Say what the target of a route is to have, and where that is made."""
     queue = over_basic(source)
     if options.management is None or options.target_management is None:
         raise ValueError("declare needs management and target_management, the API of each end")
@@ -298,12 +276,7 @@ def plan_of(
 async def declare_for(
     source: Endpoint, target: Endpoint, options: RouteOptions, log: Callable[..., None]
 ) -> None:
-    """Make what the target of a route is to have, in threads that end with the process.
-
-    Raises:
-        LinkError: a management API does not answer, or refuses.
-        ValueError: the route names none, or an end is not of RabbitMQ.
-    """
+    """Make what the target of a route is to have, in threads that end with the process."""
     steps, at = await beside(plan_of, source, target, options)
     for step in await beside(declare, steps, at):
         level = logging.INFO if step.is_sound else logging.WARNING

@@ -340,11 +340,7 @@ def without_credentials(text: str) -> str:
 
 
 def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return a user or password of a URL, which may be ``${NAME}``, a variable.
-
-    Raises:
-        ValueError: there is no such variable.
-    """
+    """Return a user or password of a URL, which may be ``${NAME}``, a variable."""
     if text is None:
         return None
     match = _VARIABLE.fullmatch(text)
@@ -377,11 +373,7 @@ def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> 
 
 
 def queue_address(queue: str, version: str = "2") -> str:
-    """Return the address that a queue has in RabbitMQ: version 2 is that of 4.0, 1 the older one.
-
-    Raises:
-        ValueError: the older one has none for its name.
-    """
+    """Return the address that a queue has in RabbitMQ 4.0, or in version 1 that of older ones."""
     if version == "2":
         return f"/queues/{_quoted(queue)}"
     return f"/amq/queue/{_quoted_before_4(queue)}"

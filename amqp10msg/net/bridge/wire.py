@@ -86,11 +86,7 @@ async def dial(made: _W) -> _W:
 
 
 def trusted(at: Endpoint) -> ssl.SSLContext | None:
-    """Return the settings of TLS, None where the connection has none.
-
-    Raises:
-        LinkError: a file of ours cannot be read.
-    """
+    """Return the settings of TLS, None where the connection has none."""
     try:
         return at.tls_context()
     except (OSError, ssl.SSLError) as error:
@@ -173,14 +169,6 @@ class Tied:
     """A link of a connection: a session of 1.0 or a channel of 0-9-1, until it is lost or leaves.
 
     That it is lost is said once.
-
-    Args:
-        wire: the connection.
-        on_lost: is told of the end.
-
-    Attributes:
-        alive: whether it is not lost yet, and has not left.
-        product: what the peer says that it is.
     """
 
     def __init__(self, wire: Wire, on_lost: OnLost) -> None:
@@ -195,11 +183,7 @@ class Tied:
     # What a protocol does.
 
     async def attach(self) -> None:
-        """Wait until the peer has agreed to the link.
-
-        Raises:
-            LinkError: it did not, or the link was lost.
-        """
+        """Wait until the peer has agreed to the link."""
         raise NotImplementedError
 
     def failing(self, lost: LinkError) -> None:
@@ -239,11 +223,7 @@ class Tied:
             self._wire.untie(self)
 
     async def close(self, wait: float) -> None:
-        """Leave when what is pending is sent, and close what nobody needs; give up after a time.
-
-        Args:
-            wait: seconds.
-        """
+        """Leave when what is pending is sent, and close what nobody needs; give up after a time."""
         self._closing = True
         if not self.alive:
             return
@@ -259,11 +239,7 @@ class Tied:
             self.abort()
 
     async def within(self, agree: Callable[[], Awaitable[_T]]) -> _T:
-        """Wait until the peer has agreed to something; the link is dropped where it does not.
-
-        Raises:
-            LinkError: it did not.
-        """
+        """Wait until the peer has agreed to something; the link is dropped where it does not."""
         try:
             async with asyncio.timeout(self._wire.endpoint.timeout):
                 if not self.alive:
@@ -309,15 +285,9 @@ class Tied:
 class Wire(Socket):
     """A client's connection, from when it is made until it ends, which each of its links learns.
 
-    Attributes:
-        endpoint: where it is.
-        product: what the peer says that it is.
-        closed: done once the socket is closed.
-        is_open: whether the peer has agreed to all that was asked.
-        links: what has it, in the order of their turns.
-        most: how many links it may have.
-        exclusive: whether no other link is to join those that it has.
-        held: whether nothing is read, as too much is here.
+    It is open when the peer has agreed to all that was asked. Its `links` stand in the order of
+    their turns, and are `most` at most; no other one is to join where it is `exclusive`, and
+    nothing is read while it is `held`, as too much is here.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -374,11 +344,7 @@ class Wire(Socket):
     # What a protocol does.
 
     async def handshake(self) -> None:
-        """Wait until the peer has agreed to the connection.
-
-        Raises:
-            LinkError: it refused.
-        """
+        """Wait until the peer has agreed to the connection."""
         raise NotImplementedError
 
     def receive(self, data: bytes) -> None:
@@ -484,14 +450,8 @@ class Lines:
     ) -> _T:
         """Return a link on the connection to a place, which is made where there is none.
 
-        Args:
-            place: where; its queue or address does not matter.
-            call: makes a connection.
-            make: returns the link of a connection.
-            alone: on a connection of its own.
-
-        Raises:
-            LinkError: there is none, and making it did not succeed; all who wait for it learn so.
+        With `alone`, it has one of its own. Where making it did not succeed, all who wait for it
+        learn so.
         """
         at = attrs.evolve(
             place, address=None, queue=None, exchange=None, routing_key=None, offset=None, others=()
@@ -541,16 +501,7 @@ class Lines:
 async def attached(
     request: Request, call: Callable[[Endpoint], Awaitable[Any]], make: Callable[[Any], _L]
 ) -> _L:
-    """Return the link that is asked for, once the peer has agreed to it.
-
-    Args:
-        request: for the link.
-        call: as for `Lines.join`.
-        make: likewise.
-
-    Raises:
-        LinkError: it did not succeed.
-    """
+    """Return the link that is asked for, once the peer has agreed to it."""
     lines = request.lines or Lines()
     made = await lines.join(request.endpoint, call, make, alone=request.alone)
     await made.within(made.attach)
@@ -561,11 +512,7 @@ async def attached(
 class Sides:
     """The connections of a bridge: a broker that blocks who publishes goes on delivering.
 
-    Attributes:
-        sources: those that messages come by.
-        targets: those that they go by.
-        counting: those that sources are asked by what they have, beside the first ones, which may
-            be stuck.
+    Sources are asked by those for `counting` what they have, as the first ones may be stuck.
     """
 
     sources: Lines = attrs.Factory(Lines)

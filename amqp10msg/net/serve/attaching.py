@@ -76,11 +76,8 @@ _MAX_RESPONSES = 1_000
 class Attach:
     """The fields of a peer's attach that a node needs (Part 2, 2.7.3).
 
-    Attributes:
-        source: None if it is missing.
-        target: None if it is missing.
-        unsettled: the states of the peer's unsettled deliveries by delivery-tag, None for null.
-        incomplete: whether there are more, which do not stand there.
+    Of the peer's unsettled deliveries it has the states by delivery-tag; there are more where it is
+    `incomplete`.
     """
 
     source: Source | None
@@ -90,11 +87,7 @@ class Attach:
 
     @classmethod
     def of(cls, attach: transport.Attach) -> Attach:
-        """Decode the fields of an attach.
-
-        Raises:
-            DecodeError: one of them cannot be decoded.
-        """
+        """Decode the fields of an attach."""
         source, target = _decoded(attach.source), _decoded(attach.target)
         states = attach.unsettled if isinstance(attach.unsettled, dict) else {}
         return cls(
@@ -113,11 +106,7 @@ def _decoded(value: Any) -> Any:
 
 
 def filters_of(asked: Any) -> FilterSet:
-    """The filters of a source that can be evaluated; they share the steps on a message.
-
-    Raises:
-        DecodeError: a filter is malformed.
-    """
+    """The filters of a source that can be evaluated; they share the steps on a message."""
     steps = _MOST_STEPS // max(len(asked) if asked is not None else 0, 1)
     filters: FilterSet = parse(asked, limits=FilterLimits(steps=max(steps, 1))).supported
     return filters
@@ -127,11 +116,8 @@ def filters_of(asked: Any) -> FilterSet:
 class PassingFilter:
     """A filter-set that uses the clock of the server, and ends when the turn of its link is over.
 
-    Attributes:
-        filters: the filter-set.
-        broker: has the clock and the turns.
-        fresh: whether no message was evaluated in this turn: one always is.
-        allowed: the steps that the filters may take in all, up to the next message.
+    It is `fresh` where no message was evaluated in this turn: one always is. Up to the next
+    message, the filters may take `allowed` steps in all.
     """
 
     filters: FilterSet
@@ -161,9 +147,7 @@ class PassingFilter:
 class Attacher:
     """Joins the links that a peer attaches with what they ask for, and answers them.
 
-    Args:
-        broker: has the nodes.
-        origin: identifies the connection in its messages.
+    The origin identifies the connection in its messages.
     """
 
     def __init__(self, broker: Broker, origin: object) -> None:
@@ -180,17 +164,8 @@ class Attacher:
     ) -> tuple[Publish | None, IncomingLink | None, bool]:
         """Join a link that receives messages, and answer its attach.
 
-        Args:
-            container: the peer's container-id.
-            link: the link of the transport.
-            attach: what the peer asks for.
-
-        Returns:
-            What publishes a message, None for the coordinator; the link of the node, if that is a
-            single one; and whether the peer's source supports the outcome rejected.
-
-        Raises:
-            NodeError: it is refused.
+        Return the publisher of its messages, None for the coordinator; the link of the node, if
+        that is a single one; and whether the peer's source supports the outcome rejected.
         """
         target = attach.target
         if target is None:
@@ -312,19 +287,9 @@ class Attacher:
     ) -> tuple[OutgoingLink, Source, bool, deque[tuple[Delivery, Step]]]:
         """Join a link that sends messages, and answer its attach.
 
-        Args:
-            container: the peer's container-id.
-            link: the link of the transport.
-            attach: what the peer asks for.
-
-        Returns:
-            The link of the node, what the peer asked for, whether one end has more unsettled
-            deliveries than it listed, and those of a link that was lost which this one goes on
-            with, before new ones.
-
-        Raises:
-            NodeError: it is refused.
-            DecodeError: a filter is malformed.
+        Return the link of the node, what the peer asked for, whether one end has more unsettled
+        deliveries than it listed, and those of a link that was lost which this one goes on with,
+        before new ones.
         """
         termini = self._broker.termini
         key = container, link.name
@@ -390,11 +355,7 @@ class Attacher:
         They get the receiver's outcome, if its unsettled map has one. Those that it has not are
         released, and delivered again as new ones, if it listed all; else they stay.
 
-        Returns:
-            Those that it has not all of, which the new link goes on with.
-
-        Raises:
-            NodeError: the map has what is not a delivery-tag, or a place that is not in a message.
+        Return those that it has not all of, which the new link goes on with.
         """
         deliveries = {delivery.tag: delivery for delivery in out.unsettled.values()}
         try:
@@ -423,11 +384,7 @@ class Attacher:
     # Termini.
 
     def _topic_of(self, terminus: Source | Target) -> str | None:
-        """The topic of a terminus, made of a new address if it asks for one; None if it has none.
-
-        Raises:
-            NodeError: it asks for a topic where there is a queue, or the other way round.
-        """
+        """The topic of a terminus, made of a new address if it asks for one; None for a queue."""
         address = terminus.address
         if terminus.dynamic or not isinstance(address, str):
             return None

@@ -70,33 +70,10 @@ def now() -> int:
 class Broker:
     """What the connections of a server share.
 
-    Args:
-        options: of the server.
-
-    Attributes:
-        options: the same.
-        container_id: the server's.
-        users: passwords by name.
-        anonymous: accept connections without a name.
-        memory: what all messages take up.
-        limits: what decoding a message may cost.
-        properties: of the open frame.
-        clock: returns milliseconds since the Unix epoch.
-        logger: gets a record for each event.
-        store: the store of all nodes.
-        nodes: the nodes by address.
-        exchanges: the exchanges by name.
-        services: what answers the requests to an address: called with the request and the origin
-            of the connection that it came from.
-        service_bus: what Azure's clients ask for beyond AMQP; None where the server is not a double
-            of Service Bus.
-        on_ended: called with the origin of each connection that ends.
-        termini: the sources that outlive their links.
-        connections: those that are open.
-        links: the links by container, link name and role.
-        scram: the same passwords for SCRAM; None where the extra is missing.
-        guesses: slows down who guesses passwords.
-        turns: how work is done.
+    A service is called with a request and the origin of the connection that it came from,
+    `on_ended` with that of each connection that ends. `links` are by container, link name and role;
+    `service_bus` is None where the server is not a double of Service Bus, and `scram` where the
+    extra is missing. `clock` returns milliseconds since the Unix epoch.
     """
 
     nodes: Nodes
@@ -177,10 +154,8 @@ class Broker:
 class Turns:
     """What is done in the server's thread, a piece of work at a time.
 
-    Attributes:
-        touched: the connections that have something to send.
-        confirmations: what a connection sends when the store has committed.
-        ready: the links that may send; a dict because it is ordered.
+    `touched` connections have something to send, `confirmations` are sent when the store has
+    committed, and `ready` links may send, in this order.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -204,12 +179,8 @@ class Turns:
         messages were only removed, and no peer waits to hear of it, the commit waits for the next
         one, for `_KEPT_BACK` at most: a receiver that has settled cannot be told anything.
 
-        Args:
-            work: what is to be done.
-            lasting: commit it at once, whatever it is.
-
-        Returns:
-            Why it was not committed: all connections were closed then. None if it was.
+        With `lasting`, it is committed at once, whatever it is. Return why it was not: all
+        connections were closed then.
         """
         broker = self._broker
         self._deadline = time.monotonic() + _TURN
@@ -401,13 +372,8 @@ class Termini:
     ) -> None:
         """Keep the source of a link that ended, or end it, too.
 
-        Args:
-            key: container and link name.
-            out: the link of the node.
-            source: what the peer asked for.
-            scopes: the session and the connection that it was attached in.
-            ends: "link", "session" or "connection"; None if the link was closed, and its source
-                with it.
+        What `ends` is "link", "session" or "connection"; None if the link was closed, and its
+        source with it. The scopes are the session and the connection that it was attached in.
         """
         if ends is None or source is None or not out.attached:
             self._broker.release(out)
@@ -487,9 +453,7 @@ class Guesses:
     def refused(self, host: str, now: float) -> None:
         """Note that a host gave a wrong password.
 
-        Args:
-            host: its address.
-            now: seconds of a clock that does not go back.
+        The time is in seconds of a clock that does not go back.
         """
         times, _, until = self._hosts.pop(host, (0, now, now))
         self._hosts[host] = (times + 1, now, until)

@@ -68,13 +68,8 @@ _ACCEPTED = Accepted()
 class Outgoing:
     """A link that has a node as its source: sends messages as the peer grants credit.
 
-    Attributes:
-        connection: its connection.
-        link: the link of the transport.
-        out: the link of the node.
-        source: what the peer asked for.
-        incomplete: whether one end has more unsettled deliveries than it listed.
-        sent: the unsettled deliveries of the transport, by number at the node.
+    It is `incomplete` where one end has more unsettled deliveries than it listed; `sent` has the
+    unsettled ones of the transport, by number at the node.
     """
 
     connection: Connection
@@ -260,15 +255,9 @@ class Nowhere:
 class Incoming:
     """A link that has a node as its target, or the anonymous terminus.
 
-    Attributes:
-        connection: its connection.
-        link: the link of the transport.
-        publish: publishes a message; None for the coordinator.
-        target: the link of the node, if that is a single one.
-        rejects: whether the peer's source supports the outcome rejected.
-        window: the credit that the sender is kept at.
-        held: bytes of a message that is not complete yet.
-        refused: why the message that is coming is refused; None if it is not.
+    What publishes is None for the coordinator, and there is a target where it is a single node.
+    `window` is the credit that the sender is kept at, and `held` bytes of a message that is not
+    complete yet; `refused` says why it is refused, if it is.
     """
 
     connection: Connection
@@ -346,8 +335,7 @@ class Incoming:
     ) -> tuple[DeliveryState, Error | None]:
         """Publish a message, or keep it for its transaction.
 
-        Returns:
-            The delivery state, and why the message was refused, if it was.
+        Return the delivery state, and why the message was refused, if it was.
         """
         transactions = self.connection.transactions
         publish = self.publish
@@ -389,12 +377,7 @@ def _name_in(certificate: Any) -> str | None:
 
 
 class Connection(Socket, transport.Handler):
-    """A connection of a server.
-
-    Args:
-        broker: what connections share.
-        admits: whether there is room for one more.
-    """
+    """A connection of a server."""
 
     def __init__(self, broker: Broker, admits: Callable[[], bool]) -> None:
         super().__init__()
@@ -537,14 +520,6 @@ class Connection(Socket, transport.Handler):
         """Process what the peer sent, one frame at least, and the rest as the turn allows."""
         self.touch()
         super().process()
-
-    def step(self) -> bool:
-        """Process one frame; return whether there was a whole one."""
-        return self.engine.step()
-
-    def take(self) -> bytes:
-        """Take the bytes that are to be sent now."""
-        return self.engine.take()
 
     def turn_is_over(self) -> bool:
         """Whether others have their turn before the next frame."""
@@ -724,9 +699,7 @@ class Connection(Socket, transport.Handler):
     def _end(self, link: transport.Link, ends: str | None) -> None:
         """End a link, or keep its terminus as its expiry policy says.
 
-        Args:
-            link: the link of the transport.
-            ends: what ends: "link", "session" or "connection"; None if the link is closed.
+        What `ends` is "link", "session" or "connection"; None if the link is closed.
         """
         end = self._links.pop(link, None)
         if end is None:

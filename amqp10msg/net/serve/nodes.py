@@ -265,13 +265,8 @@ class UnroutableError(NodeError):
 class Binding:
     """A binding of an exchange to a queue or to another exchange.
 
-    Attributes:
-        source: the exchange.
-        destination: the name of a queue or an exchange.
-        to_queue: whether it is a queue.
-        key: the binding key.
-        arguments: for exchanges of type headers.
-        filter: which messages match; None for all.
+    It is to a queue or to an exchange, has arguments where its source is of type headers, and a
+    filter of None where all messages match.
     """
 
     source: str
@@ -286,11 +281,8 @@ class Binding:
 class Exchange:
     """An exchange.
 
-    Attributes:
-        name: its name.
-        type: ``direct``, ``fanout``, ``topic`` or ``headers``.
-        options: how it was declared: durable, auto_delete, internal, arguments.
-        bindings: its bindings.
+    The type is ``direct``, ``fanout``, ``topic`` or ``headers``; the options are durable,
+    auto_delete, internal and arguments, as it was declared.
     """
 
     name: str
@@ -356,9 +348,6 @@ def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
     """Say what is wrong with a message itself before anything else that kept it from a node.
 
     Nodes decode what they take. Until then only the fields are read that say where it goes.
-
-    Raises:
-        DecodeError: the bytes are not a message.
     """
     try:
         yield
@@ -378,11 +367,7 @@ class Exchanges:
         }
 
     def get(self, name: str) -> Exchange:
-        """Return an exchange.
-
-        Raises:
-            NodeError: there is none of that name.
-        """
+        """Return an exchange."""
         exchange = self._exchanges.get(name)
         if exchange is None:
             raise NodeError(f"there is no exchange {name!r}", NOT_FOUND)
@@ -407,12 +392,7 @@ class Exchanges:
             ]
 
     def bind(self, binding: Binding) -> None:
-        """Add a binding; an equal one is not added again.
-
-        Raises:
-            NodeError: the source does not exist.
-            EncodeError: the arguments cannot be matched.
-        """
+        """Add a binding; an equal one is not added again."""
         exchange = self.get(binding.source)
         if binding in exchange.bindings:
             return
@@ -444,20 +424,9 @@ class Exchanges:
     ) -> Published:
         """Publish a message to every queue that it is routed to, once.
 
-        Args:
-            name: the exchange; empty for the default one, whose keys are names of queues.
-            key: the routing key; the subject of the message if None.
-            octets: the message.
-            message_format: of its transfer.
-            origin: as in `DistributionNode.publish`.
-
-        Returns:
-            The nodes, with the message's number at each.
-
-        Raises:
-            UnroutableError: there is no such queue.
-            NodeError: there is no such exchange, or a node refuses the message.
-            DecodeError: the bytes are not a message.
+        The default exchange, whose name is empty, has the names of queues as keys; the routing key
+        is the subject of the message if None. Return the nodes, with the message's number at each.
+        An `UnroutableError` says that there is no such queue.
         """
         with judged_first(octets, self._nodes.limits):
             return self._publish(name, key, octets, message_format, origin)

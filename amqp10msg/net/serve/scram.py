@@ -26,9 +26,6 @@ class Scram:
 
     A name that is not known gets a salt as well, always the same, and costs as much, so that
     neither tells which names there are.
-
-    Args:
-        users: passwords by name.
     """
 
     def __init__(self, users: Mapping[str, str]) -> None:
@@ -62,12 +59,7 @@ class Scram:
 
 
 class ScramExchange:
-    """The messages of one authentication.
-
-    Attributes:
-        user: the name of the peer, once it is `done`.
-        done: whether the peer has proved who it is.
-    """
+    """The messages of one authentication."""
 
     def __init__(self, known: Scram) -> None:
         from scramp import ScramMechanism  # noqa: PLC0415  (slow to import)
@@ -84,11 +76,7 @@ class ScramExchange:
         return self._known.keys_of(name)
 
     def step(self, response: bytes) -> bytes:
-        """Take a message of the peer, and return the next one of the server.
-
-        Raises:
-            SaslError: the peer does not know the password, or breaks the protocol.
-        """
+        """Take a message of the peer, and return the next one of the server."""
         from scramp import ScramException  # noqa: PLC0415  (slow to import)
 
         try:

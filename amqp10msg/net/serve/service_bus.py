@@ -76,12 +76,8 @@ class _RequestError(Exception):
 class _Lock:
     """A message that a receiver has, until it settles it or the time is over.
 
-    Attributes:
-        entity: where it is.
-        sequence: its number there.
-        annotations: that it was sent with besides its own.
-        until: in ms of the clock.
-        delivery: of a link; None where it was deferred and is asked for by its number.
+    It ends at `until`, in ms of the clock, and has no delivery where the message was deferred and
+    is asked for by its number; `annotations` were sent with it besides its own.
     """
 
     entity: _Entity
@@ -95,13 +91,9 @@ class _Lock:
 class _Entity:
     """What Service Bus keeps of an entity beside its node.
 
-    Attributes:
-        name: its address.
-        last: the last sequence number.
-        deferred: messages by sequence number.
-        scheduled: messages by sequence number, each with the time at which it is due, in ms.
-        states: what clients keep of a session, by its id.
-        locks: by token.
+    Messages are known by their sequence numbers, of which `last` is the last, and scheduled ones
+    have the time at which they are due, in ms. `states` has what clients keep of a session, by its
+    id, and `locks` are by token.
     """
 
     name: str
@@ -129,13 +121,7 @@ class ServiceBus:
 
     It is used in the server's thread alone.
 
-    Args:
-        clock: returns milliseconds since the Unix epoch.
-        limits: what decoding a message may cost.
-        memory: what all messages take up; those that are not a node's count, too.
-
-    Attributes:
-        nodes: of the server; set when it starts.
+    Messages that are not a node's count in `memory`, too. `nodes` are set when the server starts.
     """
 
     nodes: Nodes
@@ -174,12 +160,7 @@ class ServiceBus:
     def publish(
         self, address: str, octets: bytes, message_format: int = 0, *, origin: object = None
     ) -> Published:
-        """Publish a message, or all messages of a batch or none.
-
-        Raises:
-            NodeError: there is no such entity, or it refuses a message.
-            DecodeError: the bytes are not a message, or not a batch of messages.
-        """
+        """Publish a message, or all messages of a batch or none."""
         messages = [octets]
         if message_format == BATCH_FORMAT:
             envelope = Message.decode(octets, limits=self._limits)
@@ -231,11 +212,7 @@ class ServiceBus:
         return number, (node, self._enqueue(node, number, octets, origin))
 
     def _hold(self, octets: bytes, *, always: bool = False) -> None:
-        """Count what is kept beside the nodes.
-
-        Raises:
-            NodeError: there is no room for it.
-        """
+        """Count what is kept beside the nodes."""
         excess = self._memory.excess(len(octets)) if not always else ""
         if excess:
             raise NodeError(f"there is no room: {excess}", RESOURCE_LIMIT_EXCEEDED)
@@ -281,12 +258,7 @@ class ServiceBus:
     def session_filter(self, node: DistributionNode, wanted: Any) -> SessionFilter:
         """Lock a session for a receiver.
 
-        Args:
-            node: of the entity.
-            wanted: the id of the session, or None for the next one that has messages.
-
-        Raises:
-            NodeError: another link has the session, or none has messages.
+        None is wanted for the next one that has messages.
         """
         taken = {
             link.filter.session_id
@@ -505,11 +477,7 @@ class ServiceBus:
         return 200, {"expirations": Array("timestamp", [Timestamp(until) for _ in locks])}
 
     def _lock(self, entity: _Entity, token: Any) -> tuple[uuid.UUID, _Lock]:
-        """Find a lock by its token.
-
-        Raises:
-            _RequestError: it is over.
-        """
+        """Find a lock by its token."""
         key = token if isinstance(token, uuid.UUID) else uuid.UUID(str(token))
         lock = entity.locks.get(key)
         if lock is None or lock.until <= self._clock():
@@ -647,11 +615,7 @@ def response_to(
 
 
 def _binary(value: Any) -> bytes:
-    """Return a binary that a client sent.
-
-    Raises:
-        TypeError: it is of another type.
-    """
+    """Return a binary that a client sent."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"{type(value).__name__} stands where a binary must")
     return bytes(value)
@@ -717,8 +681,7 @@ def _token_of(tag: bytes) -> uuid.UUID | None:
 def chosen_session(filters: Any) -> tuple[bool, Any, Any]:
     """Take the session filter out of the filters of a source.
 
-    Returns:
-        Whether there is one, its value, and the other filters.
+    Return whether there is one, its value, and the other filters.
     """
     pairs: Iterable[tuple[Any, Any]] = filters.items() if isinstance(filters, Mapping) else ()
     others = {key: value for key, value in pairs if key != SessionFilter.SYMBOL}

@@ -38,11 +38,7 @@ _LONGEST_TIMER: Final = 2**32 - 1  # ms
 
 
 class _StatusError(Exception):
-    """A request is refused.
-
-    Attributes:
-        status: of the response; the text is its body.
-    """
+    """A request is refused."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -60,9 +56,6 @@ class Management:
 
     Options of queues and exchanges are kept and reported. Exclusive queues end with their
     connection; otherwise the options have no effect on how a node works.
-
-    Args:
-        broker: what is managed.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -70,12 +63,7 @@ class Management:
         self._queues: dict[str, _Queue] = {}
 
     def answer(self, request: Message, owner: object) -> Message:
-        """Carry out a request, and return the response.
-
-        Args:
-            request: the request.
-            owner: the connection that it came from.
-        """
+        """Carry out a request, and return the response."""
         properties = request.properties or Properties()
         try:
             status, value = self._handle(
@@ -249,11 +237,8 @@ def _is_int(value: Any, least: int, most: int | None = None) -> bool:
 class _Argument:
     """An argument of a queue.
 
-    Attributes:
-        types: of the queues that have it, by their first letters.
-        wanted: what it takes, for the error.
-        takes: whether it takes a value.
-        status: of a wrong value.
+    `types` are those of the queues that have it, by their first letters; `wanted` says what it
+    takes.
     """
 
     types: str
@@ -309,11 +294,7 @@ _FILTER_SIZE: Final = "x-stream-filter-size-bytes"
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Check the name of what is declared or deleted.
-
-    Raises:
-        _StatusError: it is reserved, empty, or has a line break.
-    """
+    """Check the name of what is declared or deleted."""
     if not name:
         status = HTTPStatus.BAD_REQUEST if kind == "queue" else HTTPStatus.FORBIDDEN
         raise _StatusError(status, f"the name of the {kind} is empty")
@@ -328,13 +309,7 @@ def _check_name(kind: str, name: str) -> None:
 def _declared_options(body: Any, defaults: Mapping[str, bool], *others: str) -> dict[str, Any]:
     """Return the options of a declaration, with the defaults of those that it leaves out.
 
-    Args:
-        body: the body of the request.
-        defaults: the options that are booleans.
-        others: the keys that it may have besides those and ``arguments``.
-
-    Raises:
-        _StatusError: it has other keys, or a value of another type.
+    `defaults` are booleans; besides those and ``arguments``, it may have the keys `others`.
     """
     if not isinstance(body, dict):
         raise _StatusError(HTTPStatus.BAD_REQUEST, "a declaration is a map")
@@ -408,12 +383,7 @@ class Token:
 
 
 def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
-    """Pass the token of a put-token request to a hook, and return the response.
-
-    Args:
-        request: the request; the response has its message-id as correlation-id.
-        accepts: whether a token is accepted.
-    """
+    """Pass the token of a put-token request to a hook, and return the response."""
     asked: Mapping[str, Any] = request.application_properties or {}
     value = asked_value(request)
     if isinstance(value, bytes | memoryview):

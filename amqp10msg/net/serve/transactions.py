@@ -30,11 +30,8 @@ _MAX_WORK = 10_000
 class Retired:
     """A delivery whose outcome depends on a transaction (Part 4, 4.4.3).
 
-    Attributes:
-        delivery: the delivery.
-        outcome: the provisional outcome.
-        settled: whether the receiver has settled.
-        settle: settles it, there and towards the receiver.
+    The outcome is provisional; it is `settled` where the receiver has settled. `settle` does so
+    there and towards the receiver.
     """
 
     delivery: Delivery
@@ -52,12 +49,8 @@ class Retired:
 class Transaction:
     """A transaction that is not discharged yet.
 
-    Attributes:
-        owner: the link to the coordinator that declared it.
-        posted: calls that publish its messages (Part 4, 4.4.2).
-        retired: its outcomes.
-        memory: where its messages are counted.
-        held: bytes of them.
+    The owner is the link to the coordinator; `posted` calls publish its messages (Part 4, 4.4.2),
+    of which `held` bytes are counted in `memory`.
     """
 
     owner: Any
@@ -69,12 +62,7 @@ class Transaction:
     def add(self, work: Callable[[], Published] | Retired, size: int = 0) -> None:
         """Keep what is to be done when the transaction is discharged.
 
-        Args:
-            work: what is to be done.
-            size: of the message, where it publishes one, in bytes.
-
-        Raises:
-            NodeError: there is too much of it.
+        The size is that of the message, where it publishes one, in bytes.
         """
         excess = self.memory.excess(size)
         if excess:
@@ -140,11 +128,7 @@ class Transactions:
         self._numbers = 0
 
     def get(self, txn_id: Any) -> Transaction:
-        """Return a transaction.
-
-        Raises:
-            NodeError: there is none, or it was discharged.
-        """
+        """Return a transaction."""
         binary = isinstance(txn_id, bytes | memoryview)
         transaction = self._open.get(bytes(txn_id)) if binary else None
         if transaction is None:
@@ -154,12 +138,7 @@ class Transactions:
     def control(self, octets: bytes, owner: Any) -> bytes | None:
         """Carry out a declare or a discharge (Part 4, 4.2 and 4.3).
 
-        Returns:
-            The transaction-id after a declare; None after a discharge.
-
-        Raises:
-            NodeError: the message is neither, or the transaction is unknown or was rolled back.
-            DecodeError: the bytes are not a message.
+        Return the transaction-id after a declare; None after a discharge.
         """
         body = Message.decode(octets, limits=self._limits).body
         value = body.value if isinstance(body, AmqpValue) else None

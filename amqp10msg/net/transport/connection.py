@@ -116,11 +116,8 @@ class Connection:
     def begin(self, handler: Handler | None = None) -> Session:
         """Begin a session.
 
-        Args:
-            handler: is called with what happens in it; None for that of the connection.
-
-        Raises:
-            ValueError: there are as many as the peer or this end takes.
+        The handler is that of the connection where None. A `ValueError` says that there are as many
+        as the peer or this end takes.
         """
         session = self._new()
         if session is None:
@@ -221,11 +218,8 @@ class Connection:
     def tick(self, now: float) -> float | None:
         """Write an empty frame if the peer's idle-time-out asks for one (Part 2, 2.4.5).
 
-        Args:
-            now: the time in seconds, of a clock that does not go back.
-
-        Returns:
-            When to call again; None if the peer does not ask for such frames.
+        The time is in seconds of a clock that does not go back. Return when to call again; None if
+        the peer does not ask for such frames.
         """
         timeout = self.remote.idle_time_out if self.remote is not None else None
         if not timeout or self.closed:

@@ -39,15 +39,9 @@ def whole_transfers(
 ) -> tuple[int, int, int, list[tuple[int, bytes, bytes]]]:
     """Read transfers of one link, each with a whole message, until something else comes.
 
-    Args:
-        buffer: bytes that came.
-        start: where a frame begins.
-        max_frame: bytes of a frame, at most.
-        most: how many frames are read, at most.
-
-    Returns:
-        The offset of what follows them, their channel and handle, and of each its delivery-id,
-        delivery-tag and message.
+    At most `most` frames are read, of `max_frame` bytes at most, from `start` on. Return the offset
+    of what follows them, their channel and handle, and of each its delivery-id, delivery-tag and
+    message.
     """
     found: list[tuple[int, bytes, bytes]] = []
     there = len(buffer)

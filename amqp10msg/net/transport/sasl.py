@@ -77,11 +77,7 @@ class SaslFrames:
         self._buffer[:0] = header
 
     def next(self) -> tuple[int | None, list[Any]] | None:
-        """Take a frame: its code, None for an unknown one, and its fields; None until it is here.
-
-        Raises:
-            SaslError: it is not a frame of SASL.
-        """
+        """Take a frame: code (None for an unknown one) and fields; None until it is here."""
         if len(self._buffer) < HEAD_SIZE:
             return None
         size, words, kind, _ = HEAD.unpack_from(self._buffer)
@@ -111,10 +107,8 @@ class SaslFrames:
 class SaslEnd:
     """One end of SASL: what both have in common.
 
-    Attributes:
-        done: the peer is authenticated, or let this end in: what follows is AMQP.
-        failed: why the connection must be closed after the reply; empty if it need not be.
-        user: the name of the peer, or None.
+    What follows is AMQP once it is `done`; `failed` says why the connection must be closed after
+    the reply.
     """
 
     def __init__(self) -> None:
@@ -131,11 +125,8 @@ class SaslEnd:
     def receive(self, data: bytes) -> tuple[bytes, bytes]:
         """Process bytes of the peer.
 
-        Returns:
-            The bytes to send, and those that follow SASL, for the layer above.
-
-        Raises:
-            SaslError: to a client: the peer does not let it in, or speaks something else.
+        Return the bytes to send, and those that follow SASL, for the layer above. To a client, a
+        `SaslError` says that the peer does not let it in, or speaks something else.
         """
         frames = self._frames
         frames.feed(data)
@@ -245,11 +236,7 @@ class Exchange(Protocol):
         """Whether the peer has proved who it is."""
 
     def step(self, response: bytes) -> bytes:
-        """Take a message of the peer, and return the next one of the server.
-
-        Raises:
-            SaslError: the peer is refused.
-        """
+        """Take a message of the peer, and return the next one of the server."""
 
 
 class SaslServer(SaslEnd):
