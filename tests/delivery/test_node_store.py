@@ -77,6 +77,44 @@ def repair(store: SqliteStore) -> None:
     store._database.execute("DROP TRIGGER broken")
 
 
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=12), st.booleans())
+def test_what_is_loaded_is_what_a_commit_would_leave(
+    changes: list[tuple[bool, int]], committed: bool
+) -> None:
+    with SqliteStore(":memory:") as store:
+        for number in (1, 3, 5):
+            store.put("q", Stored(number, 0, b"old"))
+        store.put("other", Stored(2, 0, b"other"))
+        store.commit()
+        expected = dict.fromkeys((1, 3, 5), b"old")
+        with store.batch():
+            for is_put, number in changes:
+                if is_put:
+                    store.put("q", Stored(number, 0, b"new"))
+                    expected[number] = b"new"
+                else:
+                    store.remove("q", number)
+                    expected.pop(number, None)
+            if not committed:
+                loaded = [(one.sequence, one.octets) for one in store.load("q")]
+        if committed:
+            loaded = [(one.sequence, one.octets) for one in store.load("q")]
+    assert sorted(expected.items()) == loaded
+
+
+def test_node_that_is_made_again_at_once_has_nothing_of_the_one_before(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "s.db") as store:
+        node = DistributionNode("q", clock=lambda: 0, store=store)
+        node.publish(Message("old", header=Header(durable=True)))
+        with store.batch():
+            node.delete()
+            again = DistributionNode("q", clock=lambda: 0, store=store)
+            assert 0 == len(again)
+            again.publish(Message("new", header=Header(durable=True)))
+        (stored,) = store.load("q")
+        assert "new" == Message.decode(stored.octets).text()
+
+
 def test_durable_messages_are_there_again_and_others_are_not(path: Path) -> None:
     with SqliteStore(path) as store:
         node = node_on(store, clock=lambda: 77)

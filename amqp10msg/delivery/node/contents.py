@@ -119,7 +119,7 @@ class Store(Protocol):
         """Whether what is committed outlives the process, however that ends."""
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Return the committed messages of a node, by sequence."""
+        """Return the messages of a node, by sequence: those committed, with what is pending."""
 
     def put(self, node: str, stored: Stored) -> None:
         """Keep a message; it replaces the one with the same sequence."""

@@ -6,6 +6,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import merge
+from operator import attrgetter
 from os import PathLike, fspath
 from typing import Any, Self
 
@@ -172,13 +174,17 @@ class SqliteStore:
             raise self._fault("cannot be written", error) from error
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Yield the committed messages of a node, by sequence.
+        """Yield the messages of a node, by sequence: those committed, with what is pending.
 
         Raises:
             StoreError: they cannot be read.
         """
-        for row in self._rows(_LOAD, node):
-            yield self._stored(row)
+        pending = {number: one for (name, number), one in self._pending.items() if name == node}
+        committed = (
+            one for one in map(self._stored, self._rows(_LOAD, node)) if one.sequence not in pending
+        )
+        put = (one for _, one in sorted(pending.items()) if one is not None)
+        yield from merge(committed, put, key=attrgetter("sequence"))
 
     def _stored(self, row: Sequence[Any]) -> Stored:
         """Check the row of a message, as a damaged file may hold anything, and make it one."""
