@@ -240,6 +240,11 @@ def _table(batch: Any) -> pa.Table:
             if pa.types.is_timestamp(wanted) and pa.types.is_integer(column.type):
                 # Arrow would take them for microseconds.
                 raise pa.ArrowTypeError(f"numbers of ms belong in the column {name}_ms")
+            if pa.types.is_map(wanted) and pa.types.is_large_list(column.type):
+                column = column.cast(pa.list_(column.type.value_field))
+            if pa.types.is_map(wanted) and pa.types.is_list(column.type):
+                maps = [_map_of(chunk, wanted) for chunk in column.chunks]
+                column = pa.chunked_array(maps, wanted)
             if column.type != wanted:
                 column = column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -248,6 +253,17 @@ def _table(batch: Any) -> pa.Table:
     if not columns:
         raise TypeError(f"no column belongs to a message: use {', '.join(SCHEMA.names)}")
     return pa.table(columns)
+
+
+def _map_of(array: pa.ListArray, wanted: pa.MapType) -> pa.MapArray:
+    """Return lists of structs of key and value as maps, as Arrow does not."""
+    keys, items = (
+        pc.struct_field(array.values, name).cast(kind)
+        for name, kind in (("key", wanted.key_type), ("value", wanted.item_type))
+    )
+    # A map is null where its offset is; there is one offset more than there are maps.
+    absent = pa.concat_arrays([array.is_null(), pa.array([False])])
+    return pa.MapArray.from_arrays(pc.if_else(absent, None, array.offsets), keys, items)
 
 
 def _encoded(cells: Mapping[str, Any]) -> bytes | None:

@@ -55,6 +55,28 @@ def test_polars_gives_and_takes(batch: Any) -> None:
     assert OCTETS == columns.encode(decoded).to_pylist()
 
 
+@pytest.mark.parametrize("make", [pa.list_, pa.large_list])
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.string_view()])
+def test_lists_of_keys_and_values_are_taken_for_maps(batch: Any, make: Any, text: Any) -> None:
+    """As Polars gave them before it had maps."""
+    table = pa.table(batch)
+    kind = make(pa.struct({"key": text, "value": columns.VALUE}))
+    for place, field in enumerate(table.schema):
+        if field.name in columns.MAPS:
+            pairs = [
+                entries and [{"key": key, "value": value} for key, value in entries]
+                for entries in table.column(place).to_pylist()
+            ]
+            # The first is of a slice.
+            lists = pa.chunked_array([pa.array([*pairs[:1], *pairs], kind).slice(1)])
+            table = table.set_column(place, field.name, lists)
+
+    assert OCTETS == columns.encode(table).to_pylist()
+    one = pa.array([[{"key": None, "value": None}]], kind)
+    with pytest.raises(TypeError, match="footer must be map"):
+        columns.encode(pa.table({"footer": one}))
+
+
 def test_duckdb_gives_and_takes(batch: Any) -> None:
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
