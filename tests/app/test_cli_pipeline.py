@@ -30,6 +30,7 @@ from click.testing import CliRunner, Result  # noqa: E402
 
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.app.cli import pipeline as command  # noqa: E402
+from amqp10msg.files import FORMS  # noqa: E402
 from amqp10msg.files.stores import Place  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
 from tests.pages import Page  # noqa: E402
@@ -220,6 +221,13 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
     assert "keep" == (out / "mine").read_text()
     assert 1 == run("decode", source, out, "--overwrite").exit_code
     assert not (out / "mine").exists()
+
+
+def test_the_help_names_all_forms_of_files() -> None:
+    shown = " ".join(run("decode", "--help").stdout.split())
+    _, _, listed = shown.partition("if it should not be guessed: ")
+
+    assert [*FORMS] == re.split(r", | or ", listed.partition(".")[0])
 
 
 @pytest.mark.parametrize(

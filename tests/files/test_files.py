@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from amqp10msg import Limits, Message, Properties, columns, files, jobs
 from amqp10msg.app.cli._input import Inputs
 from amqp10msg.files import Record, containers, stores, tables
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.inputs import Reading
@@ -31,6 +32,12 @@ from tests.effort import cost
 pytestmark = pytest.mark.once
 
 MESSAGES = st.lists(st.binary(max_size=80), min_size=1, max_size=12)
+
+
+def test_text_that_is_no_utf8_is_written_escaped(tmp_path: Path) -> None:
+    write_whole(tmp_path / "made.json", '["é\ud800"]')
+
+    assert ["é\ud800"] == json.loads((tmp_path / "made.json").read_bytes())
 
 
 def prefixed(messages: list[bytes]) -> bytes:

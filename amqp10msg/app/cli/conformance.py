@@ -140,12 +140,14 @@ def run(
 
     Each peer runs in processes of its own, in an environment of its own that is made when it is
     first needed. A crash, a hang or too much memory is a result like any other. An interrupted run
-    continues where it stopped; peers that cannot be installed are named and left out.
+    continues where it stopped, unless the peer's file or a bound was changed; peers that cannot be
+    installed are named and left out.
 
     Brokers are only asked about whole messages, from the beginning each time. The password of a
     URL may be ${NAME}, a variable of the environment.
 
-    The exit status is 1 if a case failed, or with --diff if one is worse than before.
+    The exit status is 1 if a case failed, or with --diff if one is worse than before, if a peer is
+    left out, or if every case was skipped.
     """
     from amqp10msg.files.atomic import write_whole
     from amqp10msg.interop.conformance import (

@@ -107,7 +107,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="FORMAT",
                 show_default="auto",
                 help="The format of the input, if it should not be guessed: raw, prefixed, "
-                "jsonl, cborseq, pcap or parquet.",
+                "jsonl, cborseq, pcap, parquet or avro.",
             ),
             declared_options(JobOptions, only=("column",)),
             click.option(
@@ -173,7 +173,8 @@ def pipeline() -> None:
     """Decode, validate, translate or profile many messages.
 
     IN is a file, a folder or a pattern: Parquet with a column of encoded messages, or files of
-    messages: one each, length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
+    messages: one each, length-prefixed, JSON lines, CBOR sequences, pcap and pcapng, Avro of Event
+    Hubs Capture.
 
     IN and OUT may be URLs of object stores: s3://, gs:// or abfss://.
 
