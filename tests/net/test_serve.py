@@ -21,6 +21,7 @@ from amqp10msg import (
     Limits,
     Message,
     Properties,
+    Timestamp,
     UInt,
     __version__,
     scan,
@@ -355,6 +356,24 @@ def test_server_stops_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
         *("listening", "connected", "opened", "attached"),
         *("detached", "disconnected", "stopped"),
     ] == events
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_server_that_starts_again_begins_anew(tmp_path: Path, kept: bool) -> None:
+    options: dict[str, Any] = {"file": tmp_path / "s.db"} if kept else {"accept_durable": True}
+    server = Server(memory=20_000, service_bus=True, **options)
+    later = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
+    for _ in range(5):
+        with server:
+            with connected(server) as connection:
+                receiver = receiver_of(connection, "q")
+                server.publish("q", Message(b"x" * 6_000, header=Header(durable=True)))
+                receiver.receive()
+                receiver.accept()
+                # With the file, its removal waits for a commit when the server stops.
+                told(connection, lambda: server.counts("q").causes == {"accepted": 1})
+            server.publish("q", Message(b"x" * 6_000, message_annotations=later))
+            assert 6_000 < server.broker.memory.held < 7_000
 
 
 def test_port_that_is_taken() -> None:

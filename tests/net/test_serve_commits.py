@@ -72,6 +72,24 @@ def test_removals_are_committed_soon(tmp_path: Path, commits: list[int]) -> None
         assert 0 == server.broker.store.pending
 
 
+def test_removals_are_committed_soon_after_another_start_too(
+    tmp_path: Path, commits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(file=tmp_path / "s.db")
+    for seconds in (60.0, 0.05):
+        monkeypatch.setattr(broker, "_KEPT_BACK", seconds)
+        commits.clear()
+        with server, connected(server) as connection:
+            connection.create_sender("q").send(sendable(DURABLE))
+            receiver = connection.create_receiver("q")
+            receiver.receive()
+            receiver.accept()
+            if seconds > 1:  # it stops while a commit is due
+                told(connection, lambda: server.broker.store.pending == 1)
+            else:
+                told(connection, lambda: sum(commits) == 2)
+
+
 def test_what_a_peer_waits_for_is_committed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

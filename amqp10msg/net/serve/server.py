@@ -123,8 +123,20 @@ class Server(ServerOptions):
     """
 
     def __attrs_post_init__(self) -> None:
-        #: What the server's thread works on; used by that thread alone.
-        self.broker = broker = Broker(self)
+        # What an iterator gives is had once, and the server may start more than once.
+        self.nodes, self.topics = list(self.nodes), list(self.topics)
+        #: What the server's thread works on; used by that thread alone. A new one at each start.
+        self.broker = self._new_broker()
+        self._is_new = True
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._most = _MOST_CONNECTIONS
+        self._is_full = False
+        self._fault: StoreError | None = None  # at its end
+
+    def _new_broker(self) -> Broker:
+        broker = Broker(self)
         management = Management(broker)
         broker.services[MANAGEMENT] = management.answer
         broker.on_ended = management.end_of
@@ -134,14 +146,7 @@ class Server(ServerOptions):
             on_token = on_token or (lambda _: True)
         if on_token is not None:
             broker.services[CBS] = lambda request, _: answer_token(request, on_token)
-        # What an iterator gives is had once, and the server may start more than once.
-        self.nodes, self.topics = list(self.nodes), list(self.topics)
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._most = _MOST_CONNECTIONS
-        self._is_full = False
-        self._fault: StoreError | None = None  # at its end
+        return broker
 
     # For other threads.
 
@@ -161,6 +166,9 @@ class Server(ServerOptions):
         """
         if self._thread is not None:
             raise RuntimeError("the server runs already")
+        if not self._is_new:
+            self.broker = self._new_broker()
+        self._is_new = False
         started: Future[None] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="amqp10msg-serve", daemon=True
