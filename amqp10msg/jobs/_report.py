@@ -154,10 +154,9 @@ def _parts(stats: Stats) -> Iterator[Part]:
 
 def _losses(stats: Stats) -> Part:
     rows = []
-    for (path, action), count in stats.losses.most_common():
-        recoverable, reason = stats.reasons.get((path, action), (True, ""))
-        shown = action if recoverable else ("drift", f"{action}, for good")
-        rows.append((path or "message", shown, f"{count:,}", reason))
+    for path, action, count, reason in stats.lost():
+        shown = ("drift", action) if action.endswith("for good") else action
+        rows.append((path, shown, f"{count:,}", reason))
     note = "What the translated messages lack, or have in another form."
     columns = {"path": "", "action": "", "messages": "n", "why": ""}
     return table("Lost in translation", columns, rows, note)

@@ -76,14 +76,7 @@ class Stats:
             ("skipped", self.skipped, "rows without a message"),
         ]
         rows += [(f"  {code}", row.messages, row.text) for code, row in self.rules_by_frequency()]
-        rows += [
-            (
-                f"  {path or 'message'} {action}",
-                count,
-                self.reasons.get((path, action), ("", ""))[1],
-            )
-            for (path, action), count in self.losses.most_common()
-        ]
+        rows += [(f"  {path} {action}", count, why) for path, action, count, why in self.lost()]
         width = max(len(name) for name, _, _ in rows)
         lines = [f"{name:{width}} {count:>12,}  {told}".rstrip() for name, count, told in rows]
         return "\n".join(lines)
@@ -168,6 +161,22 @@ class Stats:
             if key in self.losses or len(self.losses) < _MAX_KEYS:
                 self.losses[key] += count
                 self.reasons.setdefault(key, (recoverable, reason))
+
+    def lost(self) -> Iterator[tuple[str, str, int, str]]:
+        """Yield what translations lost, the most frequent first: path, action, messages, and why.
+
+        The action says where it is lost for good.
+        """
+        for (path, action), count in self.losses.most_common():
+            recoverable, reason = self.reasons.get((path, action), (True, ""))
+            yield path or "message", action if recoverable else f"{action}, for good", count, reason
+
+    @property
+    def lost_for_good(self) -> int:
+        """How many values translations lost that cannot be recovered."""
+        return sum(
+            count for key, count in self.losses.items() if not self.reasons.get(key, (True,))[0]
+        )
 
     def drifting(self) -> list[tuple[str, str, Counter[str]]]:
         """List the keys that have more than one type: section, key, messages by type."""

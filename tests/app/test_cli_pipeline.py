@@ -223,6 +223,19 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
     assert not (out / "mine").exists()
 
 
+def test_what_a_translation_lost_is_shown(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(f'{{"raw": "{Message(text).encode().hex()}"}}\n' for text in "ab"))
+    how = ("translate", "--to", "0-9-1", "--engine", "local", source)
+
+    lossless = run(*how, tmp_path / "lossless")
+    lossy = run(*how, tmp_path / "lossy", "--profile", "rabbitmq-4.0")
+
+    assert "for good" not in lossless.stdout
+    assert re.search(r"body +retyped, for good +2 +the encoded sections are", lossy.stdout)
+    assert "2 messages: 2 good, 2 values lost for good" in lossy.stdout
+
+
 def test_the_help_names_all_forms_of_files() -> None:
     shown = " ".join(run("decode", "--help").stdout.split())
     _, _, listed = shown.partition("if it should not be guessed: ")

@@ -127,12 +127,12 @@ def test_the_counts_of_a_job_are_a_table(tmp_path: Path) -> None:
     stats = jobs.run(tmp_path / "in.parquet", tmp_path / "out", job, workers=1)
 
     expected = """\
-messages                                       4  106 bytes
-good                                           3
-quarantined                                    1
-skipped                                        1  rows without a message
-  unknown-constructor                          1  at byte 0: 0xFF is not a format code of Part 1
-  application-properties[u] wrapped            3  no unsigned 64-bit number
-  properties.to dropped                        3  0-9-1 has no such property"""
+messages                                                 4  106 bytes
+good                                                     3
+quarantined                                              1
+skipped                                                  1  rows without a message
+  unknown-constructor                                    1  at byte 0: 0xFF is not a format code of Part 1
+  application-properties[u] wrapped, for good            3  no unsigned 64-bit number
+  properties.to dropped, for good                        3  0-9-1 has no such property"""
     assert expected == str(stats) == str(jobs.read_stats(tmp_path / "out"))
     assert "Stats(rows=4, octets=106, errors=1, skipped=1, ...)" == repr(stats)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_MAX_DRIFTS = 20
+_MAX_ROWS = 20
 
 
 def _checked_bound(context: click.Context, _option: click.Parameter, text: str | None) -> str:
@@ -337,23 +337,35 @@ def show_summary(
         for code, row in rules:
             if row.text:
                 screen.print(Text(f"{code}: {safe(row.text)}"))
+    if stats.losses:
+        screen.print()
+        made = _table("Lost", "Action", "Messages", "Why", right={"Messages"})
+        losses = [*stats.lost()]
+        for path, action, count, reason in losses[:_MAX_ROWS]:
+            made.add_row(safe(path), action, f"{count:,}", reason)
+        screen.print(made)
+        if len(losses) > _MAX_ROWS:
+            screen.print(f"… and {len(losses) - _MAX_ROWS:,} more")
     drifts = stats.drifting()
     if drifts:
         screen.print()
         made = _table("Property", "Types", right=set())
-        for section, key, types in drifts[:_MAX_DRIFTS]:
+        for section, key, types in drifts[:_MAX_ROWS]:
             said = ", ".join(f"{name} {count:,}" for name, count in types.most_common())
             made.add_row(safe(f"{section.replace('_', '-')}[{key!r}]"), said)
         screen.print(made)
-        if len(drifts) > _MAX_DRIFTS:
-            screen.print(f"… and {len(drifts) - _MAX_DRIFTS:,} more")
+        if len(drifts) > _MAX_ROWS:
+            screen.print(f"… and {len(drifts) - _MAX_ROWS:,} more")
     screen.print()
     words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
     if stats.errors:
         words.append(f"{stats.errors:,} in {safe(f'{run.output}/quarantine')}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without one")
-    style = "bold red" if failed else "bold yellow" if stats.errors else "bold green"
+    if stats.lost_for_good:
+        words.append(f"{plural(stats.lost_for_good, 'value')} lost for good")
+    is_less = stats.errors or stats.lost_for_good
+    style = "bold red" if failed else "bold yellow" if is_less else "bold green"
     screen.print(Text(", ".join(words), style=style))
     if stats.rules.get(DAMAGED):
         count = plural(stats.rules[DAMAGED].messages, "damaged file")
