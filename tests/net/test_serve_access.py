@@ -344,6 +344,19 @@ def test_default_outcome_that_is_not_known_is_refused(amqp_server: Server) -> No
         assert "amqp:not-implemented" == detach[2].value[0]
 
 
+def test_default_outcome_is_that_of_the_last_attach(amqp_server: Server) -> None:
+    for text in "ab":
+        amqp_server.publish("q", Message(text))
+    transfers(amqp_server, None)
+    failed = Modified(delivery_failed=True)
+    source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER, default_outcome=failed)
+    attach = frame(0x12, "link", UInt(0), True, None, None, source, None, None, True)
+    said_to(amqp_server, BEGIN + attach + frame(0x16, UInt(0), True), 0x16)
+
+    held = amqp_server.call(lambda nodes: list(nodes.make("q").messages()))
+    assert [1, 1] == [message.delivery_count for message in held]
+
+
 def test_what_is_not_committed_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
     settled = UByte(1)

@@ -125,6 +125,19 @@ def test_subscription_that_lasts_collects_while_nobody_is_there(server: Server) 
         assert ["b", "c"] == texts(receiver_of(connection, "news", "daily", lasting), 2)
 
 
+def test_no_local_is_about_the_connection_that_has_the_subscription_now(server: Server) -> None:
+    no_local = proton.Described(proton.symbol("apache.org:no-local-filter:list"), [])
+    filters = {proton.symbol("no-local"): no_local}
+    for text in ("first", "second"):
+        with connected(server, "ann") as connection:
+            lasting = Capable("topic", lasts=True)
+            reader = receiver_of(connection, "news", "daily", lasting, reactor.Filter(filters))
+            connection.create_sender("news").send(sendable(Message(f"own {text}")))
+            with connected(server) as other:
+                other.create_sender("news").send(sendable(Message(text)))
+            assert [text] == texts(reader, 1)
+
+
 def test_subscription_is_found_without_a_source_and_ended(server: Server) -> None:
     with connected(server, "ann") as connection:
         receiver_of(connection, "news", "daily", Capable("topic", lasts=True))

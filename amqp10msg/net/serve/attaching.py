@@ -314,6 +314,8 @@ class Attacher:
         filters = filters_of(others)
         out = termini.resume(key, source)
         if out is not None:
+            out.origin = self._origin
+            out.default_outcome = source.default_outcome or out.node.default_outcome
             try:
                 resumed = self._recover(out, attach)
             except NodeError:
