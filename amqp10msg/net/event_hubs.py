@@ -191,9 +191,9 @@ class Partitions(Streams):
         self._tell(link)
 
     def _tell(self, link: transport.Link) -> None:
-        waits = self._can_ask is not None and not self._can_ask.done()
-        if waits and link in {self._asks, self._hears} and self._can_ask is not None:
-            self._can_ask.set_result(None)
+        waits = self._can_ask
+        if link in {self._asks, self._hears} and waits is not None and not waits.done():
+            waits.set_result(None)
 
     def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
         """End: the service detached a link."""

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import attrs
 
@@ -308,24 +308,11 @@ def run_bridge(
 
     systemd is told how it is, where it asks (``NOTIFY_SOCKET``).
 
-    Args:
-        specs: the routes.
-        logger: takes events.
-        show: called with the counts now and then.
-        every: seconds between these calls.
-        listen: where metrics and health are served, a host and a port.
-        listening: called with the URL of that, whose port may be one that was free.
-        again: reads the routes again, which SIGHUP asks for; None for no such thing.
-        hold: whether SIGINT and SIGTERM are held back once all routes have ended, until
-            `drop_signals`: a report is still to be written.
-
-    Returns:
-        The routes as they ran last, the counts by route, and what ended a route against its will.
-
-    Raises:
-        ValueError: two routes have one name.
-        OSError: the metrics cannot be served there.
-        ModuleNotFoundError: they need an extra.
+    The counts are shown every so many seconds. `listen` is the host and port where metrics and
+    health are served, and `listening` is called with the URL of that, whose port may be one that
+    was free. SIGHUP has the routes read `again`. With `hold`, SIGINT and SIGTERM are held back once
+    all routes have ended, until `drop_signals`: a report is still to be written. Return the routes
+    as they ran last, the counts by route, and what ended a route against its will.
     """
     bridge, service = Bridge(specs, logger=logger), Service()
 
@@ -347,8 +334,7 @@ def run_bridge(
             try:
                 async with bridge:
                     if again is not None:
-                        reading = _Reading(bridge, again, logger, service)
-                        _on_hangup(loop, reading.begin)
+                        _on_hangup(loop, _reading(bridge, again, logger, service))
                     service.started()
                     others = [asyncio.ensure_future(_measure(bridge))]
                     if service.every is not None:
@@ -377,42 +363,34 @@ def _on_hangup(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None
         loop.add_signal_handler(signal.SIGHUP, act)
 
 
-class _Reading:
-    """Has a bridge go on with the routes that a file has now, one reading after the other."""
+def _reading(
+    bridge: Bridge,
+    again: Callable[[], Iterable[RouteSpec]],
+    logger: logging.Logger,
+    service: Service,
+) -> Callable[[], None]:
+    """Return the call that has a bridge go on with the routes of a file, one reading at a time."""
+    turn, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 
-    def __init__(
-        self,
-        bridge: Bridge,
-        again: Callable[[], Iterable[RouteSpec]],
-        logger: logging.Logger,
-        service: Service,
-    ) -> None:
-        self._bridge, self._again, self._logger = bridge, again, logger
-        self._service = service
-        self._turn = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def begin(self) -> None:
-        """Read it, while the routes go on."""
-        task = asyncio.ensure_future(self._read())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _read(self) -> None:
-        fields: dict[str, Any]
-        async with self._turn:
-            self._service.reloading()
+    async def read() -> None:
+        async with turn:
+            service.reloading()
             try:
                 # A management API may be asked for its queues.
-                specs = await beside(self._again)
-                fields = attrs.asdict(self._bridge.reload(specs))
+                changes = attrs.asdict(bridge.reload(await beside(again)))
             except (OSError, ValueError, RuntimeError) as error:
-                event, level, fields = "routes-refused", logging.ERROR, {"why": str(error)}
+                log_event(logger, "routes-refused", logging.ERROR, why=str(error))
             else:
-                event, level = "routes-read", logging.INFO
-                fields = {name: list(found) for name, found in fields.items()}
-            log_event(self._logger, event, level, **fields)
-            self._service.started()
+                fields = {name: list(found) for name, found in changes.items()}
+                log_event(logger, "routes-read", logging.INFO, **fields)
+            service.started()
+
+    def begin() -> None:
+        task = asyncio.ensure_future(read())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    return begin
 
 
 def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:

@@ -128,8 +128,7 @@ def line_of(
 
     A large message is kept, in a file that is named from `folder` on.
     """
-    line: dict[str, Any] = {
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+    about = {
         **names,
         "reason": outcome.kind,
         "condition": outcome.condition,
@@ -138,10 +137,14 @@ def line_of(
         **content_of(delivery),
     }
     if delivery.large is not None:
-        line["raw_file"] = str(delivery.large.keep().relative_to(folder or Path()))
-    else:
-        line["raw"] = delivery.raw.hex()
-    return json.dumps(line)
+        kept = delivery.large.keep().relative_to(folder or Path())
+        return _line(about, raw_file=str(kept))
+    return _line(about, raw=delivery.raw.hex())
+
+
+def _line(about: Mapping[str, Any], **raw: str) -> str:
+    moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": moment, **about, **raw})
 
 
 def content_of(given: SourceDelivery | Outgoing) -> dict[str, Any]:
@@ -389,10 +392,8 @@ class FileSource:
 
 
 def _line_of(outgoing: Outgoing) -> str:
-    moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    line: dict[str, Any] = {"time": moment, **content_of(outgoing)}
-    line["raw"] = ((outgoing.content_header or b"") + outgoing.octets).hex()
-    return json.dumps(line)
+    raw = (outgoing.content_header or b"") + outgoing.octets
+    return _line(content_of(outgoing), raw=raw.hex())
 
 
 def _entry_in(outgoing: Outgoing) -> str:

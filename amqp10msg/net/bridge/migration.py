@@ -162,16 +162,10 @@ def _left(counts: Statistics, keeps: bool) -> list[str]:
 class Migration:
     """A cut-over from one RabbitMQ to another, over AMQP 0-9-1.
 
-    Args:
-        queues: those that are to be moved, as `queues_of` lists them; of an exclusive one, nothing
-            can be read.
-        specs: a route for each, whose options have the management API of both ends and `idle`.
-        sample: messages of each queue whose contents are compared, 1 to 30000.
-        tell: called with what is being done, in words.
-
-    Attributes:
-        moved: what became of each queue.
-        came: queues that the source has at the end, and had not when they were listed.
+    Each queue, as `queues_of` lists them, has a route, whose options have the management API of
+    both ends and `idle`; of an exclusive one, nothing can be read. The contents of 1 to 30000
+    messages of each are compared. `came` are queues that the source has at the end, and had not
+    when they were listed.
     """
 
     queues: list[Queue]

@@ -55,13 +55,8 @@ class Monitor:
     a fault, and none is about to end; 503 otherwise. ``/health`` is 200 where all routes run, 503
     where one does not, as where a target takes nothing. All three say the state of each route.
 
-    Args:
-        statistics: returns what each route counted until now, by name.
-        host: to listen on.
-        port: to listen on; 0 for one that is free.
-
-    Raises:
-        ModuleNotFoundError: prometheus-client is not installed.
+    It returns what each route counted until now, by name, and listens on a port that is free where
+    it is 0.
     """
 
     def __init__(

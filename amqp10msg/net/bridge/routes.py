@@ -189,17 +189,10 @@ def routes_of_queues(
 ) -> list[RouteSpec]:
     """Return a route for each queue of a RabbitMQ with such a name, which it is called by.
 
-    Args:
-        source: a URL of the broker, without a queue.
-        target: likewise, where each queue goes to that of its name; or one place for all.
-        options: of all routes; their management API lists the queues. A stream is read from its
-            first message on.
-        pattern: as of files: ``*``, ``?``, ``[...]``.
-        listed: the queues, where they were listed before.
-
-    Raises:
-        LinkError: the management API does not answer, or refuses.
-        ValueError: a URL names a queue, or there is no such queue.
+    The source is a broker, without a queue, and so is the target, where each queue goes to that of
+    its name; or it is one place for all. The pattern is as of files: ``*``, ``?``, ``[...]``. The
+    management API of the options lists the queues, unless they were listed before; a stream is read
+    from its first message on.
     """
     source, target = _endpoint(source), _endpoint(target)
     if options.management is None:

@@ -219,11 +219,8 @@ NOT_SAID = "it does not say how many messages it has"
 class Depth:
     """What a source answers that is asked how many messages it has.
 
-    Attributes:
-        ready: messages that it could deliver now; None where they cannot be counted.
-        others: consumers besides this one, which may hold messages; None where that is not known.
-        unacknowledged: messages that others hold; None where that is not known.
-        why: why `ready` cannot be counted, or what others hold.
+    What is not known is None: messages that it could deliver now, consumers besides this one, which
+    may hold messages, and the messages that they hold. `why` says why they cannot be counted.
     """
 
     ready: int | None = None

@@ -15,6 +15,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import attrs
@@ -37,25 +38,17 @@ async def beside(call: Callable[..., _T], *args: Any) -> _T:
 
     Those of `asyncio.to_thread` would keep the process until they have their answer.
     """
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[_T] = loop.create_future()
-
-    def settle(how: Callable[[Any], None], what: Any) -> None:
-        if not found.done():
-            how(what)
+    found: Future[_T] = Future()
+    found.set_running_or_notify_cancel()  # it goes on, whoever waits
 
     def run() -> None:
-        how: Callable[[Any], None] = found.set_result
-        what: Any
         try:
-            what = call(*args)
+            found.set_result(call(*args))
         except Exception as error:  # noqa: BLE001  (raised to who asked)
-            how, what = found.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop is no more
-            loop.call_soon_threadsafe(settle, how, what)
+            found.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return await found
+    return await asyncio.wrap_future(found)
 
 
 async def dial(made: _W) -> _W:

@@ -80,32 +80,37 @@ class Management:
     def end_of(self, owner: object) -> None:
         """Delete the exclusive queues of a connection that ends."""
         for name in [name for name, one in self._queues.items() if one.owner is owner]:
-            self._delete_queue(name, None, owner)
+            self._delete_queue(name)
 
     def _handle(self, method: str, to: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
         path, _, query = to.partition("?")
         parts = [unquote(part) for part in path.split("/")[1:]] or [""]
-        handlers: dict[tuple[str, str, int], Callable[[Any, Any, object], Any]] = {
-            ("PUT", "queues", 2): self._put_queue,
-            ("GET", "queues", 2): self._get_queue,
-            ("DELETE", "queues", 2): self._delete_queue,
-            ("DELETE", "queues", 3): self._purge,
-            ("PUT", "exchanges", 2): self._put_exchange,
-            ("DELETE", "exchanges", 2): self._delete_exchange,
-            ("POST", "bindings", 1): self._post_binding,
-        }
-        name = parts[1] if len(parts) > 1 else ""
-        if parts[0] == "bindings" and (method, len(parts)) == ("DELETE", 2):
-            return self._delete_binding(path.split("/")[2])
-        if (method, parts) == ("GET", ["bindings"]):
-            return self._get_bindings(query)
-        if (method, parts) == ("PUT", ["auth", "tokens"]):
-            return HTTPStatus.NO_CONTENT, None
-        handle = handlers.get((method, parts[0], len(parts)))
-        if handle is None or (len(parts) == 3 and parts[2] != "messages"):
-            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
-        answer: tuple[HTTPStatus, Any] = handle(name, body or {}, owner)
-        return answer
+        body = body or {}
+        match method, parts:
+            case "PUT", ["queues", name]:
+                return self._put_queue(name, body, owner)
+            case "GET", ["queues", name]:
+                return HTTPStatus.OK, self._info(name)
+            case "DELETE", ["queues", name]:
+                return HTTPStatus.OK, self._delete_queue(name)
+            case "DELETE", ["queues", name, "messages"]:
+                return HTTPStatus.OK, self._purge(name)
+            case "GET", ["bindings"]:
+                return HTTPStatus.OK, self._bindings(query)
+            case "PUT", ["exchanges", name]:
+                self._put_exchange(name, body)
+            case "DELETE", ["exchanges", name]:
+                _check_name("exchange", name)
+                self._broker.exchanges.delete(name)
+            case "POST", ["bindings"]:
+                self._bind(body)
+            case "DELETE", ["bindings", _]:
+                self._unbind(path.split("/")[2])
+            case "PUT", ["auth", "tokens"]:
+                pass
+            case _:
+                raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
+        return HTTPStatus.NO_CONTENT, None
 
     # Queues.
 
@@ -144,14 +149,11 @@ class Management:
         self._queues.setdefault(name, _Queue(options, owner if options["exclusive"] else None))
         return status, self._info(name)
 
-    def _get_queue(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
-        return HTTPStatus.OK, self._info(name)
-
-    def _delete_queue(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
+    def _delete_queue(self, name: str) -> dict[str, Any]:
         self._queues.pop(name, None)
-        return HTTPStatus.OK, {"message_count": ULong(self._broker.delete(name))}
+        return {"message_count": ULong(self._broker.delete(name))}
 
-    def _purge(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
+    def _purge(self, name: str) -> dict[str, Any]:
         self._info(name)
         link = self._broker.nodes.make(name).attach("purge")
         count = 0
@@ -160,11 +162,11 @@ class Management:
                 count += 1
         finally:
             link.detach()
-        return HTTPStatus.OK, {"message_count": ULong(count)}
+        return {"message_count": ULong(count)}
 
     # Exchanges and bindings.
 
-    def _put_exchange(self, name: str, body: Any, _: object) -> tuple[HTTPStatus, Any]:
+    def _put_exchange(self, name: str, body: Any) -> None:
         _check_name("exchange", name)
         options = _declared_options(body, _EXCHANGE_OPTIONS, "type")
         kind = body.get("type", "direct")
@@ -173,14 +175,8 @@ class Management:
         exchange = self._broker.exchanges.declare(name, kind, options)
         if (exchange.type, exchange.options) != (kind, options):
             raise _StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
-        return HTTPStatus.NO_CONTENT, None
 
-    def _delete_exchange(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
-        _check_name("exchange", name)
-        self._broker.exchanges.delete(name)
-        return HTTPStatus.NO_CONTENT, None
-
-    def _post_binding(self, _: str, body: Any, __: object) -> tuple[HTTPStatus, Any]:
+    def _bind(self, body: Any) -> None:
         to_queue = "destination_queue" in body
         destination = body["destination_queue" if to_queue else "destination_exchange"]
         if to_queue:
@@ -196,19 +192,17 @@ class Management:
                 dict(body.get("arguments") or {}),
             )
         )
-        return HTTPStatus.NO_CONTENT, None
 
-    def _delete_binding(self, path: str) -> tuple[HTTPStatus, Any]:
+    def _unbind(self, path: str) -> None:
         found = _BINDING.fullmatch(path)
         if found is None:
             raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
         source, kind, destination, key, _ = map(unquote, found.groups())
         self._broker.exchanges.unbind(source, destination, kind == "q", key)
-        return HTTPStatus.NO_CONTENT, None
 
-    def _get_bindings(self, query: str) -> tuple[HTTPStatus, Any]:
+    def _bindings(self, query: str) -> list[dict[str, Any]]:
         wanted = {key: values[0] for key, values in parse_qs(query, True).items()}
-        found = [
+        return [
             {
                 "source": one.source,
                 "destination_queue" if one.to_queue else "destination_exchange": one.destination,
@@ -220,7 +214,6 @@ class Management:
             and wanted.get("dstq" if one.to_queue else "dste", one.destination) == one.destination
             and wanted.get("key", one.key) == one.key
         ]
-        return HTTPStatus.OK, found
 
 
 # Declarations of queues and exchanges, as RabbitMQ 4.0 has them. What a program declares here,

@@ -445,11 +445,7 @@ class Link:
             self._count = count
 
     def on_transfer(self, transfer: Transfer, payload: bytes) -> LinkDelivery | None:
-        """Take a frame of a delivery, and return the delivery if it is complete or aborted.
-
-        Raises:
-            LinkFaultError: the frame breaks a rule.
-        """
+        """Take a frame of a delivery, and return the delivery if it is complete or aborted."""
         delivery = self._partial
         if delivery is None:
             delivery = self._begin(transfer)
@@ -535,11 +531,7 @@ def _fit(attach: Attach, room: int) -> bool:
 
 
 def state_of(value: Any) -> Any:
-    """Return the delivery state in a field: an object, or a `Described` if it is unknown.
-
-    Raises:
-        SessionFaultError: it is none, or breaks its declaration.
-    """
+    """Return the delivery state in a field: an object, or a `Described` if it is unknown."""
     if value is None:
         return None
     if isinstance(value, Described):
@@ -633,11 +625,7 @@ class Session:
             self.clear()
 
     def link(self, name: str, *, sends: bool) -> Link:
-        """Return a new link, to be attached with `Link.attach`.
-
-        Raises:
-            ValueError: there is one of that name and role, or there are too many.
-        """
+        """Return a new link, to be attached with `Link.attach`."""
         if (name, sends) in self.links:
             raise ValueError(f"the session has a link {name!r} in this role already")
         handle = len(self._own)
@@ -753,12 +741,7 @@ class Session:
         self._handle_max = min(begin.handle_max, _HANDLE_MAX)
 
     def on_frame(self, performative: Any, payload: bytes) -> None:
-        """Take a frame of the session other than begin and end.
-
-        Raises:
-            SessionFaultError: it breaks a rule of sessions.
-            DecodeError: it is malformed.
-        """
+        """Take a frame of the session other than begin and end."""
         if isinstance(performative, Transfer):
             self._on_transfer(performative, payload)
         elif isinstance(performative, Disposition):
