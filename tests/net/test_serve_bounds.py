@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import Message, Properties
+from amqp10msg import Message, Properties, UInt
 from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, attaching, connection
@@ -22,6 +22,7 @@ from amqp10msg.net.serve.attaching import PassingFilter
 from amqp10msg.net.serve.broker import LONGEST_TURN, Guesses, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
+from tests.net.transport_ends import frame
 
 pytestmark = pytest.mark.once
 
@@ -47,6 +48,24 @@ def test_a_connection_that_says_nothing_is_ended(
                 while client.recv(1000):
                     pass
         assert 3 == caplog.text.count("did not open the connection in time")
+
+
+def test_a_peer_that_does_not_read_is_not_answered_without_end() -> None:
+    name = "x" * 30_000
+    pair = frame(0x12, name, UInt(0), False, None, None, None) + frame(0x16, UInt(0), True)
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), UInt(9), UInt(9))
+    with Server() as server, clients(server, 1) as (client,):
+        client.sendall(octets)
+        client.settimeout(2)
+        with contextlib.suppress(TimeoutError):
+            for _ in range(2_000):  # 60 MB, and more in answers
+                client.sendall(pair)
+        (made,) = server.broker.connections
+        assert made.engine.pending < 4 << 20
+
+        client.settimeout(20)
+        while made.engine.pending or not made._reading:
+            assert client.recv(1 << 20)  # and it goes on when the peer reads
 
 
 def test_no_more_connections_than_descriptors(caplog: pytest.LogCaptureFixture) -> None:

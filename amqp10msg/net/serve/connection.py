@@ -55,7 +55,7 @@ from amqp10msg.wire.primitives import ULong
 
 _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255
-#: Bytes that wait in a connection for the socket before its links wait, too.
+#: Bytes that wait in a connection for the socket before its links wait, and its peer.
 _MAX_WAITING = 1 << 20
 #: Seconds that a peer has to answer a close before the socket is closed.
 _LINGER = 5.0
@@ -531,8 +531,9 @@ class Connection(Socket, transport.Handler):
             self._turn(self.process)
 
     def wants_input(self) -> bool:
-        """Whether more is to be read from the peer now."""
-        return not self._behind and self._early is None
+        """Whether more is to be read from the peer now: not while it leaves much unread itself."""
+        full = self.paused and self.engine.pending > _MAX_WAITING
+        return not (self._behind or full) and self._early is None
 
     def touch(self) -> None:
         """Schedule a flush at the end of this turn."""
