@@ -8,6 +8,7 @@ message's deaths.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import Header
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import DEFAULT_PRIORITY
+from amqp10msg.translate.table import DEFAULT_PRIORITY, is_text
 from amqp10msg.wire import kernel
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Array, Symbol, UInt
@@ -156,11 +157,7 @@ def _unstreamed(entry: Any) -> Any:
         return *name, "A", FieldArray.of([_unstreamed(one) for one in value.entries])
     if letter == "F":
         return *name, "F", FieldTable.of([_unstreamed(one) for one in value.entries])
-    if letter != "S" or not isinstance(value, str):
-        return entry
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
+    if letter == "S" and isinstance(value, str) and not is_text(value):
         return *name, "x", value.encode("utf-8", "surrogateescape")
     return entry
 
@@ -178,31 +175,24 @@ def becomes_text(letter: str, value: Any) -> bool:
     return letter == "F" and any(becomes_text(*entry[1:]) for entry in value.entries)
 
 
+def _name(entry: Any) -> bytes:
+    octets: bytes = entry[0].encode("utf-8", "surrogateescape")
+    return octets
+
+
 def name_order(entries: list[Any]) -> list[int]:
     """Return the positions of entries in the order of the bytes of their names.
 
     So RabbitMQ sorts a table when it adds a header.
     """
-    names: list[Any] = [entry[0] for entry in entries]
-    # Texts of Unicode are in the same order as their bytes, which stand for other ones as well.
-    if not all(map(str.isascii, names)):
-        names = [name.encode("utf-8", "surrogateescape") for name in names]
-    return sorted(range(len(names)), key=names.__getitem__)
+    return sorted(range(len(entries)), key=lambda place: _name(entries[place]))
 
 
 def in_name_order(entries: list[Any]) -> list[Any]:
     """Sort entries as RabbitMQ does when it adds a header."""
-    return [entries[place] for place in name_order(entries)]
+    return sorted(entries, key=_name)
 
 
 def is_in_name_order(entries: list[Any]) -> bool:
     """Whether entries stand as RabbitMQ sorts them."""
-    before: Any = ""
-    for entry in entries:
-        name = entry[0]
-        if not (name.isascii() and before.isascii()):
-            return name_order(entries) == list(range(len(entries)))
-        if name < before:
-            return False
-        before = name
-    return True
+    return all(_name(one) <= _name(other) for one, other in itertools.pairwise(entries))

@@ -17,8 +17,9 @@ from typing import Any
 from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table
 from amqp10msg.brokers import DEATHS, STREAM_FILTER_VALUE
 from amqp10msg.translate._delivery import COUNTS, HEADERS
+from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
 from amqp10msg.translate.residual import NAME
-from amqp10msg.translate.table import INTEGERS, ROWS, Row
+from amqp10msg.translate.table import INTEGERS, ROWS, Row, is_text
 from amqp10msg.wire.primitives import (
     Array,
     Char,
@@ -64,13 +65,8 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
             property, which is neither.
     """
     if letter == "S" and type(value) is str:
-        if value.isascii():
-            return value, True
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            return value.encode("utf-8", "surrogateescape"), False
-        return value, True
+        is_same = is_text(value)
+        return value if is_same else value.encode("utf-8", "surrogateescape"), is_same
     if letter in INTEGERS:
         return INTEGERS[letter](value), True
     if letter == "t":
@@ -125,9 +121,7 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
         if item is NOTHING:
             return NOTHING, False
         exact = exact and same
-        try:
-            name.encode("utf-8")
-        except UnicodeEncodeError:
+        if not is_text(name):
             return NOTHING, False
         if name in found:
             exact = False
@@ -199,12 +193,7 @@ _TAKEN = {NAME, *BY_ANNOTATION}
 ROUTES = {"CC", "BCC"}
 #: Headers that RabbitMQ 3.10 and 4 take for encoded sections of a 1.0 message: any other content
 #: kills the consumers.
-SECTIONS = {
-    "x-amqp-1.0-properties",
-    "x-amqp-1.0-app-properties",
-    "x-amqp-1.0-message-annotations",
-    "x-amqp-1.0-footer",
-}
+SECTIONS = set(SAVED_SECTIONS.values())
 #: Bytes that RabbitMQ takes for text in the value that filters of a stream look at.
 _MAX_FILTER = 4096
 #: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names that
@@ -269,13 +258,7 @@ def property_name(key: Any) -> tuple[str, bool] | None:
 
 def is_name(name: str) -> bool:
     """Whether a header's name can be the key of an application property."""
-    if name.isascii():
-        return "\0" not in name and name not in ROUTES
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in name
+    return "\0" not in name and name not in ROUTES and is_text(name)
 
 
 def place_of(name: str) -> tuple[str, str] | None:

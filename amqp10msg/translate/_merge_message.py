@@ -462,7 +462,7 @@ def _same_field(value: Any, field: tuple[str, Any]) -> bool:
 
 
 def _said_now(name: str, value: Any, field: tuple[str, Any]) -> Any:
-    """Return what a header says in 1.0: the value that was, where that is its field."""
+    """Return the value that a header gives in 1.0: the one that was, where that is its field."""
     return value if _same_field(value, field) else header_value(name, *field)[0]
 
 

@@ -6,6 +6,7 @@ So the tables of the documentation say what the code does.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -129,18 +130,8 @@ def to_amqp10_rows(profile: str) -> list[Row]:
     Raises:
         KeyError: there is no profile of that name.
     """
-    bridge = PROFILES[profile].bridge
-    nothing = bridge.to_amqp10(BasicMessage(BasicProperties(), b""), Notes(), _GIVEN)
-    usual = {path: repr(value) for path, value in parts_of(nothing)}
-    rows = []
-    for place, properties in _BASIC:
-        try:
-            made = bridge.to_amqp10(BasicMessage(properties, b""), Notes(), _GIVEN)
-        except TranslationError:
-            rows.append(Row(place, "refused"))
-        else:
-            rows.append(Row(place, _difference(parts_of(made), usual)))
-    return rows
+    samples = [(place, BasicMessage(properties, b"")) for place, properties in _BASIC]
+    return _rows(PROFILES[profile].bridge.to_amqp10, BasicMessage(BasicProperties(), b""), samples)
 
 
 def to_basic_rows(profile: str) -> list[Row]:
@@ -149,23 +140,24 @@ def to_basic_rows(profile: str) -> list[Row]:
     Raises:
         KeyError: there is no profile of that name.
     """
-    bridge = PROFILES[profile].bridge
-    usual: dict[str, str] = {}
-    try:
-        nothing = bridge.to_basic(Message(b""), Notes(), _GIVEN)
-    except TranslationError:
-        pass
-    else:
-        usual = {path: repr(value) for path, value in parts_of(nothing)}
-    rows = []
-    for place, message in _MESSAGES:
+    return _rows(PROFILES[profile].bridge.to_basic, Message(b""), _MESSAGES)
+
+
+def _rows(translate: Any, nothing: Any, samples: Iterable[tuple[str, Any]]) -> list[Row]:
+    """List what samples become, but for what a message that says nothing becomes."""
+
+    def parts(message: Any) -> list[tuple[str, Any]] | None:
         try:
-            made = bridge.to_basic(message, Notes(), _GIVEN)
+            return parts_of(translate(message, Notes(), _GIVEN))
         except TranslationError:
-            rows.append(Row(place, "refused"))
-        else:
-            rows.append(Row(place, _difference(parts_of(made), usual)))
-    return rows
+            return None
+
+    usual = {path: repr(value) for path, value in parts(nothing) or ()}
+    made = [(place, parts(sample)) for place, sample in samples]
+    return [
+        Row(place, "refused" if found is None else _difference(found, usual))
+        for place, found in made
+    ]
 
 
 def _difference(parts: list[tuple[str, Any]], usual: dict[str, str]) -> str:

@@ -34,6 +34,25 @@ cdef inline int put(Out* o, const void* p, Py_ssize_t n) except -1:
     return 0
 
 
+cdef inline int put_bytes(Out* o, bytes octets) except -1:
+    return put(o, PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
+
+
+cdef inline bytes bytes_at(cursor p, Py_ssize_t n):
+    return PyBytes_FromStringAndSize(<const char*> p, n)
+
+
+cdef inline Span span_of(bytes octets) noexcept:
+    """Return where bytes stand, which must be held."""
+    cdef Span made
+    made.at, made.n = <cursor> PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
+    return made
+
+
+cdef inline bint is_bytes(cursor p, Py_ssize_t n, bytes other) noexcept:
+    return is_same(p, n, <cursor> PyBytes_AS_STRING(other), PyBytes_GET_SIZE(other))
+
+
 cdef inline int put_out(Out* o, Out* other) except -1:
     return put(o, other.at, other.size)
 

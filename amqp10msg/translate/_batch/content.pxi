@@ -145,6 +145,24 @@ cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept
     return GOOD
 
 
+cdef int next_field(
+    cursor* place, cursor stop, int around, Span* name, int* letter, Value* v
+) noexcept nogil:
+    """Read the next field of an array, or of a table with its name; odd where it is cut off."""
+    cdef cursor p = place[0]
+    if around == c"F":
+        if stop - p < p[0] + 2:
+            return ODD
+        name.at, name.n = p + 1, p[0]
+        p += 1 + name.n
+    letter[0] = p[0]
+    p += 1
+    if read_content(&p, stop, letter[0], v) == ODD:
+        return ODD
+    place[0] = p
+    return GOOD
+
+
 cdef inline bint is_number_field(int letter, int64_t bits) noexcept nogil:
     """Whether the bits of a float or double field are a number."""
     return is_finite(DOUBLE if letter == c"d" else FLOAT, <uint64_t> bits)
@@ -165,17 +183,16 @@ cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
     cdef cursor p = v.at
     cdef cursor stop = p + v.n
     cdef Value inner
+    cdef Span name
     cdef int code
     if letter == c"S":
         return is_utf8(p, v.n)
     if letter != c"A" and letter != c"F":
         return True
     while p < stop:
-        if letter == c"F":
-            p += 1 + p[0]
-        code = p[0]
-        p += 1
-        if read_content(&p, stop, code, &inner) == ODD or not is_text_throughout(code, &inner):
+        if next_field(&p, stop, letter, &name, &code, &inner) == ODD or not is_text_throughout(
+            code, &inner
+        ):
             return False
     return True
 
@@ -288,50 +305,31 @@ cdef bint are_plain(tuple values, list entries) except -1:
     return are_plain_entries(entries, 3, 0)
 
 
+# By letter, what is decoded; of the others, whole numbers.
+cdef dict KINDS_OF_FIELDS = {
+    **{"S": str, "t": bool, "d": float, "x": bytes, "f": Float, "D": ScaledDecimal},
+    **{"V": type(None), "F": FieldTable, "A": FieldArray},
+}
+
+
 cdef bint are_plain_entries(list entries, Py_ssize_t size, int level) except -1:
     """Whether the values of a table or an array are of the types in which they are decoded."""
-    cdef int letter
     for entry in entries:
         if type(entry) is not tuple or len(<tuple> entry) != size:
             return False
         value = (<tuple> entry)[size - 1]
-        text = (<tuple> entry)[size - 2]
-        if type(text) is not str or len(<str> text) != 1:
+        letter = (<tuple> entry)[size - 2]
+        if type(letter) is not str or len(<str> letter) != 1:
             return False
         if size == 3 and type((<tuple> entry)[0]) is not str:
             return False
-        letter = ord(<str> text)
-        kind = type(value)
-        if letter == c"S":
-            if kind is not str:
-                return False
-        elif letter == c"t":
-            if kind is not bool:
-                return False
-        elif letter == c"d":
-            if kind is not float:
-                return False
-        elif letter == c"x":
-            if kind is not bytes:
-                return False
-        elif letter == c"f":
-            if kind is not Float:
-                return False
-        elif letter == c"D":
-            if kind is not ScaledDecimal:
-                return False
-        elif letter == c"V":
-            if value is not None:
-                return False
-        elif letter == c"F" or letter == c"A":
-            if kind is not (FieldTable if letter == c"F" else FieldArray):
-                return False
+        if type(value) is not KINDS_OF_FIELDS.get(letter, int):
+            return False
+        if letter in "FA":
             if level == MOST_LEVELS or type(value.entries) is not list:
                 return False
-            if not are_plain_entries(value.entries, 3 if letter == c"F" else 2, level + 1):
+            if not are_plain_entries(value.entries, 3 if letter == "F" else 2, level + 1):
                 return False
-        elif kind is not int:
-            return False
     return True
 
 

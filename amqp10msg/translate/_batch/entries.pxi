@@ -15,12 +15,21 @@ cdef struct Entries:
 
 
 cdef inline bint is_known(
-    Entries* entries, Py_ssize_t first, cursor p, Py_ssize_t n
+    Entries* entries, Py_ssize_t first, Py_ssize_t end, cursor p, Py_ssize_t n
 ) noexcept nogil:
-    """Whether there is a header of this name, from the one at `first` on."""
+    """Whether there is a header of this name among those from `first` to `end`."""
     cdef Py_ssize_t i
-    for i in range(first, entries.count):
+    for i in range(first, end):
         if is_same(entries.at[i].name, entries.at[i].size, p, n):
+            return True
+    return False
+
+
+cdef bint is_among(list names, cursor p, Py_ssize_t n) except -1:
+    """Whether this is one of the names."""
+    cdef bytes name
+    for name in names:
+        if is_bytes(p, n, name):
             return True
     return False
 

@@ -128,13 +128,25 @@ cdef int end_losses(Losses* to) except -1:
 
 cdef int end_loss(Losses* to, int loss, bint has_after) except -1:
     """End a loss, whose path, value before and value after were written."""
-    return put_loss(to, &LOSS_RULES[loss], has_after)
+    return put_loss(to, &LOSS_RULES[loss], True, has_after)
 
 
-cdef int put_loss(Losses* to, LossRule* rule, bint has_after) except -1:
+cdef int tell_texts(
+    Losses* to, const char* path, const char* before, const char* after, int loss
+) except -1:
+    """Tell of a loss whose values are texts, NULL where there is none."""
+    say(&to.path.data, path)
+    if before != NULL:
+        say(&to.before.data, before)
+    if after != NULL:
+        say(&to.after.data, after)
+    return put_loss(to, &LOSS_RULES[loss], before != NULL, after != NULL)
+
+
+cdef int put_loss(Losses* to, LossRule* rule, bint has_before, bint has_after) except -1:
     end_text(&to.path)
     end_text(&to.before)
-    octet(&to.before.there, 1)
+    octet(&to.before.there, has_before)
     end_text(&to.after)
     octet(&to.after.there, has_after)
     put_text(&to.action, rule.action, <Py_ssize_t> strlen(rule.action))

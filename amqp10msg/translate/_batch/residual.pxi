@@ -22,17 +22,25 @@ cdef inline int cbor_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
     return put(o, p, n)
 
 
-cdef int put_packed(Out* o, Out* content) except -1:
-    """Write a residual with this content."""
+cdef int put_key(Out* o, int* count, int key) except -1:
+    """Begin the next entry of a residual."""
+    count[0] += 1
+    return cbor_head(o, 0, <uint64_t> key)
+
+
+cdef int put_packed(Out* o, int count, Out* content) except -1:
+    """Write a residual with so many entries, alone."""
+    o.size = 0
     octet(o, 0x83)
     octet(o, 1)
+    cbor_head(o, 5, <uint64_t> count)
     put_out(o, content)
-    return cbor_head(o, 0, crc32(taken(content)))
+    return cbor_head(o, 0, crc32(bytes_at(o.at + 2, o.size - 2)))
 
 
 cdef int put_base64(Out* o, cursor p, Py_ssize_t n) except -1:
-    cdef bytes made = b2a_base64(PyBytes_FromStringAndSize(<char*> p, n), newline=False)
-    return put(o, PyBytes_AS_STRING(made), PyBytes_GET_SIZE(made))
+    cdef bytes made = b2a_base64(bytes_at(p, n), newline=False)
+    return put_bytes(o, made)
 
 
 cdef int take_base64(Out* o, cursor p, Py_ssize_t n) except -1:
@@ -41,7 +49,7 @@ cdef int take_base64(Out* o, cursor p, Py_ssize_t n) except -1:
     if n & 3:
         return ODD
     try:
-        made = a2b_base64(PyBytes_FromStringAndSize(<char*> p, n), strict_mode=True)
+        made = a2b_base64(bytes_at(p, n), strict_mode=True)
     except Base64Error:
         return ODD
     # Where the last digit stands for less than six bits, the others are zero.
@@ -49,7 +57,7 @@ cdef int take_base64(Out* o, cursor p, Py_ssize_t n) except -1:
         b"AQgw" if p[n - 2] == c"=" else b"AEIMQUYcgkosw048", p[n - 2 - (p[n - 2] == c"=")]
     ) == NULL:
         return ODD
-    put(o, PyBytes_AS_STRING(made), PyBytes_GET_SIZE(made))
+    put_bytes(o, made)
     return GOOD
 
 
@@ -70,6 +78,8 @@ cdef int cbor_read(cursor* place, cursor stop, int kind, uint64_t* value) noexce
             return ODD
         value[0] = unsigned_at(p, width)
         p += width
+        if value[0] < (24 if low == 24 else <uint64_t> 1 << (8 << (low - 25))):
+            return ODD  # the head is longer than it must be
     if value[0] > <uint64_t> (stop - p) and kind > 0:
         return ODD
     place[0] = p + (<Py_ssize_t> value[0] if kind == 2 or kind == 3 else 0)

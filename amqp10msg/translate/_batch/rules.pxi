@@ -124,27 +124,23 @@ cdef int tell_header(
     Out* o, bint durable, Value* priority, Value* ttl, bint first, int64_t count
 ) except -1:
     """Write what `repr` says of a header: the fields that are not as usual."""
-    cdef text comma = b""
     say(o, b'"Header(')
     if durable:
-        say(o, b"durable=True")
-        comma = b", "
+        tell_argument(o, b"durable=True", -1)
     if priority.kind == UBYTE:
-        say(o, comma)
-        say(o, b"priority=")
-        digits(o, <uint64_t> priority.number)
-        comma = b", "
+        tell_argument(o, b"priority=", priority.number)
     if ttl.kind == UINT:
-        say(o, comma)
-        say(o, b"ttl=")
-        digits(o, <uint64_t> ttl.number)
-        comma = b", "
+        tell_argument(o, b"ttl=", ttl.number)
     if first:
-        say(o, comma)
-        say(o, b"first_acquirer=True")
-        comma = b", "
+        tell_argument(o, b"first_acquirer=True", -1)
     if count:
-        say(o, comma)
-        say(o, b"delivery_count=")
-        digits(o, <uint64_t> count)
+        tell_argument(o, b"delivery_count=", count)
     return say(o, b')"')
+
+
+cdef int tell_argument(Out* o, const char* text, int64_t number) except -1:
+    """Write an argument, and its number where it is not negative."""
+    if o.at[o.size - 1] != c"(":
+        say(o, b", ")
+    say(o, text)
+    return 0 if number < 0 else digits(o, <uint64_t> number)

@@ -182,12 +182,9 @@ cdef class ToAmqp10:
             return None
         self.is_busy = True
         self.single = losses
-        header.at = <cursor> PyBytes_AS_STRING(content_header)
-        header.n = PyBytes_GET_SIZE(content_header)
+        header = span_of(content_header)
         g.redelivered = again
-        g.body.at, g.body.n = <cursor> PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body)
-        g.exchange.at, g.exchange.n = <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
-        g.routing_key.at, g.routing_key.n = <cursor> PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)
+        g.body, g.exchange, g.routing_key = span_of(body), span_of(name), span_of(key)
         try:
             if self.row(&header) == ODD:
                 return None
@@ -247,21 +244,18 @@ cdef class ToAmqp10:
     cdef int deliver(self) except -1:
         """Say in the sections that the residual keeps what this delivery says."""
         cdef Given* g = &self.given
-        cdef bytes kept
         if g.header.at != NULL and g.header.n:
-            kept = PyBytes_FromStringAndSize(<const char*> g.header.at, g.header.n)
-            self.delivered_header = self.lossless.plain.delivered_header(kept, bool(g.redelivered))
-            g.header.at = <cursor> PyBytes_AS_STRING(self.delivered_header)
-            g.header.n = PyBytes_GET_SIZE(self.delivered_header)
-        if g.annotations.at != NULL:
-            kept = PyBytes_FromStringAndSize(<const char*> g.annotations.at, g.annotations.n)
-            self.delivered_annotations = self.lossless.plain.delivered_annotations(
-                kept,
-                PyBytes_FromStringAndSize(<const char*> g.exchange.at, g.exchange.n),
-                PyBytes_FromStringAndSize(<const char*> g.routing_key.at, g.routing_key.n),
+            self.delivered_header = self.lossless.plain.delivered_header(
+                bytes_at(g.header.at, g.header.n), bool(g.redelivered)
             )
-            g.annotations.at = <cursor> PyBytes_AS_STRING(self.delivered_annotations)
-            g.annotations.n = PyBytes_GET_SIZE(self.delivered_annotations)
+            g.header = span_of(self.delivered_header)
+        if g.annotations.at != NULL:
+            self.delivered_annotations = self.lossless.plain.delivered_annotations(
+                bytes_at(g.annotations.at, g.annotations.n),
+                bytes_at(g.exchange.at, g.exchange.n),
+                bytes_at(g.routing_key.at, g.routing_key.n),
+            )
+            g.annotations = span_of(self.delivered_annotations)
         return 0
 
     cdef int prove(self, Span* header, cursor p, Py_ssize_t n) except -1:
@@ -399,7 +393,7 @@ cdef class ToAmqp10:
             return GOOD
         if g.is_marked and not is_body(g.body.at, g.body.at + g.body.n) and not (
             self.rules.is_lossless and g.body.n <= CERTAIN and self.lossless.plain.is_rewritten(
-                PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
+                bytes_at(g.body.at, g.body.n)
             )
         ):
             return ODD
@@ -464,9 +458,7 @@ cdef class ToAmqp10:
                 v.n -= <Py_ssize_t> strlen(BINARY_ID)
             return GOOD
         if form == USER_FORM:
-            return GOOD if (v.n > 0 if self.rules.any_user else is_same(
-                v.at, v.n, <cursor> PyBytes_AS_STRING(self.user), PyBytes_GET_SIZE(self.user)
-            )) else ODD
+            return GOOD if (v.n > 0 if self.rules.any_user else is_bytes(v.at, v.n, self.user)) else ODD
         if form == ADDRESS_FORM:
             return ODD if is_text(v.at, v.n, b"amq.rabbitmq.reply-to") else GOOD
         if index == USER_ID and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
@@ -487,13 +479,14 @@ cdef class ToAmqp10:
 
     cdef bint is_known(self, int index, Value* v) except -1:
         """Whether the rules of 1.0 allow this content-type or content-encoding."""
-        cdef bytes text = PyBytes_FromStringAndSize(<const char*> v.at, v.n)
+        cdef bytes text = bytes_at(v.at, v.n)
         return self.is_symbol(index, text)
 
     cdef int read_table(self, cursor p, cursor stop) except -1:
         """Read the headers; the last may be a residual."""
         cdef Given* g = &self.given
         cdef Field* field
+        cdef Span name
         cdef Py_ssize_t i
         while p < stop:
             if g.count == MOST:
@@ -501,15 +494,9 @@ cdef class ToAmqp10:
             field = &g.fields[g.count]
             field.start = p
             field.kept.at = NULL
-            if stop - p < p[0] + 2:
+            if next_field(&p, stop, c"F", &name, &field.letter, &field.value) == ODD:
                 return ODD
-            field.size = p[0]
-            field.name = p + 1
-            p += 1 + field.size
-            field.letter = p[0]
-            p += 1
-            if read_content(&p, stop, field.letter, &field.value) == ODD:
-                return ODD
+            field.name, field.size = name.at, name.n
             field.stop = p
             for i in range(g.count):
                 if is_same(g.fields[i].name, g.fields[i].size, field.name, field.size):
@@ -545,9 +532,7 @@ cdef class ToAmqp10:
         cdef tuple one
         for one in self.history:
             name = one[0]
-            if field.letter == <int> one[1] and is_same(
-                field.name, field.size, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)
-            ):
+            if field.letter == <int> one[1] and is_bytes(field.name, field.size, name):
                 return not contains(&self.given.annotations, field.name, field.size)
         return False
 
@@ -561,7 +546,6 @@ cdef class ToAmqp10:
 
     cdef int place_lossless(self, Field* field) except -1:
         cdef Given* g = &self.given
-        cdef bytes name
         cdef int found
         cdef Value* v = &field.value
         cdef bint is_offset = is_text(field.name, field.size, b"x-stream-offset")
@@ -580,15 +564,9 @@ cdef class ToAmqp10:
                 not is_plain_ascii(field.name, field.size)
                 or begins(field.name, field.size, b"x-opt-x-")
                 or begins(field.name, field.size, b"x-basic-")
+                or is_among(self.unplaced_names, field.name, field.size)
             ):
                 field.place = UNPLACED
-            for name in self.unplaced_names:
-                if is_same(
-                    field.name, field.size,
-                    <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name),
-                ):
-                    field.place = UNPLACED
-                    break
             if is_text(field.name, field.size, FILTER_VALUE) and not (
                 field.letter == c"S" and is_broker_text(v.at, v.n)
             ):
@@ -727,12 +705,11 @@ cdef class ToAmqp10:
             self.items += 1
             if self.items > MOST_ITEMS:
                 return ODD
+            if count == MOST and letter == c"F":
+                return ODD
+            if next_field(&p, stop, letter, &names[count], &code, &inner) == ODD:
+                return ODD
             if letter == c"F":
-                if stop - p < p[0] + 2 or count == MOST:
-                    return ODD
-                names[count].at = p + 1
-                names[count].n = p[0]
-                p += 1 + names[count].n
                 if is_converted:
                     if self.rules.is_lossless:
                         lacks = lacks or not is_utf8(names[count].at, names[count].n)
@@ -742,10 +719,6 @@ cdef class ToAmqp10:
                         if is_same(names[i].at, names[i].n, names[count].at, names[count].n):
                             return ODD
                 count += 1
-            code = p[0]
-            p += 1
-            if read_content(&p, stop, code, &inner) == ODD:
-                return ODD
             found = self.check(code, &inner, level, is_converted)
             if found == ODD:
                 return ODD
@@ -783,9 +756,7 @@ cdef class ToAmqp10:
             octet(&losses.after.data, c"1")
         elif after == BINARY_AFTER:
             say(&losses.after.data, b'"binary"')
-        put_loss(losses, rule, after != NOTHING_AFTER)
-        losses.before.there.at[losses.before.there.size - 1] = has_before
-        return 0
+        return put_loss(losses, rule, has_before, after != NOTHING_AFTER)
 
     cdef int tell_property(self, Out* o, Py_ssize_t index) except -1:
         cdef Value* v = &self.given.given[index]
@@ -796,8 +767,8 @@ cdef class ToAmqp10:
     cdef int tell_name(self, Out* o, Field* field) except -1:
         cdef bytes path
         if not is_plain_name(field.name, field.size):
-            path = self.told_name(PyBytes_FromStringAndSize(<const char*> field.name, field.size))
-            return put(o, PyBytes_AS_STRING(path), PyBytes_GET_SIZE(path))
+            path = self.told_name(bytes_at(field.name, field.size))
+            return put_bytes(o, path)
         say(o, b"headers['")
         put(o, field.name, field.size)
         return say(o, b"']")
@@ -823,11 +794,8 @@ cdef class ToAmqp10:
         elif (letter == c"d" or letter == c"f") and is_number_field(letter, v.number):
             put_double(o, letter, v)
         elif width_of(letter) == -4 or letter == c"d" or letter == c"f" or letter == c"D":
-            field_bytes = PyBytes_FromStringAndSize(
-                <const char*> (v.start - 1), field.stop - v.start + 1
-            )
-            text = self.told(field_bytes)
-            put(o, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+            text = self.told(bytes_at(v.start - 1, field.stop - v.start + 1))
+            put_bytes(o, text)
         else:
             signed_digits(o, v.number)
         if is_same_after:

@@ -271,18 +271,16 @@ cdef int write_nested(
     cdef cursor stop = p + v.n
     cdef Py_ssize_t count = 0, start
     cdef Value inner
+    cdef Span name
     cdef int code
     if p == stop and letter == c"A":
         return octet(o, 0x45)
     start = begin_compound(o)
     while p < stop:
+        next_field(&p, stop, letter, &name, &code, &inner)
         if letter == c"F":
-            put_variable(o, 0xA1 if self.rules.is_lossless else 0xA3, p + 1, p[0])
-            p += 1 + p[0]
+            put_variable(o, 0xA1 if self.rules.is_lossless else 0xA3, name.at, name.n)
             count += 1
-        code = p[0]
-        p += 1
-        read_content(&p, stop, code, &inner)
         write_value(self, o, code, &inner, index, is_annotation)
         count += 1
     return end_compound(o, start, 0xC0 if letter == c"A" else 0xC1, count)
@@ -310,7 +308,6 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
     if g.residual.at != NULL or not (g.has_unplaced or is_mixed or g.is_empty):
         return 0
     content.size = 0
-    cbor_head(content, 5, 1)
     if g.has_unplaced:
         cbor_head(content, 0, 3)
         write_table(self, content)
@@ -324,8 +321,7 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
             if g.fields[i].place == ANNOTATION:
                 cbor_head(content, 0, <uint64_t> place)
             place += g.fields[i].place != LEFT_OUT
-    self.unpacked.size = 0
-    put_packed(&self.unpacked, content)
+    put_packed(&self.unpacked, 1, content)
     put_symbol(o, RESIDUAL)
     put_variable(o, 0xA0, self.unpacked.at, self.unpacked.size)
     return 2

@@ -17,8 +17,6 @@ cdef enum:
     # A body of more sections is odd.
     MOST_PARTS = 1000
     FACTS = 16
-    # A value that the plain rules made: the bytes of a field after its letter.
-    ENCODED = 100
     # The last moment, in seconds, whose milliseconds are a number of 64 bits.
     LATEST = 9223372036854775
 
@@ -97,25 +95,31 @@ cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil
     return GOOD
 
 
+cdef inline int read_pair(cursor* place, cursor stop, int kind, Pair* pair) noexcept nogil:
+    """Read a key of this kind and the value after it; odd where it is another, or cut off."""
+    cdef Value* v = &pair.value
+    if read_value(place, stop, &pair.key) == ODD or pair.key.kind != kind:
+        return ODD
+    if read_scalar(place, stop, v) == ODD:
+        v.kind = ENCODED
+        v.start = v.at = place[0]
+        v.n = v.number = any_size(place[0], stop)
+        place[0] += v.n
+    return GOOD if v.kind != ENCODED or v.n else ODD
+
+
 cdef int end_told(Losses* to, tuple loss) except -1:
     """Add a loss that the plain rules told: its members, texts but for the last."""
-    cdef bytes member
     cdef LossRule rule
-    if loss[0] is not None:
-        member = loss[0]
-        put(&to.path.data, PyBytes_AS_STRING(member), PyBytes_GET_SIZE(member))
+    put_bytes(&to.path.data, loss[0])
     if loss[2] is not None:
-        member = loss[2]
-        put(&to.before.data, PyBytes_AS_STRING(member), PyBytes_GET_SIZE(member))
+        put_bytes(&to.before.data, loss[2])
     if loss[3] is not None:
-        member = loss[3]
-        put(&to.after.data, PyBytes_AS_STRING(member), PyBytes_GET_SIZE(member))
+        put_bytes(&to.after.data, loss[3])
     rule.action = PyBytes_AS_STRING(loss[1])
     rule.reason = PyBytes_AS_STRING(loss[4])
     rule.recoverable = loss[5]
-    put_loss(to, &rule, loss[3] is not None)
-    to.before.there.at[to.before.there.size - 1] = loss[2] is not None
-    return 0
+    return put_loss(to, &rule, loss[2] is not None, loss[3] is not None)
 
 
 @cython.final
@@ -146,7 +150,8 @@ cdef class ToBasic:
     cdef object profile  # whose names are pointed to
     # The message.
     cdef Made made
-    cdef Span[MOST] keys
+    cdef Pair[MOST] pairs  # of the map that was read last
+    cdef Py_ssize_t pair_count
     cdef uint8_t[MOST] order
     cdef Span sections  # those of the body
     cdef Span deaths  # the history that a dead-letter exchange added, encoded
@@ -186,8 +191,7 @@ cdef class ToBasic:
         if len(profile.facts) > FACTS:
             raise ValueError("more annotations than there is room for")
         for name, kind in profile.facts:
-            self.facts[self.fact_count].name.at = <cursor> PyBytes_AS_STRING(name)
-            self.facts[self.fact_count].name.n = PyBytes_GET_SIZE(name)
+            self.facts[self.fact_count].name = span_of(name)
             self.facts[self.fact_count].kind = (
                 LONG if kind == "long" else STRING if kind == "string" else ENCODED
             )
@@ -293,7 +297,7 @@ cdef class ToBasic:
                 header = reader.properties(BASIC_LAYOUT)
             found = [
                 header,
-                PyBytes_FromStringAndSize(<const char*> body.at, body.n),
+                bytes_at(body.at, body.n),
                 self.text_of(&made.exchange),
                 self.text_of(&made.routing_key),
                 bool(made.redelivered),
@@ -311,7 +315,7 @@ cdef class ToBasic:
     cdef str text_of(self, Value* v):
         if not self.made.is_delivered or v.n == 0:
             return ""
-        return PyBytes_FromStringAndSize(<const char*> v.at, v.n).decode("utf-8")
+        return bytes_at(v.at, v.n).decode("utf-8")
 
     cdef int blank(self) except -1:
         """End a row that has no message."""
@@ -531,9 +535,7 @@ cdef class ToBasic:
             if form == USER_FIELD and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
                 return ODD
         elif form == LOGIN_FIELD:
-            if self.user is None or not is_same(
-                v.at, v.n, <cursor> PyBytes_AS_STRING(self.user), PyBytes_GET_SIZE(self.user)
-            ):
+            if self.user is None or not is_bytes(v.at, v.n, self.user):
                 return ODD
         elif form == OLD_ADDRESS_FIELD:
             if begins(v.at, v.n, OLD_QUEUES):
@@ -562,7 +564,7 @@ cdef class ToBasic:
 
     cdef bint is_known_symbol(self, int target, cursor p, Py_ssize_t n) except -1:
         """Whether the rules of 1.0 allow this content-type or content-encoding."""
-        return self.is_symbol(target, PyBytes_FromStringAndSize(<const char*> p, n))
+        return self.is_symbol(target, bytes_at(p, n))
 
     cdef int tell_field(self, FieldRow* row, Value* v) except -1:
         """Begin to tell of a field."""
@@ -575,7 +577,7 @@ cdef class ToBasic:
         self.made.keeps_field = True
         self.made.keeps[row.index] = True
         self.made.fields[row.index].at = v.start
-        self.made.fields[row.index].n = v.at + v.n - v.start
+        self.made.fields[row.index].n = wire_size(v)
         return self.tell_field(row, v)
 
     cdef int tell_key(self, Value* key) except -1:
@@ -595,20 +597,41 @@ cdef class ToBasic:
         self.tell_key(key)
         return json_value(&self.losses.before.data, v)
 
-    cdef int ask_plain(self, Entry* entry, Value* key, cursor* place, cursor stop) except -1:
-        """Have the plain rules make a header of a value that is not read here, and pass over it.
+    cdef int read_map(self, Span* section, int kind) except -1:
+        """Read the pairs of a map with keys of this kind, each of which stands there once."""
+        cdef cursor p = section.at + 3
+        cdef cursor stop = section.at + section.n
+        cdef cursor end = NULL
+        cdef Py_ssize_t i, k, count = 0
+        cdef Span[MOST] keys
+        cdef Pair* pair = self.pairs
+        if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+            return ODD
+        if count & 1 or count > 2 * MOST:
+            return ODD
+        for i in range(count >> 1):
+            if read_pair(&p, stop, kind, pair) == ODD:
+                return ODD
+            keys[i].at, keys[i].n = pair.key.at, pair.key.n
+            for k in range(i):
+                if is_same(keys[k].at, keys[k].n, keys[i].at, keys[i].n):
+                    return ODD
+            pair += 1
+        self.pair_count = count >> 1
+        return GOOD if p == stop else ODD
+
+    cdef int ask_plain(self, Entry* entry, Pair* pair) except -1:
+        """Have the plain rules make a header of a value that is not read here.
 
         The entry has no name where the value is left out; it is `kept` where it is not exact.
         """
-        cdef Py_ssize_t n = (
-            any_size(place[0], stop) if self.way == LOSSLESS else size_of(place[0], stop)
-        )
+        cdef Value* key = &pair.key
         cdef bytes name, field, wire
-        if n == 0 or self.size > CERTAIN:
-            return ODD
+        if self.size > CERTAIN or (self.way != LOSSLESS and pair.value.start[0] == 0):
+            return ODD  # or it is described
         said = self.plain.header(
-            PyBytes_FromStringAndSize(<const char*> key.at, key.n),
-            PyBytes_FromStringAndSize(<const char*> place[0], n),
+            bytes_at(key.at, key.n),
+            bytes_at(pair.value.start, wire_size(&pair.value)),
             key.kind == SYMBOL,
             self.saved.at != NULL,
         )
@@ -617,7 +640,6 @@ cdef class ToBasic:
         name, field, wire, is_exact, losses = said
         self.held.append(said)
         self.has_compounds = True
-        place[0] += n
         for loss in losses:
             end_told(&self.losses, loss)
         entry.kept = not is_exact
@@ -634,15 +656,6 @@ cdef class ToBasic:
         entry.value.at = <cursor> PyBytes_AS_STRING(field) + 1
         entry.value.n = PyBytes_GET_SIZE(field) - 1
         return GOOD
-
-    cdef bint is_again(self, Py_ssize_t count) noexcept:
-        """Whether the last of so many keys is one of the others."""
-        cdef Py_ssize_t i
-        cdef Span* last = &self.keys[count - 1]
-        for i in range(count - 1):
-            if is_same(self.keys[i].at, self.keys[i].n, last.at, last.n):
-                return True
-        return False
 
     cdef int keep_inexact(self, FieldRow* row, Value* v) except -1:
         """Keep a text that comes back as another value, and tell of it."""
@@ -722,53 +735,40 @@ cdef class ToBasic:
         cdef Entries* entries = &made.entries
         cdef Out* content = &self.content
         cdef uint8_t[MOST] places
-        cdef bint is_ordered = sort(entries, places, False)
-        cdef bint keeps_field = made.keeps_field and made.properties.at == NULL
-        cdef bint keeps_entry = made.keeps_entry and made.application.at == NULL
         cdef Py_ssize_t i, start
-        cdef int kept = 0
+        cdef int count = 0, kept = 0
         content.size = 0
-        cbor_head(
-            content,
-            5,
-            <uint64_t> (
-                (not is_ordered) + self.puts_first + (made.header.at != NULL)
-                + (made.annotations.at != NULL) + (made.properties.at != NULL)
-                + (made.application.at != NULL) + keeps_field + keeps_entry + made.keeps_shape
-                + (made.delivery.at != NULL) + (made.footer.at != NULL)
-            ),
-        )
-        if not is_ordered:
-            cbor_head(content, 0, 2)
+        if not sort(entries, places, False):
+            put_key(content, &count, 2)
             cbor_head(content, 4, <uint64_t> entries.count)
             for i in range(entries.count):
                 cbor_head(content, 0, places[i])
         if self.puts_first:
-            cbor_head(content, 0, 4)
+            put_key(content, &count, 4)
             cbor_head(content, 0, 1)
-        put_kept_section(content, HEADER_CODE, &made.header)
-        put_kept_section(content, DELIVERY_ANNOTATIONS_CODE, &made.delivery)
-        put_kept_section(content, MESSAGE_ANNOTATIONS_CODE, &made.annotations)
-        put_kept_section(content, PROPERTIES_CODE, &made.properties)
-        put_kept_section(content, APPLICATION_PROPERTIES_CODE, &made.application)
+        put_kept_section(content, &count, HEADER_CODE, &made.header)
+        put_kept_section(content, &count, DELIVERY_ANNOTATIONS_CODE, &made.delivery)
+        put_kept_section(content, &count, MESSAGE_ANNOTATIONS_CODE, &made.annotations)
+        put_kept_section(content, &count, PROPERTIES_CODE, &made.properties)
+        put_kept_section(content, &count, APPLICATION_PROPERTIES_CODE, &made.application)
         if made.keeps_shape:
-            cbor_head(content, 0, DATA_CODE)
+            put_key(content, &count, DATA_CODE)
             cbor_head(content, 4, <uint64_t> made.parts)
             put_out(content, &self.shape)
-        put_kept_section(content, FOOTER_CODE, &made.footer)
-        if keeps_field:
+        put_kept_section(content, &count, FOOTER_CODE, &made.footer)
+        if made.keeps_field and made.properties.at == NULL:
             for i in range(FIELDS):
                 kept += made.keeps[i]
-            cbor_head(content, 0, 0x173)
+            put_key(content, &count, 0x173)
             cbor_head(content, 5, <uint64_t> kept)
             for i in range(FIELDS):
                 if made.keeps[i]:
                     cbor_head(content, 0, <uint64_t> i)
                     cbor_bytes(content, made.fields[i].at, made.fields[i].n)
-        if keeps_entry:
+        if made.keeps_entry and made.application.at == NULL:
+            put_key(content, &count, 0x174)
             self.put_kept(content)
-        self.table.size = 0
-        put_packed(&self.table, content)
+        put_packed(&self.table, count, content)
         octet(o, <int> strlen(RESIDUAL))
         say(o, RESIDUAL)
         octet(o, c"S")
@@ -787,27 +787,21 @@ cdef class ToBasic:
         sort(entries, places, True)
         for i in range(self.made.split):
             kept += entries.at[i].kept
-        cbor_head(content, 0, 0x174)
         cbor_head(content, 5, <uint64_t> kept)
         for i in range(entries.count):
             if places[i] < self.made.split and entries.at[places[i]].kept:
                 entry = &entries.at[places[i]]
                 cbor_head(content, 3, <uint64_t> entry.size)
                 put(content, entry.name, entry.size)
-                cbor_bytes(
-                    content,
-                    entry.value.start,
-                    <Py_ssize_t> entry.value.number if entry.value.kind == ENCODED
-                    else entry.value.at + entry.value.n - entry.value.start,
-                )
+                cbor_bytes(content, entry.value.start, wire_size(&entry.value))
         return 0
 
 
-cdef int put_kept_section(Out* content, int code, Span* section) except -1:
+cdef int put_kept_section(Out* content, int* count, int code, Span* section) except -1:
     """Write a section that is kept whole, where there is one."""
     if section.at == NULL:
         return 0
-    cbor_head(content, 0, <uint64_t> code)
+    put_key(content, count, code)
     return cbor_bytes(content, section.at, section.n)
 
 

@@ -30,7 +30,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
         self.set_type(MARKER)
         if not made.is_usual and (
             self.size > CERTAIN
-            or not self.plain.is_body(PyBytes_FromStringAndSize(<const char*> first, body.n))
+            or not self.plain.is_body(bytes_at(first, body.n))
         ):
             return ODD
         if self.way == CONVERTED:  # to which what stands there is no footer
@@ -79,12 +79,9 @@ cdef int tell_parts(ToBasic self) except -1:
     cdef bint comes_back = self.way == LOSSLESS and self.saved.at == NULL
     if self.made.parts == 1 or self.made.is_marked:
         return 0
-    say(&losses.path.data, b"body")
     if self.made.parts == 0:
-        say(&losses.after.data, b"\"b''\"")
-        end_loss(losses, LOST_NO_PAYLOAD, True)
-        losses.before.there.at[losses.before.there.size - 1] = False
-        return 0
+        return tell_texts(losses, b"body", NULL, b"\"b''\"", LOST_NO_PAYLOAD)
+    say(&losses.path.data, b"body")
     digits(&losses.before.data, <uint64_t> self.made.parts)
     octet(&losses.after.data, 49)
     return end_loss(losses, LOST_JOINED if comes_back else LOST_JOINED_FOR_GOOD, True)
@@ -99,17 +96,23 @@ cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) excep
         loss: what is told, -1 for nothing.
     """
     cdef Losses* losses = &self.losses
-    cdef bytes said
-    cdef Py_ssize_t count = 0
+    cdef bytes said = b""
+    cdef Py_ssize_t count, i
+    cdef Pair* pair
     cdef bint is_usual
     if section.at == NULL:
         return GOOD
-    is_usual = is_usual_map(self, section, &count)
-    said = b""
+    is_usual = self.read_map(section, SYMBOL) == GOOD
+    count = self.pair_count
+    for i in range(count if is_usual else 0):
+        pair = &self.pairs[i]
+        is_usual = is_usual and pair.value.kind != ENCODED and (
+            self.way != CONVERTED or begins(pair.key.at, pair.key.n, b"x-")
+        )
     if not is_usual or (self.is_telling and loss >= 0):
         if self.size > CERTAIN and not is_usual:
             return ODD
-        octets = PyBytes_FromStringAndSize(<const char*> section.at, section.n)
+        octets = bytes_at(section.at, section.n)
         found = self.plain.section(octets)
         if found is None:
             return ODD
@@ -117,29 +120,6 @@ cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) excep
     if loss < 0 or (self.way != LOSSLESS and count == 0):
         return GOOD
     say(&losses.path.data, path)
-    put(&losses.before.data, PyBytes_AS_STRING(said), PyBytes_GET_SIZE(said))
+    put_bytes(&losses.before.data, said)
     end_loss(losses, loss, False)
     return GOOD
-
-
-cdef bint is_usual_map(ToBasic self, Span* section, Py_ssize_t* count) noexcept:
-    """Whether a section is a map of simple values; count its items."""
-    cdef cursor p = section.at + 3
-    cdef cursor stop = section.at + section.n
-    cdef cursor end = NULL
-    cdef Py_ssize_t i
-    cdef Value key, value
-    if open_compound(&p, stop, 0xC1, count, &end) == ODD or end != stop:
-        return False
-    if count[0] & 1 or count[0] > 2 * MOST:
-        return False
-    for i in range(count[0] >> 1):
-        if read_value(&p, stop, &key) == ODD or key.kind != SYMBOL:
-            return False
-        if self.way == CONVERTED and not begins(key.at, key.n, b"x-"):
-            return False
-        self.keys[i].at = key.at
-        self.keys[i].n = key.n
-        if self.is_again(i + 1) or read_scalar(&p, stop, &value) == ODD:
-            return False
-    return p == stop

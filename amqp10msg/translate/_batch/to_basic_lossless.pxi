@@ -75,66 +75,42 @@ cdef int tell_body(ToBasic self, Span* body) except -1:
 
 cdef int write_anew(ToBasic self, Span* body) except -1:
     """Tell where RabbitMQ encodes a body otherwise than as it came; odd where it cannot."""
-    cdef bytes given = PyBytes_FromStringAndSize(<const char*> body.at, body.n)
+    cdef bytes given = bytes_at(body.at, body.n)
     written = self.rewritten(given)
     if written is None:
         return ODD
     if written != given:
-        say(&self.losses.path.data, b"body")
-        say(&self.losses.before.data, b'"sections"')
-        say(&self.losses.after.data, b'"sections"')
-        end_loss(&self.losses, LOST_ENCODED_ANEW, True)
+        tell_texts(&self.losses, b"body", b'"sections"', b'"sections"', LOST_ENCODED_ANEW)
     return GOOD
 
 
 cdef int find_delivery(ToBasic self, Span* section) except -1:
     """Find the two annotations of a delivery, and tell of what else RabbitMQ added to it."""
-    cdef cursor p = section.at + 3
-    cdef cursor stop = section.at + section.n
-    cdef cursor end = NULL
-    cdef Py_ssize_t count = 0, i, rest = 0, exchange = -1, routing_key = -1, n
-    cdef Value key, value
+    cdef Py_ssize_t i, rest = 0, exchange = -1, routing_key = -1
+    cdef Value* key
+    cdef Value* v
     cdef Made* made = &self.made
-    if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+    if self.read_map(section, SYMBOL) == ODD or self.pair_count == 0:
         return ODD
-    if count & 1 or not 0 < count <= 2 * MOST:
-        return ODD
-    for i in range(count >> 1):
-        if read_value(&p, stop, &key) == ODD or key.kind != SYMBOL:
-            return ODD
-        if read_scalar(&p, stop, &value) == ODD:
-            n = any_size(p, stop)
-            if n == 0:
-                return ODD
-            value.kind = ENCODED
-            value.at = p
-            value.n = n
-            p += n
-        self.keys[i].at = key.at
-        self.keys[i].n = key.n
-        if self.is_again(i + 1):
-            return ODD
+    for i in range(self.pair_count):
+        key, v = &self.pairs[i].key, &self.pairs[i].value
         if is_text(key.at, key.n, RESIDUAL):
-            if value.kind != BINARY:
+            if v.kind != BINARY:
                 return ODD
-            self.saved.at = value.at
-            self.saved.n = value.n
-        if is_text(key.at, key.n, EXCHANGE):
-            if value.kind != STRING or not is_short(value.at, value.n):
+            self.saved.at, self.saved.n = v.at, v.n
+        if is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY):
+            if v.kind != STRING or not is_short(v.at, v.n):
                 return ODD
-            exchange = rest
-            made.exchange = value
-        elif is_text(key.at, key.n, ROUTING_KEY):
-            if value.kind != STRING or not is_short(value.at, value.n):
-                return ODD
-            routing_key = rest
-            made.routing_key = value
-        elif is_fact(self, &key, &value):
+            if is_text(key.at, key.n, EXCHANGE):
+                exchange = rest
+                made.exchange = v[0]
+            else:
+                routing_key = rest
+                made.routing_key = v[0]
+        elif is_fact(self, key, v):
             self.has_facts = True
             continue
         rest += 1
-    if p != stop:
-        return ODD
     if exchange < 0 and routing_key < 0:
         return ODD if self.has_facts else GOOD
     if exchange < 0 or routing_key < 0 or not (made.exchange.n or made.routing_key.n):
@@ -142,7 +118,7 @@ cdef int find_delivery(ToBasic self, Span* section) except -1:
     made.is_delivered = True
     self.puts_first = routing_key == 0 and exchange == 1
     self.is_elsewhere = not self.puts_first and (exchange != rest - 2 or routing_key != rest - 1)
-    return tell_facts(self, section) if self.has_facts else GOOD
+    return tell_facts(self) if self.has_facts else GOOD
 
 
 cdef bint is_fact(ToBasic self, Value* key, Value* v) noexcept:
@@ -156,33 +132,23 @@ cdef bint is_fact(ToBasic self, Value* key, Value* v) noexcept:
     return False
 
 
-cdef int tell_facts(ToBasic self, Span* section) except -1:
-    cdef cursor p = section.at + 3
-    cdef cursor stop = section.at + section.n
-    cdef Py_ssize_t count = 0, i, n
-    cdef Value key, value
+cdef int tell_facts(ToBasic self) except -1:
+    cdef Py_ssize_t i
+    cdef Value* v
     cdef bytes told
-    open_compound(&p, stop, 0xC1, &count, &stop)
-    for i in range(count >> 1):
-        read_value(&p, stop, &key)
-        if read_scalar(&p, stop, &value) == ODD:
-            n = any_size(p, stop)
-            value.kind = ENCODED
-            value.at = p
-            value.n = n
-            p += n
-        if not is_fact(self, &key, &value):
+    for i in range(self.pair_count):
+        v = &self.pairs[i].value
+        if not is_fact(self, &self.pairs[i].key, v):
             continue
-        self.tell_key(&key)
-        if value.kind == ENCODED:
-            told = self.plain.told(PyBytes_FromStringAndSize(<const char*> value.at, value.n))
+        self.tell_key(&self.pairs[i].key)
+        if v.kind == ENCODED:
+            told = self.plain.told(bytes_at(v.at, v.n))
             if told is None:
                 return ODD
-            put(&self.losses.before.data, PyBytes_AS_STRING(told), PyBytes_GET_SIZE(told))
-            self.deaths.at = value.at
-            self.deaths.n = value.n
+            put_bytes(&self.losses.before.data, told)
+            self.deaths.at, self.deaths.n = v.at, v.n
         else:
-            json_value(&self.losses.before.data, &value)
+            json_value(&self.losses.before.data, v)
         end_loss(&self.losses, LOST_FACT, False)
     return GOOD
 
@@ -190,7 +156,7 @@ cdef int tell_facts(ToBasic self, Span* section) except -1:
 cdef int tell_former_ttl(ToBasic self) except -1:
     """Tell of the time to live that RabbitMQ took from a dead letter."""
     losses = self.plain.former_ttl(
-        PyBytes_FromStringAndSize(<const char*> self.deaths.at, self.deaths.n)
+        bytes_at(self.deaths.at, self.deaths.n)
     )
     if losses is None:
         return ODD
@@ -267,10 +233,7 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
     if delivered_before:
         made.redelivered = True
     if delivered_before == 1 and not first:
-        say(&self.losses.path.data, b"header.delivery-count")
-        octet(&self.losses.before.data, 49)
-        say(&self.losses.after.data, b"true")
-        end_loss(&self.losses, LOST_REDELIVERED, True)
+        tell_texts(&self.losses, b"header.delivery-count", b"1", b"true", LOST_REDELIVERED)
     elif first or delivered_before or of_3:
         is_exact = False
         say(&self.losses.path.data, b"header")
@@ -349,7 +312,7 @@ cdef int ask_properties(ToBasic self, Span* section) except -1:
     if self.size > CERTAIN:
         return ODD
     said = self.plain.properties(
-        PyBytes_FromStringAndSize(<const char*> section.at, section.n),
+        bytes_at(section.at, section.n),
         made.parts > 0 and not made.is_marked,
     )
     if said is None:
@@ -403,56 +366,45 @@ cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t cou
 
 
 cdef int read_application(ToBasic self, Span* section) except -1:
-    cdef cursor p = section.at + 3
-    cdef cursor stop = section.at + section.n
-    cdef cursor end = NULL
-    cdef Py_ssize_t count = 0, i, k, left_out = 0
-    cdef Value key
+    cdef Py_ssize_t i
+    cdef Value* key
+    cdef Value* v
     cdef Entry* entry
-    cdef cursor start
-    if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+    if self.read_map(section, STRING) == ODD or self.pair_count == 0:
         return ODD
-    if not 0 < count <= 2 * MOST or count & 1:
-        return ODD
-    for i in range(count >> 1):
+    for i in range(self.pair_count):
         entry = &self.made.entries.at[self.made.entries.count]
-        if (
-            read_value(&p, stop, &key) == ODD or key.kind != STRING
-            or begins(key.at, key.n, b"x-") or is_known(&self.made.entries, 0, key.at, key.n)
-        ):
+        key, v = &self.pairs[i].key, &self.pairs[i].value
+        entry.value = v[0]
+        if begins(key.at, key.n, b"x-"):
             return ODD
-        start = p
         if (
-            read_scalar(&p, stop, &entry.value) == GOOD and letter_of(&entry.value)
+            v.kind != ENCODED and letter_of(v)
             and key.n <= 255 and not bytes_found(key.at, key.n) and not is_route(key.at, key.n)
         ):
-            self.is_wider = self.is_wider or start[0] == 0x56
-            if lossless_header_of(self, entry, &key) == ODD:
+            self.is_wider = self.is_wider or v.start[0] == 0x56
+            if lossless_header_of(self, entry, key) == ODD:
                 return ODD
         else:
-            p = start
-            if self.ask_plain(entry, &key, &p, stop) == ODD:
+            if self.ask_plain(entry, &self.pairs[i]) == ODD:
                 return ODD
             # What no header says is kept with all the others, as what has another encoding is.
-            self.is_wider = self.is_wider or entry.name == NULL or not is_same(
-                start, p - start, entry.value.start, <Py_ssize_t> entry.value.number
-            )
+            self.is_wider = self.is_wider or entry.name == NULL or is_longer(entry, v)
             if entry.name == NULL:
                 if self.saved.at != NULL:
                     return ODD
-                self.keys[left_out].at = key.at
-                self.keys[left_out].n = key.n
-                left_out += 1
-                if self.is_again(left_out):
-                    return ODD
                 continue
-        for k in range(left_out):
-            if is_same(self.keys[k].at, self.keys[k].n, key.at, key.n):
-                return ODD
         self.made.entries.count += 1
         if entry.kept:
             self.made.keeps_entry = True
-    return GOOD if p == stop else ODD
+    return GOOD
+
+
+cdef inline bint is_longer(Entry* entry, Value* v) noexcept:
+    """Whether a value is in another encoding than the smallest, which the plain rules gave."""
+    return not is_same(
+        v.start, wire_size(v), entry.value.start, <Py_ssize_t> entry.value.number
+    )
 
 
 cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
@@ -503,77 +455,62 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
 
 
 cdef int read_annotations(ToBasic self, Span* section) except -1:
-    cdef cursor p = section.at + 3
-    cdef cursor stop = section.at + section.n
-    cdef Py_ssize_t count = 0, i, told = self.losses.count
-    cdef Value key
+    cdef Py_ssize_t i, told = self.losses.count
+    cdef Value* key
+    cdef Value* v
     cdef Entry* entry
     cdef Made* made = &self.made
     cdef int last = 0, place
-    cdef bint is_exact = not self.is_elsewhere, is_known_value, is_odd, is_wider = is_wide(section)
+    cdef bint is_exact = not self.is_elsewhere, is_odd, is_wider = is_wide(section)
     self.anew.size = self.anew_count = 0
-    open_compound(&p, stop, 0xC1, &count, &stop)  # which `find_delivery` has seen
-    for i in range(count >> 1):
+    self.read_map(section, SYMBOL)  # which `find_delivery` has seen
+    for i in range(self.pair_count):
         if made.entries.count == MOST:
             return ODD
         entry = &made.entries.at[made.entries.count]
-        read_value(&p, stop, &key)
+        key, v = &self.pairs[i].key, &self.pairs[i].value
+        entry.value = v[0]
         if key.n > 255 or bytes_found(key.at, key.n) or not begins(key.at, key.n, b"x-"):
             return ODD
-        is_known_value = read_scalar(&p, stop, &entry.value) == GOOD
         if made.is_delivered and (
             is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY)
         ):
-            put_anew(self, &key, &entry.value)
+            put_anew(self, key, v)
             continue
-        if is_text(key.at, key.n, RESIDUAL):
+        if is_text(key.at, key.n, RESIDUAL) or (self.has_facts and is_fact(self, key, v)):
             continue
-        if self.has_facts:
-            if not is_known_value:
-                entry.value.kind = ENCODED
-                entry.value.at = p
-            if is_fact(self, &key, &entry.value):
-                if not is_known_value:
-                    p += any_size(p, stop)
-                continue
         if begins(key.at, key.n, ROW_PREFIX):
-            place = annotated(self, &key, &entry.value) if is_known_value else 0
+            place = annotated(self, key, v) if v.kind != ENCODED else 0
             if place <= last or made.entries.count > made.split:
                 return ODD
             last = place
             made.is_certain = False
-            put_anew(self, &key, &entry.value)
+            put_anew(self, key, v)
             continue
-        is_odd = is_odd_name(self, &key)
+        is_odd = is_odd_name(self, key)
         # The digits of a real number are told by the plain rules.
-        if is_known_value and not is_odd and letter_of(&entry.value) and not (
-            entry.value.kind == NULL_KIND
-        ) and not (
-            (entry.value.kind == DOUBLE or entry.value.kind == FLOAT)
-            and not begins(key.at, key.n, b"x-opt-")
+        if v.kind != ENCODED and not is_odd and letter_of(v) and v.kind != NULL_KIND and not (
+            (v.kind == DOUBLE or v.kind == FLOAT) and not begins(key.at, key.n, b"x-opt-")
         ):
-            is_wider = is_wider or entry.value.start[0] == 0x56
-            if lossless_header_of(self, entry, &key) == ODD:
+            is_wider = is_wider or v.start[0] == 0x56
+            if lossless_header_of(self, entry, key) == ODD:
                 return ODD
         else:
-            if is_known_value:
-                p = entry.value.start
-            if self.ask_plain(entry, &key, &p, stop) == ODD:
+            if self.ask_plain(entry, &self.pairs[i]) == ODD:
                 return ODD
             if entry.name == NULL:
                 if self.saved.at != NULL:
                     return ODD
             elif is_odd and not is_text(entry.name, entry.size, FILTER_VALUE):
                 self.has_history = True
-            is_wider = is_wider or not is_same(
-                p - entry.value.number, entry.value.number,
-                entry.value.start, entry.value.number,
-            )
-        put_anew(self, &key, &entry.value)
+            is_wider = is_wider or is_longer(entry, v)
+        put_anew(self, key, &entry.value)
         is_exact = is_exact and not entry.kept
         if entry.name == NULL:
             continue
-        if is_known(&made.entries, made.split, entry.name, entry.size):
+        if is_known(
+            &made.entries, made.split, made.entries.count, entry.name, entry.size
+        ):
             return ODD
         made.entries.count += 1
     if self.saved.at != NULL:
@@ -607,11 +544,9 @@ cdef int put_anew(ToBasic self, Value* key, Value* v) except -1:
         return 0
     self.anew_count += 2
     put_variable(&self.anew, 0xA3, key.at, key.n)
-    if v.kind == ENCODED:
-        return put(&self.anew, v.start, <Py_ssize_t> v.number)
     if v.kind == BOOLEAN:
         return octet(&self.anew, 0x41 if v.number else 0x42)
-    return put(&self.anew, v.start, v.at + v.n - v.start)
+    return put(&self.anew, v.start, wire_size(v))
 
 
 cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
@@ -680,23 +615,17 @@ cdef int tell_order_of(ToBasic self, Py_ssize_t first, Py_ssize_t end, const cha
 
 
 cdef int tell_sorted(ToBasic self, const char* path) except -1:
-    say(&self.losses.path.data, path)
-    say(&self.losses.before.data, b'"in their order"')
-    say(&self.losses.after.data, b'"by their names"')
-    return end_loss(&self.losses, LOST_BY_NAME, True)
+    return tell_texts(
+        &self.losses, path, b'"in their order"', b'"by their names"', LOST_BY_NAME
+    )
 
 
 cdef bint is_odd_name(ToBasic self, Value* key) except -1:
     """Whether an annotation, or the header that it would become, means something to brokers."""
-    cdef bytes name
-    cdef cursor p = key.at
-    cdef Py_ssize_t n = key.n
-    if begins(p, n, b"x-opt-x-"):
-        p += 6
-        n -= 6
-    for name in self.odd_names:
-        if is_same(p, n, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
-            return True
-        if is_same(key.at, key.n, <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
-            return True
-    return begins(p, n, b"x-basic-") or begins(key.at, key.n, b"x-basic-")
+    cdef Py_ssize_t skipped = 6 if begins(key.at, key.n, b"x-opt-x-") else 0
+    cdef cursor p = key.at + skipped
+    cdef Py_ssize_t n = key.n - skipped
+    return (
+        is_among(self.odd_names, p, n) or begins(p, n, b"x-basic-")
+        or (skipped and is_among(self.odd_names, key.at, key.n))
+    )

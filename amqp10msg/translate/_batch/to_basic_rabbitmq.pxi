@@ -31,10 +31,7 @@ cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
     cdef Py_ssize_t count = 0
     type_.kind = NULL_KIND
     if made.is_marked:
-        say(&self.losses.path.data, b"body")
-        say(&self.losses.before.data, b'"sections"')
-        say(&self.losses.after.data, b'"bytes"')
-        end_loss(&self.losses, LOST_SECTIONS, True)
+        tell_texts(&self.losses, b"body", b'"sections"', b'"bytes"', LOST_SECTIONS)
     tell_parts(self)
     if remember(self, header) == ODD:
         return ODD
@@ -65,66 +62,61 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
         kind: of its keys.
         type_: where the type goes.
     """
-    cdef cursor p = section.at + 3
-    cdef cursor stop = section.at + section.n
-    cdef cursor end = NULL
-    cdef Py_ssize_t count = 0, i
-    cdef Value key
+    cdef Py_ssize_t i
+    cdef Value* key
+    cdef Value* v
     cdef Entry* entry
     cdef Entries* entries = &self.made.entries
     cdef bint is_simple
-    if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
+    # Keys stand there once: so the usual names can only be those of the section before.
+    cdef Py_ssize_t before = entries.count
+    if self.read_map(section, kind) == ODD:
         return ODD
-    if count & 1 or count > 2 * MOST:
-        return ODD
-    for i in range(count >> 1):
+    for i in range(self.pair_count):
         if entries.count == MOST:
             return ODD
         entry = &entries.at[entries.count]
-        if read_value(&p, stop, &key) == ODD or key.n > 255 or key.kind != kind:
+        key, v = &self.pairs[i].key, &self.pairs[i].value
+        if key.n > 255:
             return ODD
-        self.keys[i].at = key.at
-        self.keys[i].n = key.n
-        # A name that comes twice is left out, or makes a message that cannot be read.
-        if self.is_again(i + 1):
-            return ODD
-        is_simple = read_scalar(&p, stop, &entry.value) == GOOD
+        entry.value = v[0]
+        is_simple = v.kind != ENCODED
         if kind == SYMBOL:
             if not begins(key.at, key.n, b"x-"):
                 return ODD
-            if is_text(key.at, key.n, FILTER_VALUE) and not (
-                is_simple and entry.value.kind == STRING
-            ):
+            if is_text(key.at, key.n, FILTER_VALUE) and v.kind != STRING:
                 return ODD  # which ends the session of who sends it to a stream
-            if self.stream and is_simple and entry.value.kind == NULL_KIND:
+            if self.stream and v.kind == NULL_KIND:
                 return ODD  # likewise
-            if is_own(&key):
-                if is_simple and entry.value.kind != STRING:
+            if is_own(key):
+                if is_simple and v.kind != STRING:
                     return ODD
                 if is_simple and is_text(key.at, key.n, BASIC_TYPE):
-                    if entry.value.n > 255:
+                    if v.n > 255:
                         return ODD
-                    type_[0] = entry.value
+                    type_[0] = v[0]
                     continue
                 if is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY):
                     if not is_simple:
                         return ODD
-                    self.tell_entry(&key, &entry.value)
+                    self.tell_entry(key, v)
                     end_loss(&self.losses, LOST_BROKERS_OWN, False)
                     continue
                 if is_simple or begins(key.at, key.n, b"x-basic-"):
                     return ODD
         if is_simple:
-            if field_of(self, entry, &key) == ODD:
+            if field_of(self, entry, key) == ODD:
                 return ODD
-        elif self.ask_plain(entry, &key, &p, stop) == ODD:
+        elif self.ask_plain(entry, &self.pairs[i]) == ODD:
             return ODD
         elif entry.name == NULL:
             continue
-        if is_known(entries, 0, entry.name, entry.size):
+        else:
+            before = MOST
+        if is_known(entries, 0, min(before, entries.count), entry.name, entry.size):
             return ODD
         entries.count += 1
-    return GOOD if p == stop else ODD
+    return GOOD
 
 
 cdef int field_of(ToBasic self, Entry* entry, Value* key) except -1:
@@ -219,23 +211,23 @@ cdef int check_map(ToBasic self, Span* section, int kind) except -1:
     cdef cursor p = section.at + 3
     cdef cursor stop = section.at + section.n
     cdef cursor end = NULL
-    cdef Py_ssize_t count = 0, i
-    cdef Value key, value
+    cdef Py_ssize_t count = 0, i, k
+    cdef Span[MOST] keys
+    cdef Pair pair
     cdef Entry entry
     if open_compound(&p, stop, 0xC1, &count, &end) == ODD or end != stop:
         return ODD
     if count & 1 or count > 2 * MOST:
         return ODD
     for i in range(count >> 1):
-        if read_value(&p, stop, &key) == ODD or key.kind != kind:
+        if read_pair(&p, stop, kind, &pair) == ODD:
             return ODD
-        self.keys[i].at = key.at
-        self.keys[i].n = key.n
-        if self.is_again(i + 1):
-            return ODD
-        if read_scalar(&p, stop, &value) == ODD:
-            if self.ask_plain(&entry, &key, &p, stop) == ODD:
+        keys[i].at, keys[i].n = pair.key.at, pair.key.n
+        for k in range(i):
+            if is_same(keys[k].at, keys[k].n, keys[i].at, keys[i].n):
                 return ODD
-        elif self.stream and kind == SYMBOL and value.kind == NULL_KIND:
+        if pair.value.kind == ENCODED and self.ask_plain(&entry, &pair) == ODD:
+            return ODD
+        if self.stream and kind == SYMBOL and pair.value.kind == NULL_KIND:
             return ODD  # which a stream does not hold
     return GOOD if p == stop else ODD

@@ -24,13 +24,10 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
     p += 2
     if cbor_read(&p, stop, 5, &count) == ODD:
         return ODD
-    self.content.size = 0
-    cbor_head(&self.content, 5, count)
     for i in range(<Py_ssize_t> count):
         if cbor_read(&p, stop, 0, &key) == ODD or <int64_t> key <= last:
             return ODD
         last = <int64_t> key
-        cbor_head(&self.content, 0, key)
         if key == 3:
             what = restore_table(self, &p, stop) if not told and count == 1 else ODD
         elif key == 16:
@@ -41,16 +38,18 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
             what = cbor_read(&p, stop, 0, &n)
             if n != 1 or (key == 15 and not self.is_sections):
                 return ODD
-            cbor_head(&self.content, 0, 1)
             self.is_empty = self.is_empty or key == 18
         else:
             what = restore_property(self, &p, stop, <int> min(key, 255))
         if what == ODD:
             return ODD
-    # One content has one encoding: so head by head and the checksum are compared.
+    # Heads are the shortest, and keys ascend: this is the one encoding, if nothing is damaged.
     self.table.size = 0
-    put_packed(&self.table, &self.content)
-    return GOOD if is_same(self.table.at, self.table.size, self.saved.at, self.saved.n) else ODD
+    cbor_head(
+        &self.table, 0,
+        crc32(bytes_at(self.saved.at + 2, p - self.saved.at - 2)),
+    )
+    return GOOD if is_same(self.table.at, self.table.size, p, stop - p) else ODD
 
 
 cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
@@ -60,13 +59,11 @@ cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
     cdef Py_ssize_t i, k, at, size = made.split
     if cbor_read(place, stop, 4, &count) == ODD or count > MOST:
         return ODD
-    cbor_head(&self.content, 4, count)
     for i in range(<Py_ssize_t> count):
         # Positions that ascend leave them in their own order, of which losses are told.
         if cbor_read(place, stop, 0, &n) == ODD or (i > 0 and n <= last):
             return ODD
         last = n
-        cbor_head(&self.content, 0, n)
         if made.split + i >= made.entries.count:
             continue
         at = size if n > <uint64_t> size else <Py_ssize_t> n
@@ -87,10 +84,8 @@ cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) 
         return ODD
     if is_text:
         p = place[0] - <Py_ssize_t> n
-        cbor_bytes(&self.content, p, <Py_ssize_t> n)
-        said = PyBytes_FromStringAndSize(<const char*> p, <Py_ssize_t> n)
+        said = bytes_at(p, <Py_ssize_t> n)
     else:
-        cbor_head(&self.content, 0, n)
         said = n
     if (
         not 0 < number <= PROPERTIES or self.made.there[number - 1]
@@ -112,12 +107,11 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
     cdef Entries* entries = &self.made.entries
     cdef Entry* entry
     cdef uint64_t count = 0, size = 0, n = 0, last_size = 0
-    cdef Py_ssize_t i, k, wide
+    cdef Py_ssize_t i, k
     cdef cursor name, last = NULL
     cdef bytes field, wire
     if cbor_read(place, stop, 5, &count) == ODD:
         return ODD
-    cbor_head(&self.content, 5, count)
     for i in range(<Py_ssize_t> count):
         if cbor_read(place, stop, 3, &size) == ODD:
             return ODD
@@ -127,14 +121,9 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
         ))):
             return ODD
         last, last_size = name, size
-        cbor_head(&self.content, 3, size)
-        put(&self.content, name, <Py_ssize_t> size)
         if cbor_read(place, stop, 2, &n) == ODD or n == 0:
             return ODD
-        field = PyBytes_FromStringAndSize(
-            <const char*> place[0] - <Py_ssize_t> n, <Py_ssize_t> n
-        )
-        cbor_bytes(&self.content, place[0] - <Py_ssize_t> n, <Py_ssize_t> n)
+        field = bytes_at(place[0] - <Py_ssize_t> n, <Py_ssize_t> n)
         for k in range(entries.count):
             if is_same(entries.at[k].name, entries.at[k].size, name, <Py_ssize_t> size):
                 break
@@ -142,18 +131,12 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
             return ODD
         entry = &entries.at[k]
         found = self.plain.value_of(
-            PyBytes_FromStringAndSize(<const char*> name, <Py_ssize_t> size), field
+            bytes_at(name, <Py_ssize_t> size), field
         )
         if found is None or entry.kept:
             return ODD
         wire = found
-        wide = (
-            <Py_ssize_t> entry.value.number if entry.value.kind == ENCODED
-            else entry.value.at + entry.value.n - entry.value.start
-        )
-        if not is_same(
-            <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), entry.value.start, wide
-        ):
+        if not is_bytes(entry.value.start, wire_size(&entry.value), wire):
             return ODD
         self.held.append(field)
         entry.letter = field[0]
@@ -172,12 +155,12 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
     cdef cursor stop
     cdef Py_ssize_t i, k, matched = 0, items = 0, split = 0
     cdef Entry* entry
+    cdef Span name
     cdef int is_annotation
     if cbor_read(place, end, 2, &size) == ODD or size <= 4:
         return ODD
     stop = place[0]
     p = stop - size
-    cbor_bytes(&self.content, p, <Py_ssize_t> size)
     if unsigned_at(p, 4) != size - 4:
         return ODD
     p += 4
@@ -186,19 +169,15 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
         if found.count == MOST:
             return ODD
         entry = &found.at[found.count]
-        if stop - p < p[0] + 2:
-            return ODD
-        entry.name = p + 1
-        entry.size = p[0]
-        p += 1 + entry.size
-        entry.letter = p[0]
         entry.kept = False
-        p += 1
-        if read_content(&p, stop, entry.letter, &entry.value) == ODD:
+        if next_field(&p, stop, c"F", &name, &entry.letter, &entry.value) == ODD:
             return ODD
+        entry.name, entry.size = name.at, name.n
         if not is_rewritten_same(entry.letter, &entry.value, 0, &items):
             return ODD
-        if bytes_found(entry.name, entry.size) or is_known(found, 0, entry.name, entry.size):
+        if bytes_found(entry.name, entry.size) or is_known(
+            found, 0, found.count, entry.name, entry.size
+        ):
             return ODD
         # As it stands after the letter.
         entry.value.kind = ENCODED
@@ -239,8 +218,7 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
 cdef bint has_place(ToBasic self, Entry* entry) except -1:
     """Whether 1.0 has a place for a header, so that not only the residual holds it."""
     return self.plain.has_place(
-        PyBytes_FromStringAndSize(<const char*> entry.name, entry.size),
-        PyBytes_FromStringAndSize(<const char*> entry.value.start - 1, entry.value.n + 1),
+        bytes_at(entry.name, entry.size), bytes_at(entry.value.start - 1, entry.value.n + 1)
     )
 
 
@@ -248,6 +226,7 @@ cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) 
     """Whether a field that `read_content` read is written again as it stands."""
     cdef cursor p, stop
     cdef Value inner
+    cdef Span name
     cdef int code
     items[0] += 1
     if items[0] > MOST_ITEMS:
@@ -267,13 +246,7 @@ cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) 
     p = v.at
     stop = p + v.n
     while p < stop:
-        if letter == c"F":
-            if stop - p < p[0] + 2:
-                return False
-            p += 1 + p[0]
-        code = p[0]
-        p += 1
-        if read_content(&p, stop, code, &inner) == ODD:
+        if next_field(&p, stop, letter, &name, &code, &inner) == ODD:
             return False
         if not is_rewritten_same(code, &inner, level + 1, items):
             return False

@@ -6,6 +6,9 @@ cdef enum:
     MOST = 64
     # So do values nested deeper.
     MOST_LEVELS = 16
+    # The kind of a value that is not read here, or that the plain rules made: its encoded form has
+    # `number` bytes from `start` on.
+    ENCODED = 100
 
 # A value: where it begins, its content of n bytes; of an integer its number, a ulong modulo 2^64.
 cdef struct Value:
@@ -14,6 +17,10 @@ cdef struct Value:
     cursor at
     Py_ssize_t n
     int64_t number
+
+# An entry of a map. A value that is not read here is `ENCODED`.
+cdef struct Pair:
+    Value key, value
 
 # A run of bytes within a message.
 cdef struct Span:
@@ -270,6 +277,11 @@ cdef Py_ssize_t any_size(cursor p, cursor stop) noexcept nogil:
     """Return the size of any encoded value, which may be described; 0 where it is cut off."""
     cdef cursor begin = p
     return p - begin if skip_any(&p, stop) == GOOD else 0
+
+
+cdef inline Py_ssize_t wire_size(Value* v) noexcept nogil:
+    """Return how many bytes a value has from its constructor on."""
+    return <Py_ssize_t> v.number if v.kind == ENCODED else v.at + v.n - v.start
 
 
 cdef inline bint is_wide(Span* section) noexcept nogil:

@@ -116,14 +116,11 @@ def _readable(letter: str, value: Any, path: str, level: int) -> None:
 def _check_routes(table: FieldTable) -> None:
     """Raise for CC and BCC that are not arrays, as the channel does at publishing."""
     for name in ("CC", "BCC"):
-        for own, letter, _ in table.entries:
-            if own == name:
-                if letter != "A":
-                    raise RefusedError(
-                        f"{name} is not an array: publishing fails (406, unacceptable type)",
-                        f"headers[{name!r}]",
-                    )
-                break
+        if name in table and table.letter(name) != "A":
+            raise RefusedError(
+                f"{name} is not an array: publishing fails (406, unacceptable type)",
+                f"headers[{name!r}]",
+            )
 
 
 def checked_expiration(text: str) -> int:

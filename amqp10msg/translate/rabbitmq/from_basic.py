@@ -6,6 +6,7 @@ included.
 
 from __future__ import annotations
 
+import re
 import struct
 import urllib.parse
 from collections.abc import Callable
@@ -58,7 +59,9 @@ from amqp10msg.wire.primitives import Float
 
 _F64 = struct.Struct(">d")
 _LONGSTR_TEXT = 4096
-_UUID_PARTS = [8, 4, 4, 4, 12]
+# A uuid in its usual form, and what version 4.0 reads as one: parts of whole bytes.
+_CANONICAL = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PAIRS = re.compile(rb"(?:[0-9a-fA-F]{2})*(?:-(?:[0-9a-fA-F]{2})*)*")
 #: What stands for whole sections, by its beginning.
 _FORGING = "x-amqp-1.0-"
 _NUMBERS = {
@@ -218,18 +221,16 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str, Any] | None:
     """Read the header that stands for a whole section, which the broker believes."""
-    for name, letter, value in table.entries:
-        if name == SAVED_SECTIONS[section]:
-            if letter not in "Sx":
-                return None
-            parsed = broker.codec.parse_all(octets(value))
-            if len(parsed) != 1:
-                raise CrashedError(
-                    "the 1.0 consumer's session dies: the header holds not one section",
-                    f"headers[{name!r}]",
-                )
-            return _section(parsed[0])
-    return None
+    name = SAVED_SECTIONS[section]
+    if name not in table or table.letter(name) not in "Sx":
+        return None
+    parsed = broker.codec.parse_all(octets(table[name]))
+    if len(parsed) != 1:
+        raise CrashedError(
+            "the 1.0 consumer's session dies: the header holds not one section",
+            f"headers[{name!r}]",
+        )
+    return _section(parsed[0])
 
 
 def _section(term: Term) -> tuple[str, Any]:
@@ -337,24 +338,17 @@ def _seconds(moment: Any) -> int:
 
 
 def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
-    if text is None:
-        return None
     data = octets(text)
-    if not (data.startswith(b"urn:uuid:") and len(data) == 45):
-        return ("utf8", data)
-    parts = data[9:].split(b"-")
-    if broker.canonical_uuids and (
-        [len(part) for part in parts] != _UUID_PARTS
-        or not all(o in b"0123456789abcdefABCDEF-" for o in data[9:])
+    digits = data[9:]
+    if not (data.startswith(b"urn:uuid:") and len(data) == 45) or (
+        broker.canonical_uuids and not _CANONICAL.fullmatch(digits)
     ):
         return ("utf8", data)
-    if any(
-        len(part) % 2 or not all(o in b"0123456789abcdefABCDEF" for o in part) for part in parts
-    ):
+    if not _PAIRS.fullmatch(digits):
         raise CrashedError(
             "the 1.0 consumer's session dies: no hexadecimal uuid", f"properties.{name}"
         )
-    found = bytes.fromhex(b"".join(parts).decode())
+    found = bytes.fromhex(digits.replace(b"-", b"").decode())
     if len(found) < 16:
         raise CrashedError(
             "the 1.0 consumer's session dies: the uuid is too short", f"properties.{name}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 import uuid
 from operator import itemgetter
 from typing import Any
+
+import attrs
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
@@ -61,7 +64,7 @@ LEFT_OUT = ("to", "subject", "absolute-expiry-time", "group-sequence", "reply-to
 _DATA_HEADS = BODY_HEADS[:4]
 _INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
 _name = itemgetter(0)
-_PERCENT = ord("%")
+_WRONG_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 
 def to_basic(
@@ -187,6 +190,7 @@ def check_routes(broker: BrokerVersion, annotations: list[Any]) -> None:
         raise RefusedError("refused: bad value for 'x-cc'", "message-annotations['x-cc']")
 
 
+@attrs.define
 class _Arrived:
     """What the broker remembers of a message that came in, beside it.
 
@@ -196,10 +200,9 @@ class _Arrived:
         expiration: in ms, or None.
     """
 
-    def __init__(self, durable: bool, priority: Term, expiration: int | None) -> None:
-        self.durable = durable
-        self.priority = priority
-        self.expiration = expiration
+    durable: bool
+    priority: Term
+    expiration: int | None
 
 
 def _stored(annotations: list[Any]) -> list[Any]:
@@ -372,17 +375,12 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
     if address is None or not broker.queue_addresses or not address.startswith(b"/queues/"):
         return address
     quoted: bytes = address[len(b"/queues/") :]
-    for place, octet in enumerate(quoted if b"%" in quoted else b""):
-        if octet == _PERCENT and not _is_hex(quoted[place + 1 : place + 3]):
-            notes.dropped("properties.reply-to", text(address), "a wrong escape")
-            return None
-    name = urllib.parse.unquote_to_bytes(quoted) if b"%" in quoted else quoted
+    if _WRONG_ESCAPE.search(quoted):
+        notes.dropped("properties.reply-to", text(address), "a wrong escape")
+        return None
+    name = urllib.parse.unquote_to_bytes(quoted)
     notes.tell(LOSSES["queue"], "properties.reply-to", text(address), text(name))
     return name
-
-
-def _is_hex(data: bytes) -> bool:
-    return len(data) == 2 and all(octet in b"0123456789abcdefABCDEF" for octet in data)
 
 
 def _check_user(properties: dict[str, Term] | None, user: str | None) -> None:

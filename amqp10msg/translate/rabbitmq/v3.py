@@ -18,8 +18,11 @@ from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     checked_headers,
+    cut,
     header_fields,
     octets,
+    signed,
+    text,
     written,
 )
 from amqp10msg.translate.rabbitmq.from_basic import property_fields
@@ -118,26 +121,24 @@ def _check_deaths(circumstances: Circumstances) -> None:
 
 def _check_history(table: FieldTable) -> None:
     """Raise for earlier deaths, told by the sender, that the broker cannot read."""
-    for name, letter, value in table.entries:
-        if name == "x-death":
-            if letter == "A" and any(one[0] != "F" for one in as_array(value).entries):
-                raise CrashedError(
-                    "the message is lost when it dies: an earlier death is not a table",
-                    f"headers[{name!r}]",
-                )
-            return
+    is_told = "x-death" in table and table.letter("x-death") == "A"
+    if is_told and any(one[0] != "F" for one in as_array(table["x-death"]).entries):
+        raise CrashedError(
+            "the message is lost when it dies: an earlier death is not a table",
+            "headers['x-death']",
+        )
 
 
 def _own_offset(table: FieldTable) -> int | None:
     """Return the offset in a stream that a sender's header states, which is believed."""
-    for name, letter, value in table.entries:
-        if name == STREAM_OFFSET:
-            if letter not in _NUMBERS:
-                raise CrashedError(
-                    "the 1.0 consumer dies: the offset is not a number", f"headers[{name!r}]"
-                )
-            return value if isinstance(value, int) else int(value.timestamp())
-    return None
+    if STREAM_OFFSET not in table:
+        return None
+    if table.letter(STREAM_OFFSET) not in _NUMBERS:
+        raise CrashedError(
+            "the 1.0 consumer dies: the offset is not a number", f"headers[{STREAM_OFFSET!r}]"
+        )
+    value = table[STREAM_OFFSET]
+    return value if isinstance(value, int) else int(value.timestamp())
 
 
 def _annotations(saved: bytes, offset: int | None) -> bytes:
@@ -193,7 +194,7 @@ def to_basic(
     if headers:
         made.headers = FieldTable.of(
             [
-                (name.decode(), letter, _text(value))
+                (name.decode(), letter, text(value) if isinstance(value, bytes) else value)
                 for name, letter, value in sorted(headers, key=lambda one: one[0])
             ]
         )
@@ -210,14 +211,10 @@ def _properties(made: Any, fields: dict[str, Term], user: str | None) -> None:
         check_user(user_id, user)
     made.user_id = user_id
     _plain(fields["subject"])  # for a routing key
-    made.message_id = _plain(fields["message-id"])
-    made.correlation_id = _plain(fields["correlation-id"])
-    reply_to = _plain(fields["reply-to"])
-    if isinstance(reply_to, bytes):
-        reply_to = reply_to.removeprefix(b"/queue/")
-    made.reply_to = reply_to
-    made.content_type = _plain(fields["content-type"])
-    made.content_encoding = _plain(fields["content-encoding"])
+    for name in ("message-id", "correlation-id", "reply-to", "content-type", "content-encoding"):
+        setattr(made, name.replace("-", "_"), _plain(fields[name]))
+    if isinstance(made.reply_to, bytes):
+        made.reply_to = made.reply_to.removeprefix(b"/queue/")
     made.timestamp = _plain(fields["creation-time"])
 
 
@@ -237,8 +234,7 @@ def _through_stream(
 
 def _stored_seconds(seconds: int) -> int:
     """Return seconds after they were stored as milliseconds in 64 bits."""
-    moment = (seconds * 1000 + 2**63) % 2**64 - 2**63
-    return moment // 1000 if moment >= 0 else -(-moment // 1000)
+    return cut(signed(seconds * 1000 % 2**64))
 
 
 def _old(term: Term) -> bytes:
@@ -247,19 +243,18 @@ def _old(term: Term) -> bytes:
 
 def _saved(table: FieldTable, section: str) -> bytes | None:
     """Return the bytes of a header that stands for a section, which are pasted as they are."""
-    for name, letter, value in table.entries:
-        if name == _SAVED[section]:
-            if letter in "Sx":
-                return octets(value)
-            # To Erlang a small number is a byte, and a list of nothing no bytes.
-            if isinstance(value, int) and letter in _NUMBERS and 0 <= value < 256:
-                return bytes([value])
-            if letter in "AF" and not len(value):
-                return b""
-            raise CrashedError(
-                "the 1.0 consumer dies: the header holds no bytes", f"headers[{name!r}]"
-            )
-    return None
+    name = _SAVED[section]
+    if name not in table:
+        return None
+    letter, value = table.letter(name), table[name]
+    if letter in "Sx":
+        return octets(value)
+    # To Erlang a small number is a byte, and a list of nothing no bytes.
+    if isinstance(value, int) and letter in _NUMBERS and 0 <= value < 256:
+        return bytes([value])
+    if letter in "AF" and not len(value):
+        return b""
+    raise CrashedError("the 1.0 consumer dies: the header holds no bytes", f"headers[{name!r}]")
 
 
 def _check_stream(table: FieldTable) -> None:
@@ -368,7 +363,3 @@ def _plain(value: Term) -> Any:
     if isinstance(value, bool) or len(value) != 2:
         raise CrashedError("the connection dies: a value that cannot be taken out of its type")
     return value[1].to_bytes(4, "big") if value[0] == "char" else untyped(value)
-
-
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
