@@ -101,6 +101,7 @@ _CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]  # from 
 _UNSIGNED = {"ubyte", "ushort", "uint", "ulong", "char"}
 _SIGNED = {"byte", "short", "int", "long", "timestamp"}
 _TEXTS = {"utf8", "symbol", "binary"}
+_COMPOUNDS = {"list", "map", "array"}
 # The constructors of elements of arrays that versions read.
 _ARRAYS_3 = bytes.fromhex("a3b3a1b150516061707180814056f0")
 _ARRAYS_4 = _ARRAYS_3 + bytes.fromhex("a0b07273828398d0d1")
@@ -175,15 +176,16 @@ class TermReader:
     def primitive(self, code: int, end: int, level: int) -> Term:
         """Read what stands after a constructor."""
         kind, width = CODES.get(code, ("", 0))
-        if kind in ("list", "map", "array"):
+        if kind in _TEXTS:
+            size = self.octets(width, end)
+            return (kind, self.octets(size[0] if width == 1 else int.from_bytes(size, "big"), end))
+        if kind in _COMPOUNDS:
             return self.compound(code, end, level)
         if 0x40 <= code <= 0x44:
             return _CONSTANTS[code - 0x40]
         if not kind:
             raise CrashedError(f"unknown constructor {code:#04x}")
         octets = self.octets(width, end)
-        if kind in _TEXTS:
-            return (kind, self.octets(int.from_bytes(octets, "big"), end))
         if kind in _UNSIGNED or kind in _SIGNED:
             return (kind, int.from_bytes(octets, "big", signed=kind in _SIGNED))
         if kind == "boolean":
@@ -203,14 +205,10 @@ class TermReader:
     def octets(self, size: int, end: int) -> bytes:
         """Read so many bytes."""
         start = self.pos
-        return self.buf[start : self.take(size, end)]
-
-    def take(self, size: int, end: int) -> int:
-        """Pass over so many bytes; return where they end."""
-        if size > end - self.pos:
+        if size > end - start:
             raise CrashedError("the bytes end within a value")
-        self.pos += size
-        return self.pos
+        self.pos = start + size
+        return self.buf[start : self.pos]
 
     def compound(self, code: int, end: int, level: int) -> Term:
         """Read a list, a map or an array."""
@@ -221,9 +219,9 @@ class TermReader:
             # the lists of sections, further out, become longer.
             return _NO_ITEMS if level > 1 else ("list", [])
         size = int.from_bytes(self.octets(width, end), "big")
-        start = self.pos
-        stop = self.take(size, end)
-        self.pos = start
+        stop = self.pos + size
+        if stop > end:
+            raise CrashedError("the bytes end within a value")
         count = int.from_bytes(self.octets(width, stop), "big")
         if kind == "array":
             return self.array(code, count, stop, level + 1)
@@ -239,8 +237,7 @@ class TermReader:
     def array(self, whole: int, count: int, stop: int, level: int) -> Term:
         """Read the elements of an array, from their constructor on."""
         check_level(level)
-        self.take(1, stop)
-        code = self.buf[self.pos - 1]
+        code = self.octets(1, stop)[0]
         if code == 0:
             descriptor = self.value(stop, level)
             inner = self.array(whole, count, stop, level + 1)
