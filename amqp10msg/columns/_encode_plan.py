@@ -49,7 +49,7 @@ def written(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
     return _messages(_writer(batch), batch.num_rows)
 
 
-def _messages(writer: write.Writer | write.Filler, count: int) -> tuple[pa.Array, list[int]]:
+def _messages(writer: write.Rows, count: int) -> tuple[pa.Array, list[int]]:
     """Write so many rows, in as much room as they take."""
     ends = pa.allocate_buffer(4 * (count + 1))
     memoryview(ends).cast("B")[:4] = bytes(4)

@@ -25,6 +25,13 @@ cdef enum:
 cdef uint8_t[ZEROS_SIZE] ZEROS
 
 
+cdef const void* zeros(Py_ssize_t size) except NULL:
+    cdef const void* made = ZEROS if size <= ZEROS_SIZE else grab_zeros(size)
+    if made == NULL:
+        raise MemoryError
+    return made
+
+
 cdef void release_array(ArrowArray* array) noexcept nogil:
     cdef ArrowArray* child
     cdef int i
@@ -64,9 +71,7 @@ cdef ArrowArray* add_nulls(ArrowArray** to, int kind, Py_ssize_t count) except N
     cdef int buffers = 3 if kind == TEXT else 2, i
     cdef ArrowArray* array = new_array(to, count, count, buffers, kind == LIST)
     for i in range(buffers):
-        array.buffers[i] = ZEROS if size <= ZEROS_SIZE else grab_zeros(size)
-        if array.buffers[i] == NULL:
-            raise MemoryError
+        array.buffers[i] = zeros(size)
     return array
 
 
@@ -159,9 +164,7 @@ cdef int add_bytes(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
         add_cells(to, column, rows, 0)
         return 0
     array = new_array(to, rows, 0, 3, 0)
-    array.buffers[1] = ZEROS if size <= ZEROS_SIZE else grab_zeros(size)
-    if array.buffers[1] == NULL:
-        raise MemoryError
+    array.buffers[1] = zeros(size)
     return 0
 
 
@@ -176,9 +179,7 @@ cdef int add_variant(ArrowArray** to, Column* column, Py_ssize_t rows) except -1
             (<int32_t*> column[i].cells)[rows] = <int32_t> column[i].size
     if column.cells == NULL:
         array.null_count = rows
-        array.buffers[0] = ZEROS if size <= ZEROS_SIZE else grab_zeros(size)
-        if array.buffers[0] == NULL:
-            raise MemoryError
+        array.buffers[0] = zeros(size)
     elif column.bits != NULL:
         array.null_count = count_bits(column.bits, rows)
         for i in range(size):

@@ -366,9 +366,4 @@ cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
         done = put_body(t, o, row)
     if done > 0:
         done = put_map(t, o, &t.maps[3], row)
-    if done > 0 and o.size == begin:
-        done = ODD
-    if done <= 0:
-        o.size = begin
-        return done
-    return GOOD
+    return ODD if done > 0 and o.size == begin else done

@@ -33,15 +33,14 @@ cdef struct TemplateStep:
     Cells cells
 
 
-cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row, bint* is_valid) noexcept nogil:
+cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row) noexcept nogil:
     """Write a cell that is there; the room for a number is there, too."""
     cdef Span text
     cdef uint64_t word
     cdef double real
     if step.way == TEXT_WAY:
         if not span_at(&step.cells, row, &text):
-            is_valid[0] = False
-            return ODD
+            return INVALID
         return put_sized(o, text.at, text.n, text.end, step.code, step.rule)
     if step.way == BOOLEAN_WAY:
         write_boolean(o, bool_at(&step.cells, row))
@@ -69,10 +68,10 @@ cdef inline bint is_default(TemplateStep* step, Py_ssize_t row) noexcept nogil:
 
 
 cdef int put_steps(
-    TemplateStep* steps, Py_ssize_t count, Out* o, Py_ssize_t row, bint* is_valid
+    TemplateStep* steps, Py_ssize_t count, Out* o, Py_ssize_t row
 ) noexcept nogil:
     """Write a message."""
-    cdef Py_ssize_t i, mark = 0, begin, written = 0
+    cdef Py_ssize_t i, mark = 0, written = 0
     cdef TemplateStep* step
     cdef int done
     for i in range(count):
@@ -115,35 +114,13 @@ cdef int put_steps(
                 written += 1
             elif step.does == BODY_STEP:
                 write_descriptor(o, <int> step.index)
-            done = put_cell(step, o, row, is_valid)
+            done = put_cell(step, o, row)
             if done != GOOD:
                 return done
     return GOOD
 
 
-cdef Py_ssize_t write_steps(
-    TemplateStep* steps, Py_ssize_t count, Out* o, Py_ssize_t first, Py_ssize_t rows,
-    int32_t* ends, uint8_t* odd
-) noexcept nogil:
-    """Write rows until there is no room: return how many are done, or -1 for invalid offsets."""
-    cdef Py_ssize_t row, begin
-    cdef bint is_valid = True
-    cdef int done
-    for row in range(first, rows):
-        begin = o.size
-        done = put_steps(steps, count, o, row, &is_valid)
-        if not is_valid:
-            return -1
-        if done != GOOD:
-            o.size = begin
-        if done == FULL:
-            return row
-        odd[row] = done == ODD
-        ends[row] = <int32_t> o.size
-    return rows
-
-
-cdef class Filler:
+cdef class Filler(Rows):
     """Writes a message for each row of the columns of a template.
 
     Args:
@@ -157,7 +134,7 @@ cdef class Filler:
     """
 
     cdef TemplateStep* steps
-    cdef Py_ssize_t count, rows
+    cdef Py_ssize_t count
     cdef list kept
 
     def __cinit__(self):
@@ -206,19 +183,5 @@ cdef class Filler:
     def __dealloc__(self):
         PyMem_Free(self.steps)
 
-    def write(self, first: int, size: int, to: int, room: int, ends: int, odd: int):
-        """Write messages after those that are there, until there is no room, as `Writer.write`."""
-        cdef Out o
-        cdef Py_ssize_t begin = first, done
-        cdef int32_t* ends_at = <int32_t*> <uintptr_t> ends
-        cdef uint8_t* odd_at = <uint8_t*> <uintptr_t> odd
-        if not 0 <= first <= self.rows or not 0 <= size <= room:
-            raise ValueError("there is no such row, or no such room")
-        o.at = <uint8_t*> <uintptr_t> to
-        o.size = size
-        o.room = min(<Py_ssize_t> room, LARGEST)
-        with nogil:
-            done = write_steps(self.steps, self.count, &o, begin, self.rows, ends_at, odd_at)
-        if done < 0:
-            raise ValueError("the offsets of a column point outside of its bytes")
-        return done, o.size
+    cdef int put(self, Out* o, Py_ssize_t row) noexcept nogil:
+        return put_steps(self.steps, self.count, o, row)

@@ -40,7 +40,12 @@ TEXT_WAY: int
 Column: TypeAlias = tuple[int, int, int, int, int, int, int, int] | None
 _Field: TypeAlias = tuple[int, int, Any, Column, Column]
 
-class Writer:
+class Rows:
+    def write(
+        self, first: int, size: int, to: int, room: int, ends: int, odd: int
+    ) -> tuple[int, int]: ...
+
+class Writer(Rows):
     def __init__(
         self,
         rows: int,
@@ -52,14 +57,8 @@ class Writer:
         lengths: tuple[Column, Column, int],
         body: tuple[int, Sequence[bytes], Column, Column, Column],
     ) -> None: ...
-    def write(
-        self, first: int, size: int, to: int, room: int, ends: int, odd: int
-    ) -> tuple[int, int]: ...
 
-class Filler:
+class Filler(Rows):
     def __init__(
         self, rows: int, steps: list[tuple[int, bytes, int, int, int | None, int, int, Column]]
     ) -> None: ...
-    def write(
-        self, first: int, size: int, to: int, room: int, ends: int, odd: int
-    ) -> tuple[int, int]: ...

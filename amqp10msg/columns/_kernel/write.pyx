@@ -23,27 +23,68 @@ include "cells.pxi"
 include "typed.pxi"
 include "fields.pxi"
 include "rows.pxi"
+
+# Beside what becomes of a row: the offsets of a column point outside of it.
+cdef enum:
+    INVALID = -2
+
+
+cdef class Rows:
+    """Writes a message for each of so many rows of columns."""
+
+    cdef Py_ssize_t rows
+
+    cdef int put(self, Out* o, Py_ssize_t row) noexcept nogil:
+        """Write the message of a row. Unless it is one, `write` takes back what was written."""
+        return ODD
+
+    def write(self, first: int, size: int, to: int, room: int, ends: int, odd: int):
+        """Write messages after those that are there, until there is no room.
+
+        Args:
+            first: the row to begin with.
+            size: the bytes that the rows before it have taken.
+            to: the address of the bytes.
+            room: how many bytes there are.
+            ends: the address of an int32 for each row: where its bytes end.
+            odd: the address of a byte for each row: 1 for one that is odd, and empty here.
+
+        Returns:
+            How many rows are done, and the bytes that they have taken.
+
+        Raises:
+            ValueError: the offsets of a column point outside of it.
+        """
+        cdef Out o
+        cdef Py_ssize_t row = first, begin
+        cdef int done = GOOD
+        cdef int32_t* ends_at = <int32_t*> <uintptr_t> ends
+        cdef uint8_t* odd_at = <uint8_t*> <uintptr_t> odd
+        if not 0 <= first <= self.rows or not 0 <= size <= room:
+            raise ValueError("there is no such row, or no such room")
+        o.at = <uint8_t*> <uintptr_t> to
+        o.size = size
+        o.room = min(<Py_ssize_t> room, LARGEST)
+        with nogil:
+            while row < self.rows:
+                begin = o.size
+                done = self.put(&o, row)
+                if done <= ODD:
+                    o.size = begin
+                if done < ODD:
+                    break
+                odd_at[row] = done == ODD
+                ends_at[row] = <int32_t> o.size
+                row += 1
+        if done == INVALID:
+            raise ValueError("the offsets of a column point outside of its bytes")
+        return row, o.size
+
+
 include "template.pxi"
 
 
-cdef Py_ssize_t write_rows(
-    Table* t, Out* o, Py_ssize_t first, Py_ssize_t rows, int32_t* ends, uint8_t* odd
-) noexcept nogil:
-    """Write rows until there is no room: return how many are done, or -1 for invalid offsets."""
-    cdef Py_ssize_t row
-    cdef int done
-    for row in range(first, rows):
-        done = put_row(t, o, row)
-        if t.is_invalid:
-            return -1
-        if done == FULL:
-            return row
-        odd[row] = done == ODD
-        ends[row] = <int32_t> o.size
-    return rows
-
-
-cdef class Writer:
+cdef class Writer(Rows):
     """Writes the rows of one batch.
 
     Args:
@@ -66,7 +107,6 @@ cdef class Writer:
     """
 
     cdef Table table
-    cdef Py_ssize_t rows
 
     def __init__(self, rows, *, header, properties, maps, has_properties, lengths, body):
         cdef Table* t = &self.table
@@ -125,34 +165,6 @@ cdef class Writer:
             fill_cells(&fields[i].second, second, self.rows)
         return <int> len(given)
 
-    def write(self, first: int, size: int, to: int, room: int, ends: int, odd: int):
-        """Write messages after those that are there, until there is no room.
-
-        Args:
-            first: the row to begin with.
-            size: the bytes that the rows before it have taken.
-            to: the address of the bytes.
-            room: how many bytes there are.
-            ends: the address of an int32 for each row: where its bytes end.
-            odd: the address of a byte for each row: 1 for one that is odd, and empty here.
-
-        Returns:
-            How many rows are done, and the bytes that they have taken.
-
-        Raises:
-            ValueError: the offsets of a column point outside of it.
-        """
-        cdef Out o
-        cdef Py_ssize_t begin = first, done
-        cdef int32_t* ends_at = <int32_t*> <uintptr_t> ends
-        cdef uint8_t* odd_at = <uint8_t*> <uintptr_t> odd
-        if not 0 <= first <= self.rows or not 0 <= size <= room:
-            raise ValueError("there is no such row, or no such room")
-        o.at = <uint8_t*> <uintptr_t> to
-        o.size = size
-        o.room = min(<Py_ssize_t> room, LARGEST)
-        with nogil:
-            done = write_rows(&self.table, &o, begin, self.rows, ends_at, odd_at)
-        if done < 0:
-            raise ValueError("the offsets of a column point outside of its bytes")
-        return done, o.size
+    cdef int put(self, Out* o, Py_ssize_t row) noexcept nogil:
+        cdef int done = put_row(&self.table, o, row)
+        return INVALID if self.table.is_invalid else done
