@@ -20,36 +20,7 @@ from amqp10msg.sections import (
 from amqp10msg.sections.paths import Path, path_of
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import EncodeError
-from amqp10msg.wire.kernel import decode_value, encode_fault
-from amqp10msg.wire.kernel.codes import (
-    IS_MESSAGE_ID,
-    KIND_ADDRESS,
-    KIND_ARRAY,
-    KIND_DATETIME,
-    KIND_DESCRIBED,
-    KIND_LIST,
-    KIND_MAP,
-    KIND_MESSAGE_ID,
-    KIND_NULL,
-    KIND_PAIRS,
-    KIND_STRING,
-    KIND_TIMESTAMP,
-    STEP_BODY,
-    STEP_COPY,
-    STEP_DATA,
-    STEP_FIELD,
-    STEP_FIELDS,
-    STEP_LIST,
-    STEP_MAP,
-    STEP_OPEN,
-    STEP_PROPERTY,
-    STEP_SECTION,
-    STEP_SEQUENCE,
-    STEP_TYPED,
-    STEP_VALUE,
-    WANTED,
-)
-from amqp10msg.wire.kernel.codes import KINDS as NUMBERS
+from amqp10msg.wire.kernel import codes, decode_value, encode_fault
 from amqp10msg.wire.primitives import AmqpMap
 
 if TYPE_CHECKING:
@@ -59,7 +30,7 @@ __all__ = ["Template"]
 
 Step = kernel.Step
 _ANY = 0  # the number of no type
-_COMPOUND = (KIND_LIST, KIND_MAP, KIND_ARRAY)
+_COMPOUND = (codes.KIND_LIST, codes.KIND_MAP, codes.KIND_ARRAY)
 # The constructors of maps: the bytes before their entries.
 _MAP_HEADS = {0xC1: 3, 0xD1: 9}
 
@@ -102,7 +73,11 @@ class Template(kernel.Pattern):
         ]
         self.paths = tuple(path.text for path in self._places)
         self.kinds = tuple(
-            "binary" if cls is Data else "list" if cls is AmqpSequence else WANTED.get(kind, "")
+            "binary"
+            if cls is Data
+            else "list"
+            if cls is AmqpSequence
+            else codes.WANTED.get(kind, "")
             for cls, kind in self._types
         )
         super().__init__(self._all_steps(), len(fields), self._encoded)
@@ -145,18 +120,18 @@ class Template(kernel.Pattern):
             own = SPEC_OF[path.kind.code].kinds[path.index]
             if not (
                 kind in {_ANY, own}
-                or (own == KIND_MESSAGE_ID and IS_MESSAGE_ID[kind])
-                or (own == KIND_ADDRESS and kind == KIND_STRING)
+                or (own == codes.KIND_MESSAGE_ID and codes.IS_MESSAGE_ID[kind])
+                or (own == codes.KIND_ADDRESS and kind == codes.KIND_STRING)
             ):
-                raise ValueError(f"{path.text} is {WANTED[own]}, not {declared!r:.80}")
+                raise ValueError(f"{path.text} is {codes.WANTED[own]}, not {declared!r:.80}")
             return None, kind or own
         if declared is None:
             held = (getattr(self._prototype, path.kind.attribute) or {}).get(path.key)
             kind = _number_of(held)
         if SPEC_OF[path.kind.code].shape == kernel.SHAPE_PROPERTIES:
             if kind in _COMPOUND:
-                raise ValueError(f"{path.text} must have a simple type, not {WANTED[kind]}")
-            if kind == KIND_DESCRIBED:
+                raise ValueError(f"{path.text} must have a simple type, not {codes.WANTED[kind]}")
+            if kind == codes.KIND_DESCRIBED:
                 return None, _ANY  # what is described has to be looked at each time
         return None, kind
 
@@ -189,9 +164,9 @@ class Template(kernel.Pattern):
         section: Any = getattr(self._prototype, kind.attribute)
         varying = [i for i, path in enumerate(self._places) if path.kind is kind]
         if not varying:
-            return [] if section is None else [Step(STEP_COPY, encoded(kind, section, False))]
+            return [] if section is None else [Step(codes.STEP_COPY, encoded(kind, section, False))]
         if self._places[varying[0]].is_whole:
-            return [Step(STEP_SECTION, source=varying[0], spec=spec)]
+            return [Step(codes.STEP_SECTION, source=varying[0], spec=spec)]
         if kind.source == "list":
             return self._fields(kind, section, varying)
         return self._entries(kind, section or {}, varying)
@@ -207,7 +182,7 @@ class Template(kernel.Pattern):
                 source = sources[index]
                 made.append(
                     Step(
-                        STEP_FIELD,
+                        codes.STEP_FIELD,
                         source=source,
                         kind=self._types[source][1],
                         index=index,
@@ -218,12 +193,17 @@ class Template(kernel.Pattern):
             octets = _field(kind, name, getattr(section, name.replace("-", "_")))
             if octets:
                 first = index
-                if made and made[-1].way == STEP_FIELDS:
+                if made and made[-1].way == codes.STEP_FIELDS:
                     last = made.pop()
                     octets = (last.octets or b"") + b"\x40" * (index - last.stop) + octets
                     first = last.index
-                made.append(Step(STEP_FIELDS, octets, index=first, stop=index + 1))
-        return [Step(STEP_COPY, spec.head), Step(STEP_OPEN), *made, Step(STEP_LIST)]
+                made.append(Step(codes.STEP_FIELDS, octets, index=first, stop=index + 1))
+        return [
+            Step(codes.STEP_COPY, spec.head),
+            Step(codes.STEP_OPEN),
+            *made,
+            Step(codes.STEP_LIST),
+        ]
 
     def _entries(
         self, kind: SectionKind, section: Mapping[Any, Any], varying: list[int]
@@ -231,19 +211,25 @@ class Template(kernel.Pattern):
         spec = SPEC_OF[kind.code]
         sources = {_key(self._places[i]): i for i in varying}
         entries = {**section, **{key: None for key in sources if key not in section}}
-        made = [Step(STEP_COPY, spec.head), Step(STEP_OPEN)]
+        made = [Step(codes.STEP_COPY, spec.head), Step(codes.STEP_OPEN)]
         for key, value in entries.items():
             source = sources.get(key, -1)
             octets = _entry(kind, key, None if source >= 0 else value)
             if source < 0:
-                made.append(Step(STEP_COPY, octets))
+                made.append(Step(codes.STEP_COPY, octets))
                 continue
             type_ = self._types[source][1]
             is_simple = spec.shape == kernel.SHAPE_PROPERTIES
-            way = STEP_TYPED if type_ else STEP_PROPERTY if is_simple else STEP_VALUE
-            made.append(Step(STEP_COPY, octets[:-1]))
+            way = (
+                codes.STEP_TYPED
+                if type_
+                else codes.STEP_PROPERTY
+                if is_simple
+                else codes.STEP_VALUE
+            )
+            made.append(Step(codes.STEP_COPY, octets[:-1]))
             made.append(Step(way, source=source, kind=type_))
-        return [*made, Step(STEP_MAP, index=2 * len(entries))]
+        return [*made, Step(codes.STEP_MAP, index=2 * len(entries))]
 
     def _body(self) -> list[Step]:
         source = next((i for i, path in enumerate(self._places) if path.kind is None), -1)
@@ -251,16 +237,16 @@ class Template(kernel.Pattern):
             writer = kernel.Writer()
             for section in body_sections(self._prototype):
                 write(writer, BODY_SPECS[type(section)], section)
-            return [Step(STEP_COPY, writer.finish())]
+            return [Step(codes.STEP_COPY, writer.finish())]
         cls, kind = self._types[source]
         if cls is None:
-            return [Step(STEP_BODY, source=source)]
+            return [Step(codes.STEP_BODY, source=source)]
         way = (
-            (STEP_TYPED if kind else STEP_VALUE)
+            (codes.STEP_TYPED if kind else codes.STEP_VALUE)
             if cls is AmqpValue
-            else (STEP_DATA if cls is Data else STEP_SEQUENCE)
+            else (codes.STEP_DATA if cls is Data else codes.STEP_SEQUENCE)
         )
-        return [Step(STEP_COPY, BODY_SPECS[cls].head), Step(way, source=source, kind=kind)]
+        return [Step(codes.STEP_COPY, BODY_SPECS[cls].head), Step(way, source=source, kind=kind)]
 
 
 def _joined(steps: list[Step]) -> list[Step]:
@@ -268,12 +254,12 @@ def _joined(steps: list[Step]) -> list[Step]:
     made: list[Step] = []
     before = b""
     for step in steps:
-        if step.way == STEP_COPY:
+        if step.way == codes.STEP_COPY:
             before += step.octets or b""
         else:
             made.append(step if not before else step.after(before))
             before = b""
-    return [*made, Step(STEP_COPY, before)] if before else made
+    return [*made, Step(codes.STEP_COPY, before)] if before else made
 
 
 def _copied(message: Message) -> Message:
@@ -309,20 +295,22 @@ def _entry(kind: SectionKind, key: Any, value: Any) -> bytes:
 
 def _number(path: Path, declared: Any) -> int:
     """Return the number of a declared type."""
-    kind = NUMBERS.get(declared, _ANY) if isinstance(declared, type) else _ANY
-    if kind in {_ANY, KIND_NULL}:
+    kind = codes.KINDS.get(declared, _ANY) if isinstance(declared, type) else _ANY
+    if kind in {_ANY, codes.KIND_NULL}:
         raise ValueError(f"{path.text}: {declared!r:.80} is not the class of an AMQP type")
     return _settled(kind)
 
 
 def _number_of(held: Any) -> int:
     """Return the number of the type that the prototype has; 0 for none."""
-    kind = NUMBERS.get(type(held), _ANY)
-    return _ANY if kind == KIND_NULL else _settled(kind)
+    kind = codes.KINDS.get(type(held), _ANY)
+    return _ANY if kind == codes.KIND_NULL else _settled(kind)
 
 
 def _settled(kind: int) -> int:
-    return {KIND_DATETIME: KIND_TIMESTAMP, KIND_PAIRS: KIND_MAP}.get(kind, kind)
+    return {codes.KIND_DATETIME: codes.KIND_TIMESTAMP, codes.KIND_PAIRS: codes.KIND_MAP}.get(
+        kind, kind
+    )
 
 
 def _typed(path: Path, kind: int, value: Any) -> Any:

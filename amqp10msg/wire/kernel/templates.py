@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Messages written from what is always the same in them, encoded once, and values in between."""
 
 from __future__ import annotations
@@ -76,17 +76,9 @@ class Step:
         self.spec = spec
 
     def after(self, octets: bytes) -> Step:
-        """Return this step with bytes before it."""
-        return Step(
-            self.way,
-            octets,
-            source=self.source,
-            kind=self.kind,
-            index=self.index,
-            stop=self.stop,
-            default=self.default,
-            spec=self.spec,
-        )
+        """Have bytes written before it, and return this step."""
+        self.octets = octets
+        return self
 
 
 class Pattern:

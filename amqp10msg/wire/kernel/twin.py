@@ -50,22 +50,21 @@ _pack_real = struct.Struct(">d").pack
 _pack_head32 = struct.Struct(">BII").pack
 
 
-class Symbols:
-    """Short symbols that were read before, by their bytes: making them costs more than this.
+class Kept:
+    """What was made of short encodings before, by their bytes: making it costs more than this.
 
-    A full table starts again, so a peer that invents symbols makes this useless for itself and no
-    larger than 4,096 entries of some 240 bytes, 1 MB.
+    A full table starts again, so a peer that invents symbols or headers makes this useless for
+    itself and no larger than 4,096 entries of some 240 and 500 bytes, 1 and 2 MB.
     """
 
     most = 4096
     longest = 64
 
     def __init__(self) -> None:
-        self.known: dict[bytes, Symbol] = {}
+        self.known: dict[bytes, Any] = {}
 
-    def keep(self, octets: bytes) -> Symbol:
-        """Make the symbol of these bytes, and remember it if it is a short one."""
-        made = Symbol.__new__(Symbol, octets.decode("ascii"))
+    def keep(self, octets: bytes, made: Any) -> Any:
+        """Remember what these bytes stand for, if they are few, and return it."""
         if 0 < len(octets) <= self.longest:
             if len(self.known) >= self.most:
                 self.known.clear()
@@ -73,31 +72,16 @@ class Symbols:
         return made
 
 
-SYMBOLS = Symbols()
+SYMBOLS = Kept()
+# The lists of their fields: few headers say more than a durability and a ttl.
+HEADERS = Kept()
 
 
-class Headers:
-    """Headers that were read before, by their bytes: few say more than a durability and a ttl.
-
-    A full table starts again, so a peer that invents headers makes this useless for itself and no
-    larger than 4,096 entries of some 500 bytes, 2 MB.
-    """
-
-    most = 4096
-    longest = 64
-
-    def __init__(self) -> None:
-        self.known: dict[bytes, list[Any]] = {}
-
-    def keep(self, octets: bytes, values: list[Any]) -> None:
-        """Remember the fields that an encoding stands for, if it is a short one."""
-        if len(octets) <= self.longest:
-            if len(self.known) >= self.most:
-                self.known.clear()
-            self.known[octets] = values
-
-
-HEADERS = Headers()
+def _symbol(octets: bytes) -> Any:
+    """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
+    return SYMBOLS.known.get(octets) or SYMBOLS.keep(
+        octets, Symbol.__new__(Symbol, octets.decode("ascii"))
+    )
 
 
 def declare_section(*_: Any) -> None:
@@ -144,19 +128,27 @@ def _after(buf: bytes, at: int) -> int:
     return at + 2 + buf[at + 1] if step == SHORT_SIZE else at + 5 + _unpack_u32(buf, at + 1)[0]
 
 
-def _field_at(buf: bytes, at: int, code: int) -> Any:
-    """Return the value of a field of a usual encoding that is not a text."""
+def _field_at(buf: bytes, at: int, end: int, code: int) -> Any:
+    """Return the value of a field of a usual encoding."""
+    if code == 0xA1 or code == 0xA3:
+        return buf[at + 2 : end].decode("utf-8" if code == 0xA1 else "ascii")
     if code == 0x41 or code == 0x42:
         return code == 0x41
     if 0x50 <= code <= 0x53:
         return buf[at + 1]
     if code == 0x83:
         return _unpack_i64(buf, at + 1)[0]
-    return _unpack_u32(buf, at + 1)[0] if code == 0x70 else 0
+    if code == 0xA0:
+        return buf[at + 2 : end]
+    return _unpack_u32(buf, at + 1)[0] if code == 0x70 else 0  # uint0, ulong0
 
 
-def _entry_at(buf: bytes, at: int, code: int) -> Any:
-    """Return the value of an entry that is not a text, where `quick_mapping` takes it."""
+def _entry_at(buf: bytes, at: int, end: int, code: int) -> Any:
+    """Return the value of an entry, where `quick_mapping` takes it."""
+    if code == 0xA1:
+        return buf[at + 2 : end].decode("utf-8")
+    if code == 0xA3:
+        return _symbol(buf[at + 2 : end])
     if code == 0x41 or code == 0x42:
         return code == 0x41
     if code == 0x40:
@@ -165,15 +157,17 @@ def _entry_at(buf: bytes, at: int, code: int) -> Any:
         return OF_OCTET[code - 0x50][buf[at + 1]]
     if code == 0x55:
         return buf[at + 1] - 256 if buf[at + 1] > 127 else buf[at + 1]
-    if code == 0x81:
-        return _unpack_i64(buf, at + 1)[0]
     if code == 0x71:
         return Int.__new__(Int, _unpack_i32(buf, at + 1)[0])
-    if code == 0x70:
-        return UInt.__new__(UInt, _unpack_u32(buf, at + 1)[0])
+    if code == 0x81:
+        return _unpack_i64(buf, at + 1)[0]
     if code == 0x83:
         return Timestamp.__new__(Timestamp, _unpack_i64(buf, at + 1)[0])
-    return _unpack_f64(buf, at + 1)[0] if code == 0x82 else _ODD
+    if code == 0x82:
+        return _unpack_f64(buf, at + 1)[0]
+    if code == 0xA0:
+        return buf[at + 2 : end]
+    return UInt.__new__(UInt, _unpack_u32(buf, at + 1)[0]) if code == 0x70 else _ODD
 
 
 class QuickPicks:
@@ -270,13 +264,7 @@ class QuickPicks:
                 if place >= 0 and code != 0x40:
                     if not usual[i << 8 | code]:
                         return -1
-                    if code == 0xA1 or code == 0xA3:
-                        text = "utf-8" if code == 0xA1 else "ascii"
-                        found[place] = buf[pos + 2 : end].decode(text)
-                    elif code == 0xA0:
-                        found[place] = buf[pos + 2 : end]
-                    else:
-                        found[place] = _field_at(buf, pos, code)
+                    found[place] = _field_at(buf, pos, end, code)
                 pos = end
             if place >= 0 and found[place] is _ABSENT and own[i] is not None:
                 found[place] = own[i]
@@ -303,14 +291,7 @@ class QuickPicks:
             if place >= 0:
                 if found[place] is not _ABSENT:
                     return -1
-                code = buf[pos]
-                if code == 0xA1:
-                    found[place] = buf[pos + 2 : end].decode("utf-8")
-                elif code == 0xA3:
-                    octets = buf[pos + 2 : end]
-                    found[place] = SYMBOLS.known.get(octets) or SYMBOLS.keep(octets)
-                else:
-                    found[place] = buf[pos + 2 : end] if code == 0xA0 else _entry_at(buf, pos, code)
+                found[place] = _entry_at(buf, pos, end, buf[pos])
                 if found[place] is _ODD:
                     return -1
             pos = end
@@ -375,10 +356,9 @@ class Cursor:
         self.pos = pos
         return True
 
-    def symbol(self, start: int, stop: int) -> Symbol:
+    def symbol(self, start: int, stop: int) -> Any:
         """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
-        octets = self.buf[start:stop]
-        return SYMBOLS.known.get(octets) or SYMBOLS.keep(octets)
+        return _symbol(self.buf[start:stop])
 
     def octet_value(self, code: int, octet: int) -> Any:
         """Return the value of a format code from 0x50 to 0x54 and the byte after it."""
@@ -495,22 +475,13 @@ class Cursor:
                 elif code == 0x42:
                     values[i] = False
                     pos += 1
-                elif 0x50 <= code <= 0x53:
-                    values[i] = buf[pos + 1]
-                    pos += 2
                 elif code == 0x83:
                     values[i] = _unpack_i64(buf, pos + 1)[0]
                     pos += 9
-                elif code == 0x70:
-                    values[i] = _unpack_u32(buf, pos + 1)[0]
-                    pos += 5
-                elif code == 0xA0:
-                    at = pos + 2
-                    pos = at + buf[pos + 1]
-                    values[i] = buf[at:pos]
-                else:  # uint0, ulong0
-                    values[i] = 0
-                    pos += 1
+                else:
+                    at = pos
+                    pos = _after(buf, at)
+                    values[i] = _field_at(buf, at, pos, code)
         except _FAULTS:
             return None
         if pos != stop:
@@ -555,7 +526,7 @@ class Cursor:
                 if key_code == 0xA1:
                     key = buf[at:pos].decode("utf-8")
                 else:
-                    key = known.get(buf[at:pos]) or self.symbol(at, pos)
+                    key = known.get(buf[at:pos]) or _symbol(buf[at:pos])
                 code = buf[pos]
                 if code == 0xA1:
                     at = pos + 2
@@ -574,34 +545,13 @@ class Cursor:
                 elif code == 0x42:
                     made[key] = False
                     pos += 1
-                elif code == 0x71:
-                    made[key] = Int.__new__(Int, _unpack_i32(buf, pos + 1)[0])
-                    pos += 5
-                elif code == 0x83:
-                    made[key] = Timestamp.__new__(Timestamp, _unpack_i64(buf, pos + 1)[0])
-                    pos += 9
-                elif code == 0x82:
-                    made[key] = _unpack_f64(buf, pos + 1)[0]
-                    pos += 9
-                elif code == 0xA3:
-                    at = pos + 2
-                    pos = at + buf[pos + 1]
-                    made[key] = self.symbol(at, pos)
-                elif code == 0x40:
-                    made[key] = None
-                    pos += 1
-                elif 0x50 <= code <= 0x54:
-                    made[key] = OF_OCTET[code - 0x50][buf[pos + 1]]
-                    pos += 2
-                elif code == 0x70:
-                    made[key] = UInt.__new__(UInt, _unpack_u32(buf, pos + 1)[0])
-                    pos += 5
-                elif code == 0xA0:
-                    at = pos + 2
-                    pos = at + buf[pos + 1]
-                    made[key] = buf[at:pos]
                 else:
-                    return None
+                    at = pos
+                    pos = _after(buf, at)
+                    value = _entry_at(buf, at, pos, code)
+                    if value is _ODD:
+                        return None
+                    made[key] = value
         except _FAULTS:
             return None
         # A count that is odd or a key that stands twice leaves the dict smaller.
