@@ -1,5 +1,3 @@
-# C types for _writer.py. Changes in the same commit as _writer.py, or the two builds part ways.
-
 cimport cython
 
 from amqp10msg.wire.kernel.twin cimport FieldOutput
@@ -10,9 +8,7 @@ cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
 cdef _end(FieldOutput out, Py_ssize_t start, path)
 cpdef write_shortstr(FieldOutput out, text, path)
 cpdef write_longstr(FieldOutput out, octets)
-@cython.locals(start=Py_ssize_t)
 cpdef write_table(FieldOutput out, table, dialect, path=*, int depth=*)
-@cython.locals(start=Py_ssize_t)
 cdef _write_array(FieldOutput out, array, dialect, path, int depth)
 cdef dict _WHOLE
 
@@ -20,5 +16,4 @@ cdef dict _WHOLE
 @cython.locals(code=int, width=int)
 cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
 cpdef write_number(FieldOutput out, value, int width, path)
-@cython.locals(original=Original, flags=int, values=tuple, domains=bytes, index=int, domain=int)
 cpdef write_rows(FieldOutput out, PropertyRows layout, source, dialect)

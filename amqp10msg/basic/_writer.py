@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Writing the encodings of 0-9-1 (4.2.5 and 4.2.6): `write_table` and `write_rows`.
 
 This file runs as it is, and compiled by Cython with the C types of `_writer.pxd`; both must behave

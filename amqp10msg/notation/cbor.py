@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """CBOR (RFC 8949): lossless, deterministic, compact; needs ``amqp10msg[cbor]``.
 
 =========================== =====================================================================

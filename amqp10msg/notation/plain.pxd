@@ -1,5 +1,3 @@
-# C types for plain.py. Changes in the same commit as it, or the two builds part ways.
-
 cimport cython
 
 from amqp10msg.wire.kernel.value_reader cimport ValueReader
@@ -12,27 +10,28 @@ cdef int KIND_DOUBLE, KIND_FIELDS, KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, K
 cdef int KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG, KIND_UUID
 
 cdef class Rows:
-    cdef readonly object marker, names, kinds, multiple, places
+    cdef readonly str marker
+    cdef readonly list names
+    cdef readonly bytes kinds, multiple
+    cdef readonly dict places
 
 cdef class SectionForm:
-    cdef readonly object name, head, rows
+    cdef readonly str name
+    cdef readonly bytes head
+    cdef readonly Rows rows
     cdef readonly int place, source, keys
 
 @cython.final
 cdef class PlainReader(ValueReader):
-    @cython.locals(kind=int, number=double)
     cdef generic(self, int code)
     cdef marked(self, int code)
-    @cython.locals(pos=Py_ssize_t, number=double)
     cdef natural(self, int kind, int code)
-    @cython.locals(outer=Py_ssize_t)
     cdef values(self, int code)
-    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, count="long long", i="long long", made=dict)
     cdef entries(self, int code, int wanted)
-    @cython.locals(count="long long", i="long long", have=int, kind=int, kinds=bytes, made=dict)
+    @cython.locals(kind=int)
     cdef fields(self, Rows rows, int code)
     cdef section(self, SectionForm form)
-    @cython.locals(number=int, last=int, form=SectionForm)
+    @cython.locals(form=SectionForm)
     cdef bint sections(self, dict made) except -1
 
 @cython.locals(reader=PlainReader)

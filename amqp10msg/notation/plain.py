@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Plain JSON: a message as people read it and write it by hand.
 
     {

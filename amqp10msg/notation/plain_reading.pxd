@@ -1,5 +1,3 @@
-# C types for plain_reading.py. Changes in the same commit as it, or the two builds part ways.
-
 cimport cython
 
 from amqp10msg.notation.plain cimport Rows, SectionForm
@@ -15,23 +13,21 @@ cdef int KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
 cdef class PlainWriter(ValueWriter):
     cdef readonly int level, deepest
     cdef readonly object late
-
     cdef int reach(self, int depth) except -1
     cdef Py_ssize_t begin(self) except -1
     cdef item(self, plain)
-    @cython.locals(mark=Py_ssize_t, is_key=bint)
     cdef entries(self, plain, int keys)
     @cython.locals(kind=int)
     cdef marker(self, dict plain, str name)
-    @cython.locals(places=dict, i=int, count=int, last=int, mark=Py_ssize_t)
+    @cython.locals(i=int, count=int, last=int)
     cdef list_of_fields(self, Rows rows, content)
     @cython.locals(kind=int)
     cdef field(self, Rows rows, int i, plain)
     cdef natural(self, int kind, plain)
     cdef written(self, int kind, text)
-    cdef real(self, int kind, plain)
+    cdef floating(self, int kind, plain)
     cdef section(self, SectionForm form, plain)
-    @cython.locals(form=SectionForm, last=int, bodies=int)
+    @cython.locals(form=SectionForm)
     cdef message(self, dict given, bint in_order)
 
 @cython.locals(writer=PlainWriter)
@@ -39,4 +35,3 @@ cdef PlainWriter _writer(int level, int depth)
 @cython.locals(text=str)
 cdef _marker_of(plain)
 cdef int _declared(int kind, plain)
-cdef bytes _octets_of(str name, plain)

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Plain JSON read: the bytes of messages and values from what `plain` describes."""
 
 from __future__ import annotations
@@ -547,7 +547,7 @@ class PlainWriter(ValueWriter):
         elif kind == KIND_NULL and plain is None:
             self.octet(0x40)
         elif KIND_FLOAT <= kind <= KIND_DECIMAL128:
-            self.real(kind, plain)
+            self.floating(kind, plain)
         elif KIND_LIST <= kind <= KIND_ARRAY:
             self.item(plain)
             if _compound_of(plain) != kind:
@@ -585,7 +585,7 @@ class PlainWriter(ValueWriter):
         else:
             raise ValueError
 
-    def real(self, kind: int, plain: Any) -> None:
+    def floating(self, kind: int, plain: Any) -> None:
         """Write a float, a double or a decimal, from a number or its bits."""
         match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
         if match is not None:

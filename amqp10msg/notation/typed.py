@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Typed JSON: every value beside the name of its AMQP type, lossless.
 
 A value is a list of its type's name and what it holds:

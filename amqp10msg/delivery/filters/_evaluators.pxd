@@ -1,6 +1,3 @@
-# C types for _evaluators.py. Changes in the same commit as _evaluators.py, or the two builds part
-# ways.
-
 cimport cython
 
 cpdef kind_of(value)

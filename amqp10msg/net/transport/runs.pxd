@@ -1,5 +1,3 @@
-# C types for runs.py. Changes in the same commit as runs.py, or the two builds part ways.
-
 cimport cython
 
 cdef int _FIELDS, _COUNTED, _UINT0, _SMALL_UINT, _UINT, _BINARY, _TAG

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Messages: read from their sections, passed over, copied with other annotations, and encoded."""
 
 from __future__ import annotations
@@ -114,34 +114,17 @@ class Reader(ValueReader):
     def fields(self, spec: Any) -> Any:
         """Read a composite's list, from its constructor on: all of its fields."""
         start = self.pos
-        if start >= self.end:
-            raise self.truncated(start, 1)
-        buf = self.buf
-        code = buf[start]
-        self.pos = start + 1
         values = spec.blank[:]
-        if code != 0x45:
-            if code != 0xC0 and code != 0xD0:
-                raise self.wrong_value(spec, code, "a list", start)
-            stop = self.open(code)
-            count = self.count
+        outer = self.open_list(spec)
+        if outer >= 0:
             known = len(values)
-            if count > known and not self.lenient:
-                raise self.too_many(spec, count, start)
-            self.enter(start)
-            outer = self.end
-            self.end = stop
-            for i in range(count):
-                pos = self.pos
-                if pos >= stop:
-                    raise self.truncated(pos, 1)
-                self.pos = pos + 1
-                code = buf[pos]
+            for i in range(self.count):
+                code = self.buf[self.take(1)]
                 if i >= known:
                     self.read(code)
                 elif code != 0x40:
                     values[i] = self.field(spec.kinds[i], code, spec, i)
-            self.close(stop, outer)
+            self.ascend(outer)
         if spec.mandatory and not self.lenient:
             for i in spec.mandatory:
                 if values[i] is None:
@@ -153,13 +136,23 @@ class Reader(ValueReader):
                     )
         return values
 
-    def too_many(self, spec: Any, count: int, pos: int) -> DecodeError:
-        return DecodeError(
-            f"{spec.name} has {len(spec.names)} fields, not {count}",
-            pos,
-            rule="too-many-fields",
-            condition=INVALID_FIELD,
-        )
+    def open_list(self, spec: Any) -> int:
+        """Enter the list of a composite, as `descend` does; -1 where it is an empty one."""
+        start = self.take(1)
+        code = self.buf[start]
+        if code == 0x45:
+            return -1
+        if code != 0xC0 and code != 0xD0:
+            raise self.wrong_value(spec, code, "a list", start)
+        stop = self.open(code)
+        if self.count > len(spec.names) and not self.lenient:
+            raise DecodeError(
+                f"{spec.name} has {len(spec.names)} fields, not {self.count}",
+                start,
+                rule="too-many-fields",
+                condition=INVALID_FIELD,
+            )
+        return self.into(start, stop)
 
     def wrong_value(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
         have = KIND_OF[code]
@@ -174,26 +167,18 @@ class Reader(ValueReader):
 
     def open_map(self, spec: Any) -> int:
         """Enter the map of an annotations or application-properties section, as `descend` does."""
-        start = self.pos
-        if start >= self.end:
-            raise self.truncated(start, 1)
+        start = self.take(1)
         code = self.buf[start]
-        self.pos = start + 1
         if code != 0xC1 and code != 0xD1:
             raise self.wrong_value(spec, code, "a map", start)
         stop = self.open(code)
-        count = self.count
-        if count & 1:
-            raise self.odd_count(count, start)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
-        return outer
+        if self.count & 1:
+            raise self.odd_count(self.count, start)
+        return self.into(start, stop)
 
     def mapping(self, spec: Any) -> Any:
         """Read the map of an annotations or application-properties section into its class."""
         outer = self.open_map(spec)
-        stop = self.end
         count = self.count
         self.first = self.pos
         annotations = spec.shape == SHAPE_ANNOTATIONS
@@ -201,11 +186,8 @@ class Reader(ValueReader):
         cls = spec.cls
         made = cls.__new__(cls)
         for _ in range(count >> 1):
-            at = self.pos
-            if at >= stop:
-                raise self.truncated(at, 1)
+            at = self.take(1)
             code = self.buf[at]
-            self.pos = at + 1
             have = KIND_OF[code]
             if annotations:
                 if have != KIND_SYMBOL:
@@ -223,11 +205,8 @@ class Reader(ValueReader):
             elif have != KIND_STRING:
                 raise self.wrong_key(spec, code, "a string", at)
             key = self.read(code)
-            pos = self.pos
-            if pos >= stop:
-                raise self.truncated(pos, 1)
+            pos = self.take(1)
             code = self.buf[pos]
-            self.pos = pos + 1
             value = self.read(code)
             if (
                 (code >= 0xC0 or code == 0x45 or code == 0)
@@ -236,7 +215,7 @@ class Reader(ValueReader):
             ):
                 raise self.compound_property(key, pos)
             made[key] = value
-        self.close(stop, outer)
+        self.ascend(outer)
         if len(made) != count >> 1:
             raise self.duplicate(count)
         return made
@@ -282,11 +261,8 @@ class Reader(ValueReader):
             return self.mapping(spec)
         if shape == SHAPE_VALUE:
             return spec.layout.build([self.value()])
-        start = self.pos
-        if start >= self.end:
-            raise self.truncated(start, 1)
+        start = self.take(1)
         code = self.buf[start]
-        self.pos = start + 1
         if shape == SHAPE_BINARY:
             if code != 0xA0 and code != 0xB0:
                 raise self.wrong_value(spec, code, "a binary", start)
@@ -597,10 +573,8 @@ def scan(data: Any, *, limits: Any = None) -> Any:
     Raises:
         DecodeError: the bytes are not a sequence of encoded values.
     """
-    return scanned(data, DEFAULT_LIMITS if limits is None else limits)
-
-
-def scanned(data: Any, limits: Any) -> Any:
+    if limits is None:
+        limits = DEFAULT_LIMITS
     data = octets_of(data, limits)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
@@ -627,8 +601,12 @@ def write_message(message: Any) -> Any:
 
     None where one is not of its very class, or cannot be encoded.
     """
+    return write_sections(attributes_of(message))
+
+
+def attributes_of(message: Any) -> Any:
     layout: Any = MESSAGE[0]
-    return write_sections(layout.values(message))
+    return layout.values(message)
 
 
 def write_sections(found: Any) -> Any:
@@ -655,8 +633,7 @@ def encode_message(message: Any) -> bytes:
     Raises:
         EncodeError: a value cannot be encoded as what it must be; the error says where.
     """
-    layout: Any = MESSAGE[0]
-    found = layout.values(message)
+    found = attributes_of(message)
     octets: Any = write_sections(found)
     wire = found[PLACE_WIRE]
     if wire is None:

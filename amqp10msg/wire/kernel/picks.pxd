@@ -4,14 +4,12 @@ from amqp10msg.wire.kernel.messages cimport Reader
 from amqp10msg.wire.kernel.twin cimport Keys, QuickPicks
 from amqp10msg.wire.kernel.writer cimport Spec
 
-cdef object DEFAULT_LIMITS
+cdef object DEFAULT_LIMITS, _ABSENT
 cdef bytes KIND_OF
 cdef dict NAMES
 cdef list SECTIONS
-cdef int AMQP_SEQUENCE, DATA, FIRST_CODE, FOOTER, FOOTER_CODE
-cdef int KIND_STRING, KIND_SYMBOL, KIND_ULONG, SHAPE_ANNOTATIONS, SHAPE_COMPOSITE
-cdef int SHAPE_PROPERTIES
-cdef object _ABSENT
+cdef int AMQP_SEQUENCE, DATA, FIRST_CODE, FOOTER, FOOTER_CODE, KIND_STRING, KIND_SYMBOL
+cdef int KIND_ULONG, SHAPE_ANNOTATIONS, SHAPE_COMPOSITE, SHAPE_PROPERTIES
 
 
 @cython.final
@@ -29,25 +27,14 @@ cdef class Picks:
     cdef Py_ssize_t body
     cdef readonly object limits
     cdef QuickPicks quick
-
-    @cython.locals(reader=Reader, found=tuple)
+    @cython.locals(reader=Reader)
     cdef tuple picked(self, data)
-
-    @cython.locals(found=list, buf=bytes, end=Py_ssize_t, start=Py_ssize_t, seen=int, last=int,
-                   index=int, wanted=Wanted, i=Py_ssize_t)
+    @cython.locals(wanted=Wanted)
     cdef tuple read(self, Reader reader)
-
-    @cython.locals(spec=Spec, fields=list, wide=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
-                   code=int, stop=Py_ssize_t, count="long long", outer=Py_ssize_t,
-                   place=Py_ssize_t, pos=Py_ssize_t)
+    @cython.locals(i=Py_ssize_t, place=Py_ssize_t)
     cdef read_fields(self, Reader reader, list found, Wanted wanted)
-
-    @cython.locals(spec=Spec, code=int, stop=Py_ssize_t, count="long long",
-                   outer=Py_ssize_t, annotations=bint, wanted_kind=int, buf=bytes, keys=Keys,
-                   at=Py_ssize_t, kind=int, begin=Py_ssize_t, place=Py_ssize_t, pos=Py_ssize_t,
-                   end=Py_ssize_t)
+    @cython.locals(place=Py_ssize_t)
     cdef read_entries(self, Reader reader, list found, Wanted wanted)
-
     @cython.locals(spec=Spec)
     cdef read_body(self, Reader reader, list found, int index, int last, Py_ssize_t start)
 

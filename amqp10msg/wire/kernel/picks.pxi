@@ -111,13 +111,13 @@ cdef inline object entry_at(const unsigned char *at, const unsigned char *end):
     if code == 0x81:
         return signed64(at + 1)
     if code == 0x83:
-        return _Timestamp.__new__(_Timestamp, signed64(at + 1))
+        return Timestamp.__new__(Timestamp, signed64(at + 1))
     if code == 0x82:
         return double64(at + 1)
     if code == 0x71:
-        return _Int.__new__(_Int, signed32(at + 1))
+        return Int.__new__(Int, signed32(at + 1))
     if code == 0x70:
-        return _UInt.__new__(_UInt, amqp_load32(<const char *>at + 1))
+        return UInt.__new__(UInt, amqp_load32(<const char *>at + 1))
     if code == 0x41:
         return True
     if code == 0x42:
@@ -178,122 +178,125 @@ cdef class QuickPicks:
     cdef tuple pick(self, bytes data):
         """Return the values, or None."""
         try:
-            return self.read(data)
+            return read_picks(self, data)
         except UnicodeDecodeError:
             return None
 
-    cdef tuple read(self, bytes data):
-        cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(data)
-        cdef const unsigned char *stop = at + PyBytes_GET_SIZE(data)
-        cdef const unsigned char *p
-        cdef const unsigned char *end
-        cdef const unsigned char *close
-        cdef const unsigned char *base = at
-        cdef const unsigned char *usual
-        cdef Py_ssize_t count, i, place, size, left = MOST_VALUES
-        cdef unsigned int seen = 0
-        cdef int index, way, code, key_code
-        cdef PyObject *known
-        cdef PyObject *defaults = <PyObject *>self.defaults
-        cdef tuple found = PyTuple_New(PyTuple_GET_SIZE(<tuple>defaults))
-        while at < stop:
-            if stop - at < 4 or at[0] != 0 or at[1] != 0x53 or not 0x70 <= at[2] <= 0x78:
-                return None
-            index = at[2] - 0x70
-            at += 3
-            way = self.ways[index]
-            if way == PASS_OVER:
-                at = after(at, stop)
-                if at == NULL:
-                    return None
-                continue
-            if way == GIVE_UP or seen >> index & 1:
-                return None
-            seen |= 1u << index
-            close = after(at, stop)
-            if close == NULL:
-                return None
-            code = at[0]
-            if way == READ_DATA:
-                if code != 0xA0 and code != 0xB0:
-                    return None
-                size = 2 if code == 0xA0 else 5
-                self.put(found, self.body, <bytes>(<const char *>at + size)[:close - at - size])
-                at = close
-                continue
-            size = 0xC0 if way == READ_FIELDS else 0xC1
-            if code == size:
-                if close - at < 3:
-                    return None
-                count = at[2]
-                p = at + 3
-            elif code == size + 0x10:
-                if close - at < 9:
-                    return None
-                count = amqp_load32(<const char *>at + 5)
-                p = at + 9
-            else:
-                return None
-            left -= count
-            if left < 0 or count > close - p:
-                return None
-            if way == READ_FIELDS:
-                if count > self.known[index]:
-                    return None
-                usual = self.usual[index]
-                known = self.own[index]
-                for i in range(count):
-                    if i == self.wide[index]:
-                        p = close
-                        break
-                    end = after(p, close)
-                    if end == NULL:
-                        return None
-                    place = self.places[index][i]
-                    if place >= 0 and p[0] != 0x40:
-                        if not usual[i << 8 | p[0]]:
-                            return None
-                        self.put(found, place, field_at(p, end))
-                    p = end
-                for i in range(self.wide[index]):
-                    place = self.places[index][i]
-                    if place >= 0 and PyTuple_GET_ITEM(found, place) == NULL:
-                        if PyTuple_GET_ITEM(<tuple>known, i) != <PyObject *>None:
-                            self.put(found, place, <object>PyTuple_GET_ITEM(<tuple>known, i))
-            else:
-                if count & 1:
-                    return None
-                known = self.keys[index]
-                key_code = 0xA1 if way == READ_PROPERTIES else 0xA3
-                for i in range(count >> 1):
-                    if close - p < 2 or p[0] != key_code or p[1] > close - p - 2:
-                        return None
-                    size = p[1]
-                    place = (<Keys>known).place(data, p + 2 - base, p + 2 + size - base)
-                    p += 2 + size
-                    end = after(p, close)
-                    if end == NULL:
-                        return None
-                    if place >= 0:
-                        if PyTuple_GET_ITEM(found, place) != NULL:
-                            return None
-                        value = entry_at(p, end)
-                        if <PyObject *>value == <PyObject *>_ODD:
-                            return None
-                        self.put(found, place, value)
-                    p = end
-            if p != close:
-                return None
-            at = close
-        for i in range(PyTuple_GET_SIZE(found)):
-            if PyTuple_GET_ITEM(found, i) == NULL:
-                self.put(found, i, <object>PyTuple_GET_ITEM(<tuple>defaults, i))
-        return found
 
-    cdef inline int put(self, tuple found, Py_ssize_t place, value) except -1:
-        """Set what is not set yet of a tuple that nobody has seen."""
-        if not 0 <= place < PyTuple_GET_SIZE(found) or PyTuple_GET_ITEM(found, place) != NULL:
-            raise IndexError("no such place")
-        Py_INCREF(value)
-        PyTuple_SET_ITEM(found, place, value)
-        return 0
+cdef inline int put_at(tuple found, Py_ssize_t place, value) except -1:
+    """Set what is not set yet of a tuple that nobody has seen."""
+    if not 0 <= place < PyTuple_GET_SIZE(found) or PyTuple_GET_ITEM(found, place) != NULL:
+        raise IndexError("no such place")
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(found, place, value)
+    return 0
+
+
+cdef tuple read_picks(QuickPicks quick, bytes data):
+    """Return the values, or None."""
+    cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(data)
+    cdef const unsigned char *stop = at + PyBytes_GET_SIZE(data)
+    cdef const unsigned char *p
+    cdef const unsigned char *end
+    cdef const unsigned char *close
+    cdef const unsigned char *base = at
+    cdef const unsigned char *usual
+    cdef Py_ssize_t count, i, place, size, left = MOST_VALUES
+    cdef unsigned int seen = 0
+    cdef int index, way, code, key_code
+    cdef PyObject *known
+    cdef PyObject *defaults = <PyObject *>quick.defaults
+    cdef tuple found = PyTuple_New(PyTuple_GET_SIZE(<tuple>defaults))
+    while at < stop:
+        if stop - at < 4 or at[0] != 0 or at[1] != 0x53 or not 0x70 <= at[2] <= 0x78:
+            return None
+        index = at[2] - 0x70
+        at += 3
+        way = quick.ways[index]
+        if way == PASS_OVER:
+            at = after(at, stop)
+            if at == NULL:
+                return None
+            continue
+        if way == GIVE_UP or seen >> index & 1:
+            return None
+        seen |= 1u << index
+        close = after(at, stop)
+        if close == NULL:
+            return None
+        code = at[0]
+        if way == READ_DATA:
+            if code != 0xA0 and code != 0xB0:
+                return None
+            size = 2 if code == 0xA0 else 5
+            put_at(found, quick.body, <bytes>(<const char *>at + size)[:close - at - size])
+            at = close
+            continue
+        size = 0xC0 if way == READ_FIELDS else 0xC1
+        if code == size:
+            if close - at < 3:
+                return None
+            count = at[2]
+            p = at + 3
+        elif code == size + 0x10:
+            if close - at < 9:
+                return None
+            count = amqp_load32(<const char *>at + 5)
+            p = at + 9
+        else:
+            return None
+        left -= count
+        if left < 0 or count > close - p:
+            return None
+        if way == READ_FIELDS:
+            if count > quick.known[index]:
+                return None
+            usual = quick.usual[index]
+            known = quick.own[index]
+            for i in range(count):
+                if i == quick.wide[index]:
+                    p = close
+                    break
+                end = after(p, close)
+                if end == NULL:
+                    return None
+                place = quick.places[index][i]
+                if place >= 0 and p[0] != 0x40:
+                    if not usual[i << 8 | p[0]]:
+                        return None
+                    put_at(found, place, field_at(p, end))
+                p = end
+            for i in range(quick.wide[index]):
+                place = quick.places[index][i]
+                if place >= 0 and PyTuple_GET_ITEM(found, place) == NULL:
+                    if PyTuple_GET_ITEM(<tuple>known, i) != <PyObject *>None:
+                        put_at(found, place, <object>PyTuple_GET_ITEM(<tuple>known, i))
+        else:
+            if count & 1:
+                return None
+            known = quick.keys[index]
+            key_code = 0xA1 if way == READ_PROPERTIES else 0xA3
+            for i in range(count >> 1):
+                if close - p < 2 or p[0] != key_code or p[1] > close - p - 2:
+                    return None
+                size = p[1]
+                place = (<Keys>known).place(data, p + 2 - base, p + 2 + size - base)
+                p += 2 + size
+                end = after(p, close)
+                if end == NULL:
+                    return None
+                if place >= 0:
+                    if PyTuple_GET_ITEM(found, place) != NULL:
+                        return None
+                    value = entry_at(p, end)
+                    if <PyObject *>value == <PyObject *>_ODD:
+                        return None
+                    put_at(found, place, value)
+                p = end
+        if p != close:
+            return None
+        at = close
+    for i in range(PyTuple_GET_SIZE(found)):
+        if PyTuple_GET_ITEM(found, i) == NULL:
+            put_at(found, i, <object>PyTuple_GET_ITEM(<tuple>defaults, i))
+    return found

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Single fields and entries of an encoded message, read without the rest of it."""
 
 from __future__ import annotations
@@ -160,27 +160,15 @@ class Picks:
         for i in range(wide):
             if fields[i] >= 0 and spec.defaults[i] is not None:
                 found[fields[i]] = spec.defaults[i]
-        start = reader.pos
-        if start >= reader.end:
-            raise reader.truncated(start, 1)
-        code = reader.buf[start]
-        reader.pos = start + 1
-        if code == 0x45:
+        outer = reader.open_list(spec)
+        if outer < 0:
             return
-        if code != 0xC0 and code != 0xD0:
-            raise reader.wrong_value(spec, code, "a list", start)
-        stop = reader.open(code)
         count = reader.count
-        if count > len(spec.names):
-            raise reader.too_many(spec, count, start)
-        reader.enter(start)
-        outer = reader.end
-        reader.end = stop
         i = 0
         while i < count:
             if i == wide:
                 # The others are as little on the way as what is in other sections.
-                reader.pos = stop
+                reader.pos = reader.end
                 break
             place = fields[i]
             if place < 0:
@@ -188,32 +176,24 @@ class Picks:
                 pass_over(reader, place)
                 i += place
                 continue
-            pos = reader.pos
-            if pos >= stop:
-                raise reader.truncated(pos, 1)
-            code = reader.buf[pos]
-            reader.pos = pos + 1
+            code = reader.buf[reader.take(1)]
             if code != 0x40:
                 found[place] = reader.field(spec.kinds[i], code, spec, i)
             i += 1
-        reader.close(stop, outer)
+        reader.ascend(outer)
 
     def read_entries(self, reader: Any, found: list[Any], wanted: Any) -> None:
         """Read entries of a map, whose other values are passed over."""
         spec = wanted.spec
         outer = reader.open_map(spec)
-        stop = reader.end
         count = reader.count
         annotations = spec.shape == SHAPE_ANNOTATIONS
         wanted_kind = KIND_SYMBOL if annotations else KIND_STRING
         buf = reader.buf
         keys = wanted.keys
         for _ in range(count >> 1):
-            at = reader.pos
-            if at >= stop:
-                raise reader.truncated(at, 1)
+            at = reader.take(1)
             code = buf[at]
-            reader.pos = at + 1
             kind = KIND_OF[code]
             if kind == wanted_kind:
                 begin = reader.span(code)
@@ -245,7 +225,7 @@ class Picks:
                 reader.pos = end
                 raise reader.compound_property(key, pos)
             found[place] = value
-        reader.close(stop, outer)
+        reader.ascend(outer)
 
     def read_body(self, reader: Any, found: list[Any], index: int, last: int, start: int) -> None:
         """Read one section of the body."""

@@ -31,10 +31,6 @@ for _i in range(KINDS_OF_SECTION):
     SHAPES[<int>_i].shape = -1
     for _last in range(KINDS_OF_SECTION + 1):
         FOLLOWS[<int>_last][<int>_i] = FOLLOWERS[_last][FIRST_CODE + _i]
-cdef int _COMPOSITE = SHAPE_COMPOSITE
-cdef int _ANNOTATIONS = SHAPE_ANNOTATIONS
-cdef int _PROPERTIES = SHAPE_PROPERTIES
-cdef int _BINARY = SHAPE_BINARY
 
 
 def declare_section(int index, int shape, type cls, Slots layout, bytes usual, tuple defaults):
@@ -50,11 +46,11 @@ def declare_section(int index, int shape, type cls, Slots layout, bytes usual, t
     """
     if not 0 <= index < KINDS_OF_SECTION:
         raise IndexError("there is no such section")
-    if shape == _COMPOSITE and (
+    if shape == SHAPE_COMPOSITE and (
         layout.count != len(defaults) or len(usual) != layout.count << 8
     ):
         raise ValueError("a composite has a default and usual codes for each field")
-    if shape != _COMPOSITE and layout.count > 1:
+    if shape != SHAPE_COMPOSITE and layout.count > 1:
         raise ValueError("other sections have one value")
     _DECLARED.append((cls, layout, usual, defaults))
     SHAPES[index].shape = shape
@@ -125,6 +121,14 @@ def declare_decode(cls):
         cls.decode = method
 
 
+cdef inline int hold(PyObject *layout, made, Py_ssize_t i, value) except -1:
+    """Set an attribute of what `bare` made."""
+    if not 0 <= i < (<Slots>layout).count:
+        raise IndexError("no such attribute")
+    amqp_hold(made, (<Slots>layout).offsets[i], <PyObject *>value)
+    return 0
+
+
 cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
     """Make a message of sections, whose references it takes over."""
     cdef PyObject *layout = MESSAGE_LAYOUT
@@ -142,9 +146,9 @@ cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
             else:
                 amqp_slot(made, (<Slots>layout).offsets[i])[0] = found[i]
                 found[i] = NULL
-        (<Slots>layout).hold(made, PARTS, message_format)
-        (<Slots>layout).hold(made, PARTS + 1, buf)
-        (<Slots>layout).hold(made, PARTS + 2, False)
+        hold(layout, made, PARTS, message_format)
+        hold(layout, made, PARTS + 1, buf)
+        hold(layout, made, PARTS + 2, False)
         return made
     made = (<object>cls).__new__(<object>cls)
     values = [None if found[i] == NULL else <object>found[i] for i in range(PARTS)]
@@ -159,38 +163,52 @@ cdef class Cursor:
     def __cinit__(self, *_, **__):
         self.buf = b""  # what reads it does not look whether it is None
 
+    cdef long long i64(self, Py_ssize_t pos) except? -1:
+        cdef unsigned long long number
+        cdef long long made
+        if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 8:
+            raise IndexError("bytes outside the input")
+        number = amqp_load64(PyBytes_AS_STRING(self.buf) + pos)
+        memcpy(&made, &number, 8)
+        return made
+
+    cdef double f64(self, Py_ssize_t pos) except? -1:
+        cdef unsigned long long number
+        cdef double made
+        if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 8:
+            raise IndexError("bytes outside the input")
+        number = amqp_load64(PyBytes_AS_STRING(self.buf) + pos)
+        memcpy(&made, &number, 8)
+        return made
+
+    cdef bytes octets(self, Py_ssize_t start, Py_ssize_t stop):
+        if not 0 <= start <= stop <= PyBytes_GET_SIZE(self.buf):
+            raise IndexError("bytes outside the input")
+        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(self.buf) + start, stop - start)
+
+    cdef bint holds(
+        self, Py_ssize_t start, Py_ssize_t stop, bytes other, Py_ssize_t at
+    ) except -1:
+        if not (0 <= start <= stop <= PyBytes_GET_SIZE(self.buf) and at >= 0):
+            raise IndexError("bytes outside the input")
+        if stop - start > PyBytes_GET_SIZE(other) - at:
+            return False
+        return memcmp(
+            PyBytes_AS_STRING(self.buf) + start, PyBytes_AS_STRING(other) + at, stop - start
+        ) == 0
+
     cdef bint passed(self, Py_ssize_t count) except -1:
         """Pass over some values, none of them described; False, and nothing, where one is odd."""
         cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(self.buf)
         cdef const unsigned char *at
-        cdef const unsigned char *stop
-        cdef Py_ssize_t size
-        cdef int step
         if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
             return False
         at = base + self.pos
-        stop = base + self.end
         while count > 0:
             count -= 1
-            if at >= stop:
+            at = after(at, base + self.end)
+            if at == NULL:
                 return False
-            step = STEP_OF[at[0]]
-            if step < SHORT_SIZE:
-                if step == 0 or step > stop - at:
-                    return False
-                at += step
-                continue
-            if step == SHORT_SIZE:
-                if stop - at < 2:
-                    return False
-                size = 2 + <Py_ssize_t>at[1]
-            else:
-                if stop - at < 5:
-                    return False
-                size = 5 + <Py_ssize_t>amqp_load32(<const char *>at + 1)
-            if size > stop - at:
-                return False
-            at += size
         self.pos = at - base
         return True
 
@@ -216,13 +234,13 @@ cdef class Cursor:
         try:
             while self.pos < self.end:
                 start = self.pos
-                index = self.usual_section(last)
+                index = usual_section(self, last)
                 if index < 0:
                     index = self.odd_section(last, places, start)
                     if not 0 <= index < KINDS_OF_SECTION:
                         raise IndexError("there is no such section")
                 last = index
-                section = self.quick_section(index)
+                section = quick_section(self, index)
                 if section is None:
                     section = self.other_section(index)
                 place = PLACE_OF[index]
@@ -242,247 +260,169 @@ cdef class Cursor:
             for i in range(PARTS):
                 Py_XDECREF(found[i])
 
-    cdef int usual_section(self, int last) except -2:
-        """Pass over a section's usual descriptor; return its number, -1 where it is odd.
-
-        Odd is also what may not follow the last one, -1 for the beginning.
-        """
-        cdef const unsigned char *at
-        cdef int index
-        if (
-            not 0 <= self.pos <= self.end - 3
-            or self.end > PyBytes_GET_SIZE(self.buf)
-            or not -1 <= last < KINDS_OF_SECTION
-        ):
-            return -1
-        at = <const unsigned char *>PyBytes_AS_STRING(self.buf) + self.pos
-        index = at[2] - 0x70
-        if (
-            at[0] != 0
-            or at[1] != 0x53
-            or not 0 <= index < KINDS_OF_SECTION
-            or not FOLLOWS[last + 1][index]
-        ):
-            return -1
-        self.pos += 3
-        return index
-
     cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2:
         raise NotImplementedError
 
     cdef object other_section(self, int index):
         raise NotImplementedError
 
-    # Sections in, the quick way: these take the encodings that nearly every message is made of.
-    # They return what `Reader` returns; where anything is out of the ordinary they return None and
-    # leave the cursor where it was, so that `Reader` reads instead and says what is wrong.
-
-    cdef object quick_section(self, int index):
-        """Read what follows a section's descriptor into its class, or return None."""
-        cdef Shape *known
-        if not 0 <= index < KINDS_OF_SECTION:
-            return None
-        known = &SHAPES[index]
-        if known.shape == _COMPOSITE:
-            return self.quick_fields(known.layout, known.usual, known.defaults)
-        if known.shape == _PROPERTIES:
-            return self.quick_mapping(known.cls, 0xA1)
-        if known.shape == _ANNOTATIONS:
-            return self.quick_mapping(known.cls, 0xA3)
-        if known.shape == _BINARY:
-            return self.quick_data(known.layout)
-        return None
-
     cdef object wrapped(self, int index, value):
         """Return the body section that holds a value."""
-        cdef PyObject *layout
-        if not 0 <= index < KINDS_OF_SECTION or SHAPES[index].shape <= _PROPERTIES:
+        if not 0 <= index < KINDS_OF_SECTION or SHAPES[index].shape <= SHAPE_PROPERTIES:
             raise IndexError("there is no such section")
-        layout = SHAPES[index].layout
-        if (<Slots>layout).count != 1 or not (<Slots>layout).direct():
-            return (<Slots>layout).build([value])
-        made = (<Slots>layout).bare()
-        (<Slots>layout).hold(made, 0, value)
-        return made
+        return body_of(SHAPES[index].layout, value)
 
-    cdef object quick_fields(
-        self, PyObject *layout, const unsigned char *usual, PyObject *defaults
+
+cdef int usual_section(Cursor cursor, int last) except -2:
+    """Pass over a section's usual descriptor; return its number, -1 where it is odd.
+
+    Odd is also what may not follow the last one, -1 for the beginning.
+    """
+    cdef const unsigned char *at
+    cdef int index
+    if (
+        not 0 <= cursor.pos <= cursor.end - 3
+        or cursor.end > PyBytes_GET_SIZE(cursor.buf)
+        or not -1 <= last < KINDS_OF_SECTION
     ):
-        """Read the list of a composite into its class, or return None."""
-        cdef Compound found
-        cdef const unsigned char *at
-        cdef const unsigned char *stop
-        cdef Py_ssize_t i, n
-        cdef int code
-        if (
-            not enter_compound(self, 0xC0, &found)
-            or found.count > (<Slots>layout).count
-            or not (<Slots>layout).direct()
-        ):
-            return None
-        at = found.at
-        stop = found.stop
-        made = (<Slots>layout).bare()
-        try:
-            for i in range(found.count):
-                if at >= stop or not usual[i << 8 | at[0]]:
-                    return None
-                code = at[0]
-                at += 1
-                if code == 0x40:
-                    continue
-                if code == 0xA1 or code == 0xA3 or code == 0xA0:
-                    if at >= stop:
-                        return None
-                    n = at[0]
-                    at += 1
-                    if n > stop - at:
-                        return None
-                    if code == 0xA1:
-                        value = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
-                    elif code == 0xA3:
-                        value = PyUnicode_DecodeASCII(<const char *>at, n, NULL)
-                    else:
-                        value = <bytes>(<const char *>at)[:n]
-                    at += n
-                elif code == 0x41:
-                    value = True
-                elif code == 0x42:
-                    value = False
-                elif 0x50 <= code <= 0x53:
-                    if at >= stop:
-                        return None
-                    value = <int>at[0]
-                    at += 1
-                elif code == 0x83:
-                    if stop - at < 8:
-                        return None
-                    value = signed64(at)
-                    at += 8
-                elif code == 0x70:
-                    if stop - at < 4:
-                        return None
-                    value = amqp_load32(<const char *>at)
-                    at += 4
-                else:  # uint0, ulong0
-                    value = 0
-                (<Slots>layout).hold(made, i, value)
-        except UnicodeDecodeError:
-            return None
-        if at != stop:
-            return None
-        for i in range((<Slots>layout).count):
-            if amqp_slot(made, (<Slots>layout).offsets[i])[0] == NULL:
-                amqp_hold(
-                    made, (<Slots>layout).offsets[i], PyTuple_GET_ITEM(<tuple>defaults, i)
-                )
-        leave_compound(self, &found)
-        return made
+        return -1
+    at = <const unsigned char *>PyBytes_AS_STRING(cursor.buf) + cursor.pos
+    index = at[2] - 0x70
+    if (
+        at[0] != 0
+        or at[1] != 0x53
+        or not 0 <= index < KINDS_OF_SECTION
+        or not FOLLOWS[last + 1][index]
+    ):
+        return -1
+    cursor.pos += 3
+    return index
 
-    cdef object quick_mapping(self, PyObject *cls, int key_code):
-        """Read the map of a section into its class, or return None."""
-        cdef Compound found
-        cdef const unsigned char *at
-        cdef const unsigned char *stop
-        cdef Py_ssize_t i, n
-        cdef int code
-        if not enter_compound(self, 0xC1, &found) or found.count & 1:
-            return None
-        at = found.at
-        stop = found.stop
-        made = amqp_new(cls)
-        try:
-            for i in range(found.count >> 1):
-                if stop - at < 2 or at[0] != key_code or at[1] > stop - at - 2:
-                    return None
-                n = at[1]
-                key = TEXTS.key(at + 2, n) if key_code == 0xA1 else TEXTS.symbol(at + 2, n)
-                at += n + 2
-                if at >= stop:
-                    return None
-                code = at[0]
-                at += 1
-                if code == 0xA1 or code == 0xA3 or code == 0xA0:
-                    if at >= stop or at[0] > stop - at - 1:
-                        return None
-                    n = at[0]
-                    at += 1
-                    if code == 0xA1:
-                        value = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
-                    elif code == 0xA3:
-                        value = TEXTS.symbol(at, n)
-                    else:
-                        value = <bytes>(<const char *>at)[:n]
-                    at += n
-                elif 0x81 <= code <= 0x83:
-                    if stop - at < 8:
-                        return None
-                    if code == 0x81:
-                        value = signed64(at)
-                    elif code == 0x83:
-                        value = _Timestamp.__new__(_Timestamp, signed64(at))
-                    else:
-                        value = double64(at)
-                    at += 8
-                elif code == 0x71 or code == 0x70:
-                    if stop - at < 4:
-                        return None
-                    if code == 0x71:
-                        value = _Int.__new__(_Int, signed32(at))
-                    else:
-                        value = _UInt.__new__(_UInt, amqp_load32(<const char *>at))
-                    at += 4
-                elif code == 0x41:
-                    value = True
-                elif code == 0x42:
-                    value = False
-                elif code == 0x40:
-                    value = None
-                elif 0x50 <= code <= 0x55:
-                    if at >= stop:
-                        return None
-                    n = at[0]
-                    at += 1
-                    if code == 0x55:
-                        value = n - 256 if n > 127 else n
-                    else:
-                        value = octet_value(code, <int>n)
-                else:
-                    return None
-                PyDict_SetItem(made, key, value)
-        except UnicodeDecodeError:
-            return None
-        # A key that stands twice leaves the dict smaller.
-        if at != stop or PyDict_Size(made) != found.count >> 1:
-            return None
-        leave_compound(self, &found)
-        return made
 
-    cdef object quick_data(self, PyObject *layout):
-        """Read a binary into the class of a data section, or return None."""
-        cdef const unsigned char *at
-        cdef Py_ssize_t left, n
-        if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
-            return None
-        at = <const unsigned char *>PyBytes_AS_STRING(self.buf) + self.pos
-        left = self.end - self.pos
-        if left >= 2 and at[0] == 0xA0:
+# Sections in, the quick way: these take the encodings that nearly every message is made of.
+# They return what `Reader` returns; where anything is out of the ordinary they return None and
+# leave the cursor where it was, so that `Reader` reads instead and says what is wrong.
+
+
+cdef object quick_section(Cursor cursor, int index):
+    """Read what follows a section's descriptor into its class, or return None."""
+    cdef Shape *known
+    if not 0 <= index < KINDS_OF_SECTION:
+        return None
+    known = &SHAPES[index]
+    if known.shape == SHAPE_COMPOSITE:
+        return quick_fields(cursor, known.layout, known.usual, known.defaults)
+    if known.shape == SHAPE_PROPERTIES:
+        return quick_mapping(cursor, known.cls, 0xA1)
+    if known.shape == SHAPE_ANNOTATIONS:
+        return quick_mapping(cursor, known.cls, 0xA3)
+    if known.shape == SHAPE_BINARY:
+        return quick_data(cursor, known.layout)
+    return None
+
+
+cdef object quick_fields(
+    Cursor cursor, PyObject *layout, const unsigned char *usual, PyObject *defaults
+):
+    """Read the list of a composite into its class, or return None."""
+    cdef Compound found
+    cdef const unsigned char *at
+    cdef const unsigned char *end
+    cdef Py_ssize_t i
+    if (
+        not enter_compound(cursor, 0xC0, &found)
+        or found.count > (<Slots>layout).count
+        or not (<Slots>layout).direct()
+    ):
+        return None
+    at = found.at
+    made = (<Slots>layout).bare()
+    try:
+        for i in range(found.count):
+            end = after(at, found.stop)
+            if end == NULL or not usual[i << 8 | at[0]]:
+                return None
+            if at[0] != 0x40:
+                hold(layout, made, i, field_at(at, end))
+            at = end
+    except UnicodeDecodeError:
+        return None
+    if at != found.stop:
+        return None
+    for i in range((<Slots>layout).count):
+        if amqp_slot(made, (<Slots>layout).offsets[i])[0] == NULL:
+            amqp_hold(
+                made, (<Slots>layout).offsets[i], PyTuple_GET_ITEM(<tuple>defaults, i)
+            )
+    leave_compound(cursor, &found)
+    return made
+
+
+cdef object quick_mapping(Cursor cursor, PyObject *cls, int key_code):
+    """Read the map of a section into its class, or return None."""
+    cdef Compound found
+    cdef const unsigned char *at
+    cdef const unsigned char *end
+    cdef const unsigned char *stop
+    cdef Py_ssize_t i, n
+    if not enter_compound(cursor, 0xC1, &found) or found.count & 1:
+        return None
+    at = found.at
+    stop = found.stop
+    made = amqp_new(cls)
+    try:
+        for i in range(found.count >> 1):
+            if stop - at < 2 or at[0] != key_code or at[1] > stop - at - 2:
+                return None
             n = at[1]
-            at += 2
-            left -= 2
-        elif left >= 5 and at[0] == 0xB0:
-            n = amqp_load32(<const char *>at + 1)
-            at += 5
-            left -= 5
-        else:
-            return None
-        if n > left:
-            return None
-        value = <bytes>(<const char *>at)[:n]
-        if (<Slots>layout).direct():
-            made = (<Slots>layout).bare()
-            (<Slots>layout).hold(made, 0, value)
-        else:
-            made = (<Slots>layout).build([value])
-        self.pos = self.end - left + n
-        return made
+            key = TEXTS.key(at + 2, n) if key_code == 0xA1 else TEXTS.symbol(at + 2, n)
+            at += n + 2
+            end = after(at, stop)
+            if end == NULL:
+                return None
+            value = entry_at(at, end)
+            if <PyObject *>value == <PyObject *>_ODD:
+                return None
+            PyDict_SetItem(made, key, value)
+            at = end
+    except UnicodeDecodeError:
+        return None
+    # A key that stands twice leaves the dict smaller.
+    if at != stop or PyDict_Size(made) != found.count >> 1:
+        return None
+    leave_compound(cursor, &found)
+    return made
+
+
+cdef object quick_data(Cursor cursor, PyObject *layout):
+    """Read a binary into the class of a data section, or return None."""
+    cdef const unsigned char *at
+    cdef Py_ssize_t left, n
+    if not 0 <= cursor.pos <= cursor.end <= PyBytes_GET_SIZE(cursor.buf):
+        return None
+    at = <const unsigned char *>PyBytes_AS_STRING(cursor.buf) + cursor.pos
+    left = cursor.end - cursor.pos
+    if left >= 2 and at[0] == 0xA0:
+        n = at[1]
+        at += 2
+        left -= 2
+    elif left >= 5 and at[0] == 0xB0:
+        n = amqp_load32(<const char *>at + 1)
+        at += 5
+        left -= 5
+    else:
+        return None
+    if n > left:
+        return None
+    made = body_of(layout, <bytes>(<const char *>at)[:n])
+    cursor.pos = cursor.end - left + n
+    return made
+
+
+cdef inline object body_of(PyObject *layout, value):
+    """Return the body section that holds a value."""
+    if (<Slots>layout).count != 1 or not (<Slots>layout).direct():
+        return (<Slots>layout).build([value])
+    made = (<Slots>layout).bare()
+    hold(layout, made, 0, value)
+    return made

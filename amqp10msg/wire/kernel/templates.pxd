@@ -2,27 +2,19 @@ cimport cython
 
 from amqp10msg.wire.kernel.writer cimport Spec, Writer
 
-cdef dict KINDS
-cdef dict SPECS
-cdef list SECTIONS
-cdef list _NULLS
-cdef bytes IS_STRING
-cdef bytes WIDTHS
-cdef int AMQP_VALUE, DATA
-cdef int KIND_BINARY, KIND_DESCRIBED, KIND_LIST, KIND_PAIRS
-cdef int STEP_COPY, STEP_OPEN, STEP_LIST, STEP_MAP, STEP_FIELDS, STEP_FIELD, STEP_TYPED, STEP_VALUE
-cdef int STEP_PROPERTY, STEP_SECTION, STEP_DATA, STEP_SEQUENCE, STEP_BODY
-cdef int _NULL, _LIST0
+cdef dict KINDS, SPECS
+cdef list SECTIONS, _NULLS
+cdef bytes IS_STRING, WIDTHS
+cdef int AMQP_VALUE, DATA, KIND_BINARY, KIND_DESCRIBED, KIND_LIST, KIND_PAIRS, STEP_COPY
+cdef int STEP_OPEN, STEP_LIST, STEP_MAP, STEP_FIELDS, STEP_FIELD, STEP_TYPED, STEP_VALUE
+cdef int STEP_PROPERTY, STEP_SECTION, STEP_DATA, STEP_SEQUENCE, STEP_BODY, _NULL, _LIST0
 
 
 @cython.final
 cdef class Step:
-    cdef readonly int way
+    cdef readonly int way, kind
     cdef readonly bytes octets
-    cdef readonly Py_ssize_t source
-    cdef readonly int kind
-    cdef readonly Py_ssize_t index
-    cdef readonly Py_ssize_t stop
+    cdef readonly Py_ssize_t source, index, stop
     cdef readonly object default
     cdef readonly Spec spec
 
@@ -31,11 +23,9 @@ cdef class Pattern:
     cdef readonly list steps
     cdef Py_ssize_t width
     cdef object plainly
-
     @cython.locals(writer=Writer)
     cdef bytes filled(self, tuple values)
-
-    @cython.locals(step=Step, spec=Spec, way=int, mark=Py_ssize_t, count=Py_ssize_t, kind=int)
+    @cython.locals(step=Step, spec=Spec, count=Py_ssize_t, kind=int)
     cdef write(self, Writer writer, tuple values)
 
 

@@ -10,6 +10,7 @@ memory of an object.
 cimport cython
 from cpython.dict cimport PyDict_Next, PyDict_SetItem, PyDict_Size
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -18,17 +19,29 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from operator import attrgetter
 
+# What is imported into these is a C integer, or known to be a class or a dict.
+cdef int KIND_BINARY, KIND_BOOLEAN, KIND_LONG, KIND_SYMBOL, SHORT_SIZE
+cdef int SHAPE_ANNOTATIONS, SHAPE_BINARY, SHAPE_COMPOSITE, SHAPE_PROPERTIES
+cdef type Int, Symbol, Timestamp, UInt
+cdef dict KINDS
+
 from amqp10msg.wire.kernel.codes import (
     FIRST_CODE,
     FOLLOWERS,
     IS_STRING,
+    KIND_BINARY,
+    KIND_BOOLEAN,
     KIND_COUNT,
+    KIND_LONG,
+    KIND_SYMBOL,
+    KINDS,
     OF_OCTET,
     PLACES,
     SHAPE_ANNOTATIONS,
     SHAPE_BINARY,
     SHAPE_COMPOSITE,
     SHAPE_PROPERTIES,
+    SHORT_SIZE,
     SIGNED,
     SMALL_CODES,
     STEPS,
@@ -36,12 +49,6 @@ from amqp10msg.wire.kernel.codes import (
     WIDTHS,
     ZERO_CODES,
 )
-from amqp10msg.wire.kernel.codes import KIND_BINARY as _KIND_BINARY
-from amqp10msg.wire.kernel.codes import KIND_BOOLEAN as _KIND_BOOLEAN
-from amqp10msg.wire.kernel.codes import KIND_LONG as _KIND_LONG
-from amqp10msg.wire.kernel.codes import KIND_SYMBOL as _KIND_SYMBOL
-from amqp10msg.wire.kernel.codes import KINDS as _KINDS
-from amqp10msg.wire.kernel.codes import SHORT_SIZE as _SHORT_SIZE
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Int, Symbol, Timestamp, UInt
 
@@ -58,6 +65,63 @@ cdef extern from *:
         #define AMQP_READONLY_MEMBER READONLY
     #endif
 
+    static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
+        return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
+    }
+    /* A slot of an instance, by what Slots found out about its class. */
+    static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
+        return (PyObject **)((char *)made + offset);
+    }
+    /* What threads do at once to one object must leave it whole. With the GIL nothing is needed;
+       without it, slots are set and read as CPython's own members are: under the object's lock. */
+    #ifdef Py_GIL_DISABLED
+        #define AMQP_BEGIN(object) Py_BEGIN_CRITICAL_SECTION(object);
+        #define AMQP_END Py_END_CRITICAL_SECTION();
+        #define AMQP_PUT(slot, value) _Py_atomic_store_ptr_release(slot, value)
+    #else
+        #define AMQP_BEGIN(object) {
+        #define AMQP_END }
+        #define AMQP_PUT(slot, value) (*(slot) = (value))
+    #endif
+    static CYTHON_INLINE void amqp_set(PyObject *made, Py_ssize_t offset, PyObject *value) {
+        PyObject **slot = amqp_slot(made, offset), *before;
+        Py_INCREF(value);
+        AMQP_BEGIN(made)
+        before = *slot;
+        AMQP_PUT(slot, value);
+        AMQP_END
+        Py_XDECREF(before);
+    }
+    /* What a slot holds, as a reference of one's own; NULL where it is empty. */
+    static CYTHON_INLINE PyObject *amqp_held(PyObject *made, Py_ssize_t offset) {
+        PyObject *held;
+        AMQP_BEGIN(made)
+        held = *amqp_slot(made, offset);
+        Py_XINCREF(held);
+        AMQP_END
+        return held;
+    }
+    /* An empty slot of an object that no other thread knows yet. */
+    static CYTHON_INLINE void amqp_hold(PyObject *made, Py_ssize_t offset, PyObject *value) {
+        PyObject **slot = amqp_slot(made, offset), *before = *slot;
+        Py_INCREF(value);
+        *slot = value;
+        Py_XDECREF(before);
+    }
+    /* The length of a text of ASCII, a str or of a subclass, -1 for anything else. */
+    static CYTHON_INLINE Py_ssize_t text_size(PyObject *text) {
+        if (!PyUnicode_Check(text)) return -1;
+    #if PY_VERSION_HEX < 0x030C0000
+        if (PyUnicode_READY(text) < 0) {
+            PyErr_Clear();
+            return -1;
+        }
+    #endif
+        return PyUnicode_IS_ASCII(text) ? PyUnicode_GET_LENGTH(text) : -1;
+    }
+    static CYTHON_INLINE Py_ssize_t ascii_size(PyObject *text) {
+        return PyUnicode_CheckExact(text) ? text_size(text) : -1;
+    }
     /* Where a slot of a class is in its instances, or -1 if this is no such slot. */
     static Py_ssize_t amqp_offset(PyObject *member, PyObject *cls) {
         PyMemberDef *slot;
@@ -131,17 +195,14 @@ cdef extern from *:
     static CYTHON_INLINE PyObject *amqp_get(PyObject *mapping, PyObject *key) {
         return PyDict_Type.tp_as_mapping->mp_subscript(mapping, key);
     }
-    static CYTHON_INLINE int amqp_short_ascii(PyObject *text) {
-        if (!PyUnicode_Check(text)) {
-            PyErr_SetString(PyExc_TypeError, "a text is a str");
-            return -1;
-        }
-    #if PY_VERSION_HEX < 0x030C0000
-        if (PyUnicode_READY(text) < 0) return -1;
-    #endif
-        return PyUnicode_IS_ASCII(text) && PyUnicode_GET_LENGTH(text) <= 255;
-    }
     """
+    PyObject **amqp_slot(object made, Py_ssize_t offset)
+    void amqp_set(object made, Py_ssize_t offset, PyObject *value)
+    void amqp_hold(object made, Py_ssize_t offset, PyObject *value)
+    PyObject *amqp_held(object made, Py_ssize_t offset)
+    unsigned long long amqp_load64(const char *at) noexcept nogil
+    Py_ssize_t text_size(object text)
+    Py_ssize_t ascii_size(object text)
     Py_ssize_t amqp_offset(object member, object cls)
     bint amqp_ordinary(object cls)
     unsigned int amqp_version(PyObject *cls) noexcept
@@ -154,7 +215,6 @@ cdef extern from *:
     object amqp_new(PyObject *cls)
     void amqp_keep(object empty)
     object amqp_get(object mapping, object key)
-    int amqp_short_ascii(object text) except -1
 
 
 cdef extern from "Python.h":
@@ -191,6 +251,7 @@ cdef inline Py_ssize_t slot_of(const unsigned char *at, Py_ssize_t n) noexcept:
     )
 
 
+@cython.final
 cdef class Texts:
     """Short symbols and keys that were read before, by their bytes: making them costs more.
 
@@ -198,6 +259,9 @@ cdef class Texts:
     peer that invents texts makes this useless for itself and no larger than 2 * 1,024 entries of
     some 240 bytes, 0.5 MB; without the GIL, 8 MB.
     """
+
+    cdef list symbols
+    cdef list keys
 
     def __cinit__(self):
         self.symbols = [(b"", None)] * (SLOTS * AMQP_SHARES)
@@ -207,7 +271,7 @@ cdef class Texts:
         """Return the symbol of the bytes there; UnicodeDecodeError where they are not ASCII."""
         made = self.find(<PyObject *>self.symbols, at, n)
         if made is None:
-            made = _Symbol.__new__(_Symbol, PyUnicode_DecodeASCII(<const char *>at, n, NULL))
+            made = Symbol.__new__(Symbol, PyUnicode_DecodeASCII(<const char *>at, n, NULL))
             self.put(<PyObject *>self.symbols, at, n, made)
         return made
 
@@ -243,10 +307,6 @@ cdef class Texts:
 
 
 cdef Texts TEXTS = Texts()
-cdef type _Symbol = Symbol
-cdef type _Int = Int
-cdef type _Timestamp = Timestamp
-cdef type _UInt = UInt
 # By share, by code less 0x50 and by byte; those of other threads are made when they are wanted.
 cdef list OCTET_VALUES = [value for values in OF_OCTET for value in values]
 OCTET_VALUES += [None] * (len(OCTET_VALUES) * (AMQP_SHARES - 1))
@@ -267,7 +327,6 @@ cdef object octet_value(int code, int octet):
 
 
 # By format code, as `STEPS`.
-cdef int SHORT_SIZE = _SHORT_SIZE
 cdef unsigned char STEP_OF[256]
 for _code in range(256):
     STEP_OF[<int>_code] = STEPS[_code]
@@ -347,188 +406,6 @@ cdef class Mapping(dict):
 
     def __getitem__(self, key):
         return amqp_get(self, key)
-
-
-# Output.
-
-# A compound is begun with room for the header of its long form. The content of a short one is
-# moved down, which costs at most 254 bytes; the other way round, a large content would move once
-# for every compound around it.
-cdef enum:
-    LONG_HEADER = 9
-    SHORT_HEADER = 3
-    SMALL = 1000  # the room inside of the object
-
-
-@cython.freelist(8)
-cdef class Output:
-    """A run of bytes that grows."""
-
-    def __cinit__(self, *_):
-        self.memory = self.small
-        self.room = SMALL
-        self.large = NULL
-        self.size = 0
-
-    def __dealloc__(self):
-        Py_XDECREF(self.large)
-
-    cdef int grow(self, Py_ssize_t n) except -1:
-        """Make room for n more bytes."""
-        cdef PyObject *before = self.large
-        cdef Py_ssize_t room, size
-        if n > PY_SSIZE_T_MAX // 4 - self.size:
-            raise MemoryError
-        # Twice as much while it is little; what is added to large output is large itself.
-        room = self.size + n + (self.size + n if self.size + n < 1 << 20 else (self.size + n) >> 3)
-        if before == NULL:
-            self.large = amqp_room(NULL, room)
-            memcpy(PyBytes_AS_STRING(<bytes>self.large), self.small, self.size)
-        else:
-            # Where there is no memory, this frees what there was: the output is empty then.
-            size = self.size
-            self.large = NULL
-            self.memory = self.small
-            self.room = SMALL
-            self.size = 0
-            _PyBytes_Resize(&before, room)
-            self.large = before
-            self.size = size
-        self.memory = PyBytes_AS_STRING(<bytes>self.large)
-        self.room = room
-        return 0
-
-    cpdef bytes finish(self):
-        """Return the bytes; the output is empty then."""
-        cdef PyObject *made = self.large
-        cdef Py_ssize_t size = self.size
-        self.large = NULL
-        self.memory = self.small
-        self.room = SMALL
-        self.size = 0
-        if made == NULL:
-            return <bytes>self.small[:size]
-        _PyBytes_Resize(&made, size)
-        octets = <bytes>made
-        Py_XDECREF(made)
-        return octets
-
-    cdef int add(self, bytes octets) except -1:
-        """Append bytes."""
-        cdef Py_ssize_t n = PyBytes_GET_SIZE(octets)
-        if self.room - self.size < n:
-            self.grow(n)
-        memcpy(self.memory + self.size, PyBytes_AS_STRING(octets), n)
-        self.size += n
-        return 0
-
-    cdef int copy(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Append a part of other bytes."""
-        if not 0 <= start <= stop <= PyBytes_GET_SIZE(buf):
-            raise IndexError("bytes outside the input")
-        if self.room - self.size < stop - start:
-            self.grow(stop - start)
-        memcpy(self.memory + self.size, PyBytes_AS_STRING(buf) + start, stop - start)
-        self.size += stop - start
-        return 0
-
-    cdef bint short_ascii(self, int code, text) except -1:
-        """Append a constructor, a length and a text; False if it is long or not ASCII."""
-        cdef Py_ssize_t n
-        if not amqp_short_ascii(text):
-            return False
-        n = PyUnicode_GET_LENGTH(text)
-        if self.room - self.size < n + 2:
-            self.grow(n + 2)
-        self.memory[self.size] = <char>code
-        self.memory[self.size + 1] = <char>n
-        memcpy(self.memory + self.size + 2, PyUnicode_DATA(text), n)
-        self.size += n + 2
-        return True
-
-    cdef int number(self, int code, int width, long long number) except -1:
-        """Append a constructor and a number of this many bytes, in two's complement."""
-        cdef int i
-        cdef unsigned long long left = <unsigned long long>number
-        if not 0 <= width <= 8:
-            raise ValueError("a number has at most eight bytes")
-        if self.room - self.size < 9:
-            self.grow(9)
-        self.memory[self.size] = <char>code
-        for i in range(width):
-            self.memory[self.size + width - i] = <char>(left & 255)
-            left >>= 8
-        self.size += width + 1
-        return 0
-
-    cdef int double(self, double number) except -1:
-        """Append a double."""
-        if self.room - self.size < 9:
-            self.grow(9)
-        self.memory[self.size] = <char>0x82
-        PyFloat_Pack8(number, self.memory + self.size + 1, 0)
-        self.size += 9
-        return 0
-
-    cdef Py_ssize_t begin_compound(self) except -1:
-        """Leave room for the header of a compound; return the mark to end it with."""
-        if self.room - self.size < LONG_HEADER:
-            self.grow(LONG_HEADER)
-        self.size += LONG_HEADER
-        return self.size
-
-    cdef bint end_compound(self, Py_ssize_t mark, int code, Py_ssize_t count) except -1:
-        """Write the header of a compound; the code is that of its short form.
-
-        False if the compound is too large for AMQP.
-        """
-        cdef Py_ssize_t size = self.size - mark
-        cdef char *head
-        if mark < LONG_HEADER or size < 0:
-            raise IndexError("no compound was begun there")
-        head = self.memory + mark - LONG_HEADER
-        # The size counts the count's own bytes: one here, four in the long form.
-        if size < 255 and count <= 255:
-            head[0] = <char>code
-            head[1] = <char>(size + 1)
-            head[2] = <char>count
-            memmove(head + SHORT_HEADER, self.memory + mark, size)
-            self.size -= LONG_HEADER - SHORT_HEADER
-            return True
-        if size > 0xFFFFFFFFLL - 4:
-            return False
-        head[0] = <char>(code + 0x10)
-        store32(head + 1, <unsigned int>(size + 4))
-        store32(head + 5, <unsigned int>count)
-        return True
-
-    cdef int drop_compound(self, Py_ssize_t mark) except -1:
-        """Take back a compound and what it holds."""
-        if not LONG_HEADER <= mark <= self.size:
-            raise IndexError("no compound was begun there")
-        self.size = mark - LONG_HEADER
-        return 0
-
-    cdef bint integer_of(self, int kind, long long number) except -1:
-        """Append an integer in the smallest form of its kind; False where it does not fit."""
-        return write_whole(self, kind, number)
-
-    cdef bint usual(self, value) except -1:
-        """Append a value of a usual type and size; False, and nothing, where it is another."""
-        return write_usual(self, value)
-
-    cdef Py_ssize_t usual_fields(
-        self, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
-    ) except -1:
-        """Append fields of a list from the i-th on; return the place of the first unusual one."""
-        return write_fields(self, layout, made, kinds, defaults, i)
-
-
-cdef inline void store32(char *at, unsigned int number) noexcept:
-    at[0] = <char>(number >> 24)
-    at[1] = <char>(number >> 16 & 255)
-    at[2] = <char>(number >> 8 & 255)
-    at[3] = <char>(number & 255)
 
 
 # Attributes.
@@ -664,6 +541,9 @@ cdef class Slot:
         return 0
 
 
+include "writes.pxi"
+
+
 cdef class FieldOutput(Output):
     """Output of AMQP 0-9-1: texts and tables stand after their lengths."""
 
@@ -673,8 +553,7 @@ cdef class FieldOutput(Output):
         cdef char *at
         if not 0 <= size <= (255 if width == 1 else 0x7FFF_FFFF):
             return False
-        if self.room - self.size < size + 4:
-            self.grow(size + 4)
+        make_room(self, size + 4)
         at = self.memory + self.size
         if width == 1:
             at[0] = <char>size
@@ -688,8 +567,7 @@ cdef class FieldOutput(Output):
 
     cdef Py_ssize_t begin_table(self) except -1:
         """Leave room for a length of four bytes; return the mark to end the table with."""
-        if self.room - self.size < 4:
-            self.grow(4)
+        make_room(self, 4)
         self.size += 4
         return self.size
 
@@ -702,14 +580,6 @@ cdef class FieldOutput(Output):
             return False
         store32(self.memory + start - 4, <unsigned int>size)
         return True
-
-    cdef int real(self, double number) except -1:
-        """Append the eight bytes of a double."""
-        if self.room - self.size < 8:
-            self.grow(8)
-        PyFloat_Pack8(number, self.memory + self.size, 0)
-        self.size += 8
-        return 0
 
 
 cdef extern from *:
@@ -733,4 +603,3 @@ cdef class Entries:
 
 
 include "records.pxi"
-include "writes.pxi"

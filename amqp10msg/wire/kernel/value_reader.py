@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Values in: the encodings of Part 1, read after their format codes within bounds and limits.
 
 - A reader is a cursor over one immutable bytes object. `end` is the end of the value that encloses
@@ -404,16 +404,8 @@ class ValueReader(Cursor):
 
     def described(self) -> Any:
         self.enter(self.pos - 1)
-        pos = self.pos
-        if pos >= self.end:
-            raise self.truncated(pos, 1)
-        self.pos = pos + 1
-        descriptor = self.read(self.buf[pos])
-        pos = self.pos
-        if pos >= self.end:
-            raise self.truncated(pos, 1)
-        self.pos = pos + 1
-        made = Described(descriptor, self.read(self.buf[pos]))
+        descriptor = self.value()
+        made = Described(descriptor, self.value())
         self.depth += 1
         return made
 
@@ -429,31 +421,9 @@ class ValueReader(Cursor):
 
     def open(self, code: int) -> int:
         """Read a compound's size and count; set `count` and return where the compound ends."""
+        stop = self.extent(1 if code < 0xD0 else 4, 0)
         pos = self.pos
-        if code < 0xD0:
-            if pos >= self.end:
-                raise self.truncated(pos, 1)
-            size = self.buf[pos]
-            pos += 1
-            stop = pos + size
-            if stop > self.end:
-                raise self.truncated(pos, size)
-            if size < 1:
-                raise self.too_small(pos - 1, size, 1)
-            count = self.buf[pos]
-            pos += 1
-        else:
-            if self.end - pos < 4:
-                raise self.truncated(pos, 4)
-            size = self.u32(pos)
-            if size < 4:
-                raise self.too_small(pos, size, 4)
-            pos += 4
-            stop = pos + size
-            if stop > self.end:
-                raise self.truncated(pos, size)
-            count = self.u32(pos)
-            pos += 4
+        count = self.count
         if count > stop - pos:
             raise DecodeError(
                 f"a count of {count} values does not fit in the {stop - pos} bytes after it",
@@ -463,9 +433,25 @@ class ValueReader(Cursor):
         self.items -= count
         if self.items < 0:
             raise self.exceeded("items limit: the input holds too many values", pos)
-        self.pos = pos
-        self.count = count
         return stop
+
+    def extent(self, width: int, more: int) -> int:
+        """Read a size and a count of this width; set `count` and return where the size ends.
+
+        The size covers the count, and so many bytes more.
+        """
+        pos = self.pos
+        if width > self.end - pos:
+            raise self.truncated(pos, width)
+        size = self.buf[pos] if width == 1 else self.u32(pos)
+        if size < width:
+            raise self.too_small(pos, size, width + more)
+        pos += width
+        if size > self.end - pos:
+            raise self.truncated(pos, size)
+        self.count = self.buf[pos] if width == 1 else self.u32(pos)
+        self.pos = pos + width
+        return pos + size
 
     def descend(self, code: int) -> int:
         """Enter a list or a map after its format code; return what `ascend` wants.
@@ -473,7 +459,10 @@ class ValueReader(Cursor):
         Sets `count`, and makes the compound's end that of the reader.
         """
         start = self.pos - 1
-        stop = self.open(code)
+        return self.into(start, self.open(code))
+
+    def into(self, start: int, stop: int) -> int:
+        """Make the end of a compound, which begins here, that of the reader; return what it was."""
         self.enter(start)
         outer = self.end
         self.end = stop
@@ -577,46 +566,19 @@ class ValueReader(Cursor):
 
     def read_array(self, code: int) -> Any:
         start = self.pos - 1
-        pos = self.pos
-        if code == 0xE0:
-            if self.end - pos < 1:
-                raise self.truncated(pos, 1)
-            size = self.buf[pos]
-            if size < 2:
-                return self.no_constructor(pos, size, 1)
-            pos += 1
-            if size > self.end - pos:
-                raise self.truncated(pos, size)
-            stop = pos + size
-            count = self.buf[pos]
-            pos += 1
-        else:
-            if self.end - pos < 4:
-                raise self.truncated(pos, 4)
-            size = self.u32(pos)
-            if size < 5:
-                return self.no_constructor(pos, size, 4)
-            pos += 4
-            if size > self.end - pos:
-                raise self.truncated(pos, size)
-            stop = pos + size
-            count = self.u32(pos)
-            pos += 4
-        self.pos = pos
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        stop = self.extent(1 if code == 0xE0 else 4, 1)
+        count = self.count
+        if self.pos == stop:
+            return self.no_constructor(start, count, code)
+        outer = self.into(start, stop)
+        pos = self.take(1)
         code = self.buf[pos]
-        self.pos = pos + 1
         descriptors = []
         while code == 0:
             self.enter(pos)
             descriptors.append(self.value())
-            pos = self.pos
-            if pos >= stop:
-                raise self.truncated(pos, 1)
+            pos = self.take(1)
             code = self.buf[pos]
-            self.pos = pos + 1
         if KIND_OF[code] == 0:
             raise self.unknown(code, pos)
         left = stop - self.pos
@@ -644,28 +606,18 @@ class ValueReader(Cursor):
         self.close(stop, outer)
         return Array(code, values, descriptors=descriptors)
 
-    def no_constructor(self, pos: int, size: int, width: int) -> Any:
-        """Read an array whose size has no room for a constructor: lenient, where it is empty.
-
-        Args:
-            pos: where its size is.
-            size: what that says.
-            width: the bytes of the size, and of the count.
-        """
-        if size < width:
-            raise self.too_small(pos, size, width + 1)
-        if size > self.end - pos - width:
-            raise self.truncated(pos + width, size)
-        if any(self.buf[pos + width : pos + 2 * width]):
-            raise self.too_small(pos, size, width + 1)
+    def no_constructor(self, start: int, count: int, code: int) -> Any:
+        """Read an array whose size has no room for a constructor: lenient, where it is empty."""
+        if count:
+            width = 1 if code == 0xE0 else 4
+            raise self.too_small(start + 1, width, width + 1)
         if not self.lenient:
             raise DecodeError(
                 "an empty array has no constructor of its elements, though Part 1, 1.6.24 requires "
                 "one: some clients write it so, and strict=False reads it",
-                pos - 1,
+                start,
                 rule="array-without-constructor",
             )
-        self.pos = pos + 2 * width
         return Array("null")
 
 

@@ -3,17 +3,13 @@ cimport cython
 from amqp10msg.wire.kernel.twin cimport Output
 
 cdef dict KINDS
-cdef bytes LEAST
-cdef bytes SMALL_CODES
-cdef bytes WIDE_CODES
-cdef bytes IS_MESSAGE_ID
+cdef bytes LEAST, SMALL_CODES, WIDE_CODES, IS_MESSAGE_ID
 cdef int KIND_NULL, KIND_BOOLEAN, KIND_UBYTE, KIND_USHORT, KIND_UINT, KIND_ULONG, KIND_BYTE
 cdef int KIND_SHORT, KIND_INT, KIND_LONG, KIND_FLOAT, KIND_DOUBLE, KIND_DECIMAL32, KIND_DECIMAL64
 cdef int KIND_DECIMAL128, KIND_CHAR, KIND_TIMESTAMP, KIND_UUID, KIND_BINARY, KIND_STRING
 cdef int KIND_SYMBOL, KIND_LIST, KIND_MAP, KIND_ARRAY, KIND_DESCRIBED, KIND_ANY, KIND_MESSAGE_ID
-cdef int KIND_ADDRESS, KIND_FIELDS, KIND_PAIRS, KIND_DATETIME, KIND_EXACT
-cdef int _NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED
-cdef int _DEPTH
+cdef int KIND_ADDRESS, KIND_FIELDS, KIND_PAIRS, KIND_DATETIME, KIND_EXACT, _NULL, _TRUE, _FALSE
+cdef int _LIST0, _DESCRIBED, _DEPTH
 cdef long long _WORD_MAX
 
 
@@ -27,25 +23,16 @@ cdef class ValueWriter(Output):
     cdef put(self, int kind, value)
     cdef string(self, str text)
     cdef symbol(self, text)
-    @cython.locals(n=Py_ssize_t)
     cdef text(self, octets, int code)
     @cython.locals(number="long long")
     cdef integer(self, int kind, value)
-    cdef huge(self, int kind, value)
-    cdef out_of_range(self, int kind, value)
     cdef plain(self, int kind, value)
-    @cython.locals(mark=Py_ssize_t)
     cdef write_list(self, values)
-    @cython.locals(mark=Py_ssize_t, apart=ValueWriter)
     cdef pairs(self, pairs, Py_ssize_t count, keys)
     cdef other(self, value)
-    @cython.locals(kind=int, code=int, count=Py_ssize_t, i=Py_ssize_t, mark=Py_ssize_t,
-                   apart=ValueWriter, body=ValueWriter)
+    @cython.locals(kind=int, code=int)
     cdef write_array(self, array)
-    @cython.locals(have=int, size="long long", width=int)
     cdef bint element(self, int code, bytes octets) except -1
     @cython.locals(have=int)
     cpdef typed(self, int kind, value)
-    cdef subclassed(self, int kind, value)
-    @cython.locals(mark=Py_ssize_t)
     cdef fields(self, value)

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+# cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Values out: the encodings of Part 1, each in the smallest form of its type."""
 
 from __future__ import annotations

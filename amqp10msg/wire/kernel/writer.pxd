@@ -3,39 +3,24 @@ cimport cython
 from amqp10msg.wire.kernel.twin cimport Entries, Slots
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
-cdef dict KINDS
-cdef dict SPECS
-cdef list SECTIONS
-cdef list BODIES
-cdef list _NULLS
-cdef int KIND_BINARY, KIND_DESCRIBED, KIND_LIST, KIND_PAIRS, KIND_SYMBOL
-cdef int KIND_ULONG
-cdef int DATA, AMQP_SEQUENCE
-cdef int SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY, SHAPE_SEQUENCE
-cdef int _NULL, _LIST0
+cdef dict KINDS, SPECS
+cdef list SECTIONS, BODIES, _NULLS
+cdef int KIND_BINARY, KIND_DESCRIBED, KIND_LIST, KIND_PAIRS, KIND_SYMBOL, KIND_ULONG, DATA
+cdef int AMQP_SEQUENCE, SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY
+cdef int SHAPE_SEQUENCE, _NULL, _LIST0
 
 
 @cython.final
 cdef class Spec:
-    cdef readonly str name
+    cdef readonly str name, symbol, attribute
     cdef readonly object code
-    cdef readonly str symbol
-    cdef readonly int shape
+    cdef readonly int shape, place
     cdef readonly type cls
     cdef readonly Slots layout
-    cdef readonly str attribute
-    cdef readonly tuple names
-    cdef readonly bytes kinds
-    cdef readonly tuple defaults
-    cdef readonly tuple mandatory
-    cdef readonly bytes multiple
+    cdef readonly tuple names, defaults, mandatory
+    cdef readonly bytes kinds, multiple, followers, usual, head
     cdef readonly list blank
-    cdef readonly int place
-    cdef readonly bint is_body
-    cdef readonly bint is_plain
-    cdef readonly bytes followers
-    cdef readonly bytes usual
-    cdef readonly bytes head
+    cdef readonly bint is_body, is_plain
 
 
 cdef class Writer(ValueWriter):
@@ -45,17 +30,11 @@ cdef class Writer(ValueWriter):
     cdef bint whole(self, Spec spec, section) except -1
     @cython.locals(spec=Spec, usual=Spec)
     cdef bint body(self, body) except -1
-    @cython.locals(shape=int)
     cpdef section(self, Spec spec, value)
-    @cython.locals(items=tuple, kind=int, count=Py_ssize_t, known=Py_ssize_t, i=Py_ssize_t,
-                   mark=Py_ssize_t)
+    @cython.locals(i=Py_ssize_t, count=Py_ssize_t, kind=int)
     cdef composite(self, Spec spec, value)
-    @cython.locals(apart=ValueWriter)
-    cdef loosely(self, int kind, item)
-    cdef several(self, int kind, values)
-    @cython.locals(mark=Py_ssize_t, entries=dict)
     cdef annotations(self, value)
-    @cython.locals(mark=Py_ssize_t, kind=int, entries=dict)
+    @cython.locals(kind=int)
     cdef properties(self, value)
 
 

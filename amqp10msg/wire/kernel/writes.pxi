@@ -24,12 +24,7 @@ for _code in range(KIND_COUNT):
     WHOLE_OF[<int>_code] = Whole(
         WIDTHS[_code], WIDE_CODES[_code], SMALL_CODES[_code], ZERO_CODES[_code], SIGNED[_code]
     )
-    TEXT_OF[<int>_code] = 0xA1 if IS_STRING[_code] else 0xA3 if _code == _KIND_SYMBOL else 0
-cdef dict KINDS = _KINDS
-cdef int KIND_LONG = _KIND_LONG
-cdef int KIND_SYMBOL = _KIND_SYMBOL
-cdef int KIND_BINARY = _KIND_BINARY
-cdef int KIND_BOOLEAN = _KIND_BOOLEAN
+    TEXT_OF[<int>_code] = 0xA1 if IS_STRING[_code] else 0xA3 if _code == KIND_SYMBOL else 0
 cdef PyObject *TEXT_TYPE = <PyObject *>str
 cdef PyObject *INT_TYPE = <PyObject *>int
 cdef PyObject *REAL_TYPE = <PyObject *>float
@@ -89,131 +84,305 @@ cdef inline int put_nulls(Output out, Py_ssize_t count, Py_ssize_t n) except -1:
     return 0
 
 
-cdef bint write_whole(Output out, int kind, long long number) except -1:
-    """Write an integer in the smallest form of its kind; False, and nothing, where it does not fit.
-
-    Raises:
-        ValueError: there are no integers of this kind.
-    """
-    if not 0 <= kind < KINDS_KNOWN or WHOLE_OF[kind].width == 0:
-        raise ValueError("no kind of integer")
-    make_room(out, 9)
-    return put_whole(out, kind, number)
+cdef inline void store32(char *at, unsigned int number) noexcept:
+    at[0] = <char>(number >> 24)
+    at[1] = <char>(number >> 16 & 255)
+    at[2] = <char>(number >> 8 & 255)
+    at[3] = <char>(number & 255)
 
 
-cdef bint write_usual(Output out, value) except -1:
-    """Write a value of a usual type and size; False, and nothing, where it is another."""
-    cdef PyObject *type_ = amqp_type(<PyObject *>value)
-    cdef PyObject *known
-    cdef Py_ssize_t n
-    cdef int overflow = 0, kind
-    cdef long long number
-    if type_ == TEXT_TYPE:
-        n = ascii_size(value)
+# A compound is begun with room for the header of its long form. The content of a short one is
+# moved down, which costs at most 254 bytes; the other way round, a large content would move once
+# for every compound around it.
+cdef enum:
+    LONG_HEADER = 9
+    SHORT_HEADER = 3
+    SMALL = 1000  # the room inside of the object
+
+
+cdef inline void empty(Output out) noexcept:
+    """Make output empty that does not own its memory."""
+    out.large = NULL
+    out.memory = out.small
+    out.room = SMALL
+    out.size = 0
+
+
+@cython.freelist(8)
+cdef class Output:
+    """A run of bytes that grows."""
+
+    def __cinit__(self, *_):
+        empty(self)
+
+    def __dealloc__(self):
+        Py_XDECREF(self.large)
+
+    cdef int grow(self, Py_ssize_t n) except -1:
+        """Make room for n more bytes."""
+        cdef PyObject *before = self.large
+        cdef Py_ssize_t room, size
+        if n > PY_SSIZE_T_MAX // 4 - self.size:
+            raise MemoryError
+        # Twice as much while it is little; what is added to large output is large itself.
+        room = self.size + n + (self.size + n if self.size + n < 1 << 20 else (self.size + n) >> 3)
+        if before == NULL:
+            self.large = amqp_room(NULL, room)
+            memcpy(PyBytes_AS_STRING(<bytes>self.large), self.small, self.size)
+        else:
+            # Where there is no memory, this frees what there was: the output is empty then.
+            size = self.size
+            empty(self)
+            _PyBytes_Resize(&before, room)
+            self.large = before
+            self.size = size
+        self.memory = PyBytes_AS_STRING(<bytes>self.large)
+        self.room = room
+        return 0
+
+    cpdef bytes finish(self):
+        """Return the bytes; the output is empty then."""
+        cdef PyObject *made = self.large
+        cdef Py_ssize_t size = self.size
+        empty(self)
+        if made == NULL:
+            return <bytes>self.small[:size]
+        _PyBytes_Resize(&made, size)
+        octets = <bytes>made
+        Py_XDECREF(made)
+        return octets
+
+    cdef int add(self, bytes octets) except -1:
+        """Append bytes."""
+        cdef Py_ssize_t n = PyBytes_GET_SIZE(octets)
+        make_room(self, n)
+        memcpy(self.memory + self.size, PyBytes_AS_STRING(octets), n)
+        self.size += n
+        return 0
+
+    cdef int copy(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -1:
+        """Append a part of other bytes."""
+        if not 0 <= start <= stop <= PyBytes_GET_SIZE(buf):
+            raise IndexError("bytes outside the input")
+        make_room(self, stop - start)
+        memcpy(self.memory + self.size, PyBytes_AS_STRING(buf) + start, stop - start)
+        self.size += stop - start
+        return 0
+
+    cdef int octet(self, int octet) except -1:
+        """Append one byte."""
+        make_room(self, 1)
+        self.memory[self.size] = <char>octet
+        self.size += 1
+        return 0
+
+    cdef int pair(self, int code, int octet) except -1:
+        """Append a constructor and a value or length of one byte."""
+        make_room(self, 2)
+        self.memory[self.size] = <char>code
+        self.memory[self.size + 1] = <char>octet
+        self.size += 2
+        return 0
+
+    cdef bint short_ascii(self, int code, text) except -1:
+        """Append a constructor, a length and a text; False if it is long or not ASCII."""
+        cdef Py_ssize_t n
+        if not isinstance(text, str):
+            raise TypeError("a text is a str")
+        n = text_size(text)
         if not 0 <= n <= 255:
             return False
-        make_room(out, n + 2)
-        put_octets(out, 0xA1, PyUnicode_DATA(value), n)
-    elif type_ == INT_TYPE:
-        number = PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow:
-            return False
-        make_room(out, 9)
-        put_whole(out, KIND_LONG, number)
-    elif value is True:
-        out.octet(0x41)
-    elif value is False:
-        out.octet(0x42)
-    elif value is None:
-        out.octet(0x40)
-    elif type_ == REAL_TYPE:
-        out.double(PyFloat_AS_DOUBLE(value))
-    elif type_ == OCTETS_TYPE:
-        n = PyBytes_GET_SIZE(<bytes>value)
-        if n > 255:
-            return False
-        make_room(out, n + 2)
-        put_octets(out, 0xA0, PyBytes_AS_STRING(<bytes>value), n)
-    else:
-        known = PyDict_GetItem(KINDS, <object>type_)
-        if known == NULL:
-            return False
-        kind = <object>known
-        if kind == KIND_SYMBOL:
-            return out.short_ascii(0xA3, value)
-        if WHOLE_OF[kind].width == 0:
-            return False
-        number = PyLong_AsLongLongAndOverflow(value, &overflow)
-        make_room(out, 9)
-        return not overflow and put_whole(out, kind, number)
-    return True
+        make_room(self, n + 2)
+        put_octets(self, code, PyUnicode_DATA(text), n)
+        return True
 
+    cdef int number(self, int code, int width, long long number) except -1:
+        """Append a constructor and a number of this many bytes, in two's complement."""
+        cdef int i
+        cdef unsigned long long left = <unsigned long long>number
+        if not 0 <= width <= 8:
+            raise ValueError("a number has at most eight bytes")
+        make_room(self, 9)
+        self.memory[self.size] = <char>code
+        for i in range(width):
+            self.memory[self.size + width - i] = <char>(left & 255)
+            left >>= 8
+        self.size += width + 1
+        return 0
 
-cdef Py_ssize_t write_fields(
-    Output out, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
-) except -1:
-    """Write the fields of a list from the i-th on, until one is not usual; return its place.
+    cdef int double(self, double number) except -1:
+        """Append a double."""
+        self.octet(0x82)
+        return self.real(number)
 
-    `out.count` is the number of fields that were written, and those of null before the last of
-    them: what is None or its default is left out, unless another one follows.
-    """
-    cdef Py_ssize_t n, gap, count = layout.count
-    cdef PyObject *item
-    cdef PyObject *default
-    cdef PyObject *type_
-    cdef int kind, overflow = 0
-    cdef long long number
-    if not (
-        0 <= i <= count
-        and 0 <= out.count <= i
-        and PyBytes_GET_SIZE(kinds) == count
-        and PyTuple_GET_SIZE(defaults) == count
-    ):
-        raise IndexError("no such field")
-    if type(made) is not layout.cls or not layout.direct():
-        return i
-    while i < count:
-        item = amqp_held(made, layout.offsets[i])
-        default = PyTuple_GET_ITEM(defaults, i)
-        if item == NULL:
-            break
-        kept = own(item)  # whatever another thread sets meanwhile
-        if item == <PyObject *>None or item == default:
-            i += 1
-            continue
-        type_ = amqp_type(item)
-        if type_ == amqp_type(default) and <object>item == <object>default:
-            i += 1
-            continue
-        kind = <unsigned char>PyBytes_AS_STRING(kinds)[i]
-        if kind >= KINDS_KNOWN:
-            break
-        gap = i - out.count
+    cdef int real(self, double number) except -1:
+        """Append the eight bytes of a double."""
+        make_room(self, 8)
+        PyFloat_Pack8(number, self.memory + self.size, 0)
+        self.size += 8
+        return 0
+
+    cdef Py_ssize_t begin_compound(self) except -1:
+        """Leave room for the header of a compound; return the mark to end it with."""
+        make_room(self, LONG_HEADER)
+        self.size += LONG_HEADER
+        return self.size
+
+    cdef bint end_compound(self, Py_ssize_t mark, int code, Py_ssize_t count) except -1:
+        """Write the header of a compound; the code is that of its short form.
+
+        False if the compound is too large for AMQP.
+        """
+        cdef Py_ssize_t size = self.size - mark
+        cdef char *head
+        if mark < LONG_HEADER or size < 0:
+            raise IndexError("no compound was begun there")
+        head = self.memory + mark - LONG_HEADER
+        # The size counts the count's own bytes: one here, four in the long form.
+        if size < 255 and count <= 255:
+            head[0] = <char>code
+            head[1] = <char>(size + 1)
+            head[2] = <char>count
+            memmove(head + SHORT_HEADER, self.memory + mark, size)
+            self.size -= LONG_HEADER - SHORT_HEADER
+            return True
+        if size > 0xFFFFFFFFLL - 4:
+            return False
+        head[0] = <char>(code + 0x10)
+        store32(head + 1, <unsigned int>(size + 4))
+        store32(head + 5, <unsigned int>count)
+        return True
+
+    cdef int drop_compound(self, Py_ssize_t mark) except -1:
+        """Take back a compound and what it holds."""
+        if not LONG_HEADER <= mark <= self.size:
+            raise IndexError("no compound was begun there")
+        self.size = mark - LONG_HEADER
+        return 0
+
+    cdef bint integer_of(self, int kind, long long number) except -1:
+        """Append an integer in the smallest form of its kind; False where it does not fit.
+
+        Raises:
+            ValueError: there are no integers of this kind.
+        """
+        if not 0 <= kind < KINDS_KNOWN or WHOLE_OF[kind].width == 0:
+            raise ValueError("no kind of integer")
+        make_room(self, 9)
+        return put_whole(self, kind, number)
+
+    cdef bint usual(self, value) except -1:
+        """Append a value of a usual type and size; False, and nothing, where it is another."""
+        cdef PyObject *type_ = amqp_type(<PyObject *>value)
+        cdef PyObject *known
+        cdef Py_ssize_t n
+        cdef int overflow = 0, kind
+        cdef long long number
         if type_ == TEXT_TYPE:
-            n = ascii_size(<object>item)
-            if not 0 <= n <= 255 or TEXT_OF[kind] == 0:
-                break
-            put_nulls(out, gap, n + 2)
-            put_octets(out, TEXT_OF[kind], PyUnicode_DATA(<object>item), n)
+            n = ascii_size(value)
+            if not 0 <= n <= 255:
+                return False
+            make_room(self, n + 2)
+            put_octets(self, 0xA1, PyUnicode_DATA(value), n)
         elif type_ == INT_TYPE:
-            if WHOLE_OF[kind].width == 0:
-                break
-            number = PyLong_AsLongLongAndOverflow(<object>item, &overflow)
-            put_nulls(out, gap, 9)
-            if overflow or not put_whole(out, kind, number):
-                out.size -= gap
-                break
-        elif kind == KIND_BOOLEAN and (<object>item is True or <object>item is False):
-            put_nulls(out, gap, 1)
-            out.octet(0x41 if <object>item is True else 0x42)
-        elif kind == KIND_BINARY and type_ == OCTETS_TYPE:
-            n = PyBytes_GET_SIZE(<bytes>item)
+            number = PyLong_AsLongLongAndOverflow(value, &overflow)
+            if overflow:
+                return False
+            make_room(self, 9)
+            put_whole(self, KIND_LONG, number)
+        elif value is True:
+            self.octet(0x41)
+        elif value is False:
+            self.octet(0x42)
+        elif value is None:
+            self.octet(0x40)
+        elif type_ == REAL_TYPE:
+            self.double(PyFloat_AS_DOUBLE(value))
+        elif type_ == OCTETS_TYPE:
+            n = PyBytes_GET_SIZE(<bytes>value)
             if n > 255:
-                break
-            put_nulls(out, gap, n + 2)
-            put_octets(out, 0xA0, PyBytes_AS_STRING(<bytes>item), n)
+                return False
+            make_room(self, n + 2)
+            put_octets(self, 0xA0, PyBytes_AS_STRING(<bytes>value), n)
         else:
-            break
-        i += 1
-        out.count = i
-    return i
+            known = PyDict_GetItem(KINDS, <object>type_)
+            if known == NULL:
+                return False
+            kind = <object>known
+            if kind == KIND_SYMBOL:
+                return self.short_ascii(0xA3, value)
+            if WHOLE_OF[kind].width == 0:
+                return False
+            number = PyLong_AsLongLongAndOverflow(value, &overflow)
+            make_room(self, 9)
+            return not overflow and put_whole(self, kind, number)
+        return True
+
+    cdef Py_ssize_t usual_fields(
+        self, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
+    ) except -1:
+        """Append fields of a list from the i-th on; return the place of the first unusual one.
+
+        `self.count` is the number of fields that were written, and those of null before the last of
+        them: what is None or its default is left out, unless another one follows.
+        """
+        cdef Py_ssize_t n, gap, count = layout.count
+        cdef PyObject *item
+        cdef PyObject *default
+        cdef PyObject *type_
+        cdef int kind, overflow = 0
+        cdef long long number
+        if not (
+            0 <= i <= count
+            and 0 <= self.count <= i
+            and PyBytes_GET_SIZE(kinds) == count
+            and PyTuple_GET_SIZE(defaults) == count
+        ):
+            raise IndexError("no such field")
+        if type(made) is not layout.cls or not layout.direct():
+            return i
+        while i < count:
+            item = amqp_held(made, layout.offsets[i])
+            default = PyTuple_GET_ITEM(defaults, i)
+            if item == NULL:
+                break
+            kept = own(item)  # whatever another thread sets meanwhile
+            if item == <PyObject *>None or item == default:
+                i += 1
+                continue
+            type_ = amqp_type(item)
+            if type_ == amqp_type(default) and <object>item == <object>default:
+                i += 1
+                continue
+            kind = <unsigned char>PyBytes_AS_STRING(kinds)[i]
+            if kind >= KINDS_KNOWN:
+                break
+            gap = i - self.count
+            if type_ == TEXT_TYPE:
+                n = ascii_size(<object>item)
+                if not 0 <= n <= 255 or TEXT_OF[kind] == 0:
+                    break
+                put_nulls(self, gap, n + 2)
+                put_octets(self, TEXT_OF[kind], PyUnicode_DATA(<object>item), n)
+            elif type_ == INT_TYPE:
+                if WHOLE_OF[kind].width == 0:
+                    break
+                number = PyLong_AsLongLongAndOverflow(<object>item, &overflow)
+                put_nulls(self, gap, 9)
+                if overflow or not put_whole(self, kind, number):
+                    self.size -= gap
+                    break
+            elif kind == KIND_BOOLEAN and (<object>item is True or <object>item is False):
+                put_nulls(self, gap, 1)
+                self.octet(0x41 if <object>item is True else 0x42)
+            elif kind == KIND_BINARY and type_ == OCTETS_TYPE:
+                n = PyBytes_GET_SIZE(<bytes>item)
+                if n > 255:
+                    break
+                put_nulls(self, gap, n + 2)
+                put_octets(self, 0xA0, PyBytes_AS_STRING(<bytes>item), n)
+            else:
+                break
+            i += 1
+            self.count = i
+        return i
