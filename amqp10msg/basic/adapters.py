@@ -20,6 +20,7 @@ from amqp10msg.basic.tables import (
     ScaledDecimal,
     as_decoded,
     as_table,
+    seconds_of,
 )
 from amqp10msg.wire.primitives import Float
 
@@ -134,7 +135,7 @@ def _plain_table(table: Any, classes: _Classes) -> dict[str, Any] | None:
 def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
     """Return a field as libraries hold it; of what class that is, its letter says."""
     if letter == "T":
-        return _moment(value)
+        return _moment(seconds_of(value))
     if letter in classes and value is not None:
         return classes[letter](value)
     # The libraries take no tuples and no views, nor tables within plain lists.
@@ -237,8 +238,8 @@ def to_pika(properties: BasicProperties) -> Any:
         value = getattr(properties, row.name)
         if row.name == "headers":
             value = _plain_table(value, {"l": pika.compat.long})
-        elif isinstance(value, datetime.datetime):  # which pika does not write there
-            value = int(value.timestamp())
+        elif row.name == "timestamp":
+            value = seconds_of(value)  # pika does not write a datetime there
         if value is not None:
             setattr(made, row.name, value)
     return made
@@ -291,7 +292,7 @@ def to_pamqp(properties: BasicProperties) -> Any:
         if row.name == "headers":
             value = _plain_table(value, {"x": bytearray})
         elif row.name == "timestamp":
-            value = _moment(value)
+            value = _moment(seconds_of(value))
             if isinstance(value, int):
                 raise ValueError(f"{value} s is outside the years 1 to 9999 that datetime can hold")
         given["message_type" if row.name == "type" else row.name] = value

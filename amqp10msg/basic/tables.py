@@ -258,6 +258,20 @@ def as_table(value: Any) -> FieldTable:
     return value if isinstance(value, FieldTable) else FieldTable(() if value is None else value)
 
 
+def seconds_of(moment: Any) -> Any:
+    """Return a moment as 0-9-1 has it, in seconds since the Unix epoch; a number as it is.
+
+    Raises:
+        EncodeError: a datetime has no time zone.
+    """
+    if not isinstance(moment, datetime.datetime):
+        return moment
+    try:
+        return int(Timestamp.from_datetime(moment)) // 1000
+    except ValueError as error:
+        raise EncodeError(str(error)) from None
+
+
 def as_array(value: Any) -> FieldArray:
     """Return an array as it is, and one of what can be made one, such as a list."""
     return value if isinstance(value, FieldArray) else FieldArray(value)
@@ -314,8 +328,8 @@ def as_decoded(letter: str, value: Any) -> Any:
         return FieldTable(value)
     if letter == "D" and isinstance(value, decimal.Decimal):
         return ScaledDecimal.from_decimal(value)
-    if letter == "T" and isinstance(value, datetime.datetime):
-        return Timestamp.from_datetime(value) // 1000
+    if letter == "T":
+        return seconds_of(value)
     if letter == "x" and isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if letter == "S" and isinstance(value, bytes):

@@ -8,13 +8,12 @@ NaN and infinities anywhere, and null as the value of an annotation.
 
 from __future__ import annotations
 
-import datetime
 import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table
+from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table, seconds_of
 from amqp10msg.brokers import DEATHS, STREAM_FILTER_VALUE
 from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
@@ -85,8 +84,7 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
         octets = value.encode("utf-8") if isinstance(value, str) else bytes(value)
         return octets, letter == "x"
     if letter == "T":
-        if isinstance(value, datetime.datetime):
-            value = int(Timestamp.from_datetime(value)) // 1000
+        value = seconds_of(value)
         if not 0 <= value * 1000 <= _MAX_MS:
             return NOTHING, False
         return Timestamp(value * 1000), True

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
-from amqp10msg.basic.tables import FieldTable, ScaledDecimal, as_table
+from amqp10msg.basic.tables import FieldTable, ScaledDecimal, as_table, seconds_of
 from amqp10msg.brokers import EXCHANGE_TYPES
 from amqp10msg.interop.jms import coded, typed
 from amqp10msg.interop.jms.messages import JAVA_OBJECT, MESSAGE_TYPE
@@ -61,7 +61,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
         user_id=None if own.user_id is None else _octets(own.user_id),
         content_type=_symbol(content_type, "content-type"),
         content_encoding=_symbol(encoding, "content-encoding"),
-        creation_time=_moment(_number(own.timestamp), given.arrival_time),
+        creation_time=_moment(seconds_of(own.timestamp), given.arrival_time),
         subject=_string(own.type, "type"),
     )
     exchange = _string(basic.exchange, "exchange")
@@ -196,15 +196,10 @@ def _reply_to(text: str | None) -> str | None:
     return queue or key or destination or text
 
 
-def _number(timestamp: Any) -> Any:
-    """Return a timestamp as 0-9-1 has it, which the converter takes for milliseconds."""
-    return int(timestamp.timestamp()) if isinstance(timestamp, datetime) else timestamp
-
-
 def _moment(value: Any, arrival: int | None) -> int | None:
     if value is None:
         return arrival
-    number = int(value.timestamp() * 1000) if isinstance(value, datetime) else value
+    number = int(Timestamp.from_datetime(value)) if isinstance(value, datetime) else value
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -235,7 +230,7 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
     if letter in wider:
         cls, kind = wider[letter]
         notes.add(path, "retyped", value, value, f"{letter!r} becomes a {kind}")
-        number = _number(value)
+        number = seconds_of(value)
         return cls(number if number < 2**63 else number - 2**64)
     if letter == "S":
         return _string(value, path)

@@ -7,7 +7,6 @@ both say whether the other one gives the same value back. What is not exact goes
 
 from __future__ import annotations
 
-import datetime
 import urllib.parse
 import uuid
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
+from amqp10msg.basic.tables import seconds_of
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.losses import TO_BASIC_LOSSES, LossRule
 from amqp10msg.translate.report import Action
@@ -25,7 +25,6 @@ from amqp10msg.wire.primitives import (
     Int,
     Short,
     Symbol,
-    Timestamp,
     UByte,
     UInt,
     ULong,
@@ -210,9 +209,8 @@ def _expiration_backward(ttl: Any) -> tuple[Any, bool]:
     return str(int(ttl)), True
 
 
-def _timestamp_forward(seconds: int | datetime.datetime, _: bool) -> Place:
-    if isinstance(seconds, datetime.datetime):
-        seconds = int(Timestamp.from_datetime(seconds)) // 1000
+def _timestamp_forward(seconds: Any, _: bool) -> Place:
+    seconds = seconds_of(seconds)
     if not 0 <= seconds * 1000 <= _MAX_MS:
         return _nowhere("milliseconds of it exceed 63 bits")
     return Place("field", seconds * 1000)

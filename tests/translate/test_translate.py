@@ -7,6 +7,7 @@ brokers do to messages of this one in test_translate_through_brokers.
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import os
 import pickle
@@ -575,3 +576,26 @@ def test_annotations_that_rabbitmq_keeps_from_consumers_are_carried(key: str) ->
     assert basic.properties.headers is not None
     assert [NAME] == list(basic.properties.headers)
     assert message.encode() == to_amqp10(basic).message.encode()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("is_header", [False, True])
+def test_moments_are_the_same_in_each_profile_and_need_a_time_zone(
+    profile: ProfileName, is_header: bool
+) -> None:
+    """Some took one without a time zone for one of the machine's."""
+
+    def made(moment: Any) -> bytes:
+        headers = FieldTable.of([("k", "T", moment)]) if is_header else None
+        properties = BasicProperties(headers=headers, timestamp=None if is_header else moment)
+        return to_amqp10(BasicMessage(properties), profile).message.encode()
+
+    moment = datetime.datetime(2024, 1, 1, 0, 0, 1, 999_999)  # noqa: DTZ001  (the point)
+    aware = moment.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
+
+    assert made(int(aware.timestamp())) == made(aware)
+    if profile.startswith("rabbitmq-3") and is_header:
+        assert made(0) == made(moment)  # as this broker drops it
+    else:
+        with pytest.raises(EncodeError, match="time zone"):
+            made(moment)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
-from amqp10msg.basic.tables import as_array, as_table
+from amqp10msg.basic.tables import as_array, as_table, seconds_of
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq import history
@@ -257,9 +257,9 @@ def property_fields(broker: BrokerVersion, given: BasicProperties) -> dict[str, 
 
 def _field(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Term:
     if rule.form == Form.SECONDS:
-        return ("timestamp", _seconds(value) * 1000)
+        return ("timestamp", seconds_of(value) * 1000)
     if rule.form == Form.MOMENT:
-        return ("timestamp", _seconds(value))
+        return ("timestamp", seconds_of(value))
     if rule.form == Form.BROKER_ID:
         return _id_term(broker, value, rule.wire_name)
     if rule.form == Form.ADDRESS:
@@ -333,10 +333,6 @@ def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> lis
     return pairs
 
 
-def _seconds(moment: Any) -> int:
-    return moment if isinstance(moment, int) else int(moment.timestamp())
-
-
 def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
     data = octets(text)
     digits = data[9:]
@@ -370,7 +366,7 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
         kind, converted = _PLAIN[letter]
         return (kind, converted(value))
     if letter == "T":
-        moment = _seconds(value) * 1000
+        moment = seconds_of(value) * 1000
         if moment >= 2**63:
             notes.add(path, "wrapped", value, None, "the milliseconds wrapped modulo 2^64")
         return ("timestamp", moment)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
-from amqp10msg.basic.tables import as_array
+from amqp10msg.basic.tables import as_array, seconds_of
 from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
@@ -137,8 +137,7 @@ def _own_offset(table: FieldTable) -> int | None:
         raise CrashedError(
             "the 1.0 consumer dies: the offset is not a number", f"headers[{STREAM_OFFSET!r}]"
         )
-    value = table[STREAM_OFFSET]
-    return value if isinstance(value, int) else int(value.timestamp())
+    return int(seconds_of(table[STREAM_OFFSET]))
 
 
 def _annotations(saved: bytes, offset: int | None) -> bytes:
