@@ -23,6 +23,7 @@ from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
+from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 from amqp10msg.wire.errors import DecodeError
@@ -519,22 +520,32 @@ def with_texts(array: Any, made: pa.RecordBatch, profile: str | None) -> list[pa
     errors = [made.column(name) for name in ERRORS]
     texts: list[str | None] = [None] * len(array)
     if errors[0].null_count < len(array):
+        codes, _, offsets = (column.to_pylist() for column in errors)
         for row in pc.indices_nonzero(pc.is_valid(errors[0])).to_pylist():
-            texts[row] = _text(array[row].as_py(), profile)
+            texts[row] = _text(array[row].as_py(), profile, (codes[row], offsets[row]))
     return [*errors, pa.array(texts, pa.string())]
 
 
-def _text(octets: bytes, profile: str | None) -> str | None:
-    """Explain the code that `columns.decode` gave a message."""
-    try:
-        Message.decode(octets)
-    except DecodeError as error:
-        hint = advice(octets, "raw")
-        return encodable(f"{error}; {hint}" if hint else str(error))
-    for violation in validation.validate(octets, validation.PROFILES[profile or "oasis"]):
-        if violation.severity == "error":
+def _text(octets: bytes, profile: str | None, given: tuple[str, int]) -> str | None:
+    """Explain the code, and the offset, that `columns.decode` gave a message.
+
+    A message may have other faults before, in sections of which no column was wanted.
+    """
+    text = None
+    for read in (Message.decode, scan):
+        try:
+            read(octets)
+        except DecodeError as error:
+            hint = advice(octets, "raw")
+            said = encodable(f"{error}; {hint}" if hint else str(error))
+            if (validation.rule_of(error)[0], error.offset) == given:
+                return said
+            text = text or said
+    found = validation.validate(octets, validation.PROFILES[profile or "oasis"])
+    for violation in found:
+        if (violation.rule, violation.offset) == given:
             return encodable(violation.text)
-    return None
+    return text or next((encodable(one.text) for one in found if one.severity == "error"), None)
 
 
 # Types.

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqp10msg import Array, DecodeError, Message, Properties
+from amqp10msg import Array, DecodeError, Message, Properties, validate
 from amqp10msg.testing import malformed, messages
 from amqp10msg.translate import Circumstances
 
@@ -110,6 +110,29 @@ def test_a_quarantine_is_input_like_any_other(tmp_path: Path, kind: str) -> None
 
     assert before == read(tmp_path / "again" / "quarantine")
     assert not read(tmp_path / "again" / "messages")
+
+
+# Two faults each: a header that is a double, then a key of annotations that is null; a body of
+# ubyte, then a byte that begins nothing.
+TWICE = ["005370820000000000000000005371c1030240400053754000", "00537550000000"]
+
+
+@pytest.mark.parametrize(
+    "job", [Job("profile"), Job("decode", columns=("message_id",)), Job("decode"), Job("validate")]
+)
+@pytest.mark.parametrize("octets", [*map(bytes.fromhex, TWICE)])
+def test_the_text_of_an_error_is_that_of_its_code(tmp_path: Path, job: Job, octets: bytes) -> None:
+    source = write(tmp_path / "in.bin", [octets])
+
+    jobs.run(source, tmp_path / "out", job, workers=1)
+
+    (row,) = jobs.quarantined(tmp_path / "out")
+    found = [(one.rule, one.offset, one.text) for one in validate(octets)]
+    assert (row["error_code"], row["error_offset"]) in {(rule, at) for rule, at, _ in found}
+    texts = {
+        text for rule, at, text in found if (rule, at) == (row["error_code"], row["error_offset"])
+    }
+    assert f"at byte {row['error_offset']}" in row["error_text"] or row["error_text"] in texts
 
 
 def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
