@@ -458,7 +458,9 @@ cdef class ToAmqp10:
                 v.n -= <Py_ssize_t> strlen(BINARY_ID)
             return GOOD
         if form == USER_FORM:
-            return GOOD if (v.n > 0 if self.rules.any_user else is_bytes(v.at, v.n, self.user)) else ODD
+            if self.rules.any_user:
+                return GOOD if v.n > 0 else ODD
+            return GOOD if is_bytes(v.at, v.n, self.user) else ODD
         if form == ADDRESS_FORM:
             return ODD if is_text(v.at, v.n, b"amq.rabbitmq.reply-to") else GOOD
         if index == USER_ID and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
