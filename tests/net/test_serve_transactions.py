@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amqp10msg import AmqpValue, Header, Limits, Message, Properties, Timestamp
+from amqp10msg.delivery import (
+    Accepted,
+    Coordinator,
+    Declare,
+    Discharge,
+    Source,
+    Target,
+    TerminusExpiryPolicy,
+    TransactionalState,
+)
 from amqp10msg.delivery.node import Capacity, NodeError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
@@ -19,6 +30,7 @@ utils = pytest.importorskip("proton.utils")
 from amqp10msg.interop.proton import install, sendable  # noqa: E402
 from amqp10msg.net.serve import Server, Token  # noqa: E402  (needs proton)
 from amqp10msg.net.serve.nodes import Binding  # noqa: E402  (needs proton)
+from tests.net.transport_ends import End, run  # noqa: E402  (as the others)
 
 pytestmark = pytest.mark.once
 
@@ -297,6 +309,43 @@ def test_transaction_with_an_outcome_that_is_refused_is_rolled_back_whole() -> N
         assert "amqp:transaction:rollback" == delivery.remote.condition.name
         assert ([], ["a", "b"]) == (texts(server, "q"), texts(server, "source"))
         client.connection.close()
+
+
+def test_outcome_of_a_transaction_is_told_on_the_link_that_went_on(server: Server) -> None:
+    server.publish("q", Message("x"))
+    end = End("client", credit=1)
+    with socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client:
+
+        def talk(condition: Callable[[], object]) -> None:
+            while not condition():
+                client.sendall(end.engine.take())
+                end.engine.feed(client.recv(65_536))
+                run(end)
+
+        end.engine.open()
+        session = end.engine.begin()
+        control = session.link("control", sends=True)
+        control.attach(source=Source(), target=Coordinator())
+        source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
+        link = session.link("link", sends=False)
+        link.attach(source=source, target=Target())
+        talk(lambda: end.got and control.credit)
+        declared = control.send(b"1", Message(AmqpValue(Declare())).encode())
+        talk(lambda: declared.state)
+        state = TransactionalState(declared.state.txn_id, Accepted())
+        end.got[0].update(state, settled=False)
+        link.detach(closed=False)
+        talk(lambda: len(end.engine.sessions[0].links) == 1)
+        again = session.link("link", sends=False)
+        again.attach(source=source, target=Target(), unsettled={end.got[0].tag: state})
+        talk(lambda: len(end.got) == 2)
+        assert end.got[1].resumed
+        end.told.clear()
+        control.send(b"2", Message(AmqpValue(Discharge(declared.state.txn_id))).encode())
+        talk(lambda: len(end.told) == 2)
+        assert end.got[1] in end.told
+        assert (state, True) == (end.got[1].state, end.got[1].settled)
+    assert {"accepted": 1} == server.counts("q").causes
 
 
 def test_transaction_is_one_commit(tmp_path: Path) -> None:

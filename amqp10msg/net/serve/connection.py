@@ -193,10 +193,22 @@ class Outgoing:
             transaction = self.connection.transactions.get(state.txn_id)
             if not isinstance(outcome, OUTCOMES):
                 raise NodeError("a transactional state needs an outcome here", NOT_IMPLEMENTED)
-            settle = partial(self._decide, delivery, theirs)
+            settle = partial(self._discharged, delivery, theirs)
             transaction.add(Retired(delivery, outcome, theirs.settled, settle))
         except NodeError as error:
             self.connection.end_link(self.link, error.error)
+
+    def _discharged(
+        self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome
+    ) -> None:
+        """Settle a delivery of a transaction, on the link that has gone on with it since."""
+        end = self.connection.broker.links.get(self.connection.identity(self.link))
+        if not isinstance(end, Outgoing) or end.out is not self.out:
+            end = self
+        now = end.sent.get(delivery.number, theirs)
+        if now is not theirs and now.state is None:
+            now.state = theirs.state
+        end._decide(delivery, now, outcome)
 
     def _settle(
         self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome | None
@@ -622,7 +634,7 @@ class Connection(Socket, transport.Handler):
             self._refuse(link, error.error)
             return
         self._links[link] = end
-        self.broker.links[self._identity(link)] = end
+        self.broker.links[self.identity(link)] = end
         if isinstance(end, Incoming):
             end.grant()
             target = end.target
@@ -671,13 +683,13 @@ class Connection(Socket, transport.Handler):
         remote = self.engine.remote
         return remote.container_id if remote is not None else ""
 
-    def _identity(self, link: transport.Link) -> tuple[str, str, bool]:
+    def identity(self, link: transport.Link) -> tuple[str, str, bool]:
         """What identifies a link (Part 2, 2.6.1)."""
         return self.container, link.name, link.sends
 
     def _steal(self, link: transport.Link) -> None:
         """Detach the link that a new attach takes over."""
-        known = self.broker.links.get(self._identity(link))
+        known = self.broker.links.get(self.identity(link))
         if known is not None and self.container:
             known.connection.steal(known.link)
 
@@ -705,8 +717,8 @@ class Connection(Socket, transport.Handler):
         end = self._links.pop(link, None)
         if end is None:
             return
-        if self.broker.links.get(self._identity(link)) is end:
-            del self.broker.links[self._identity(link)]
+        if self.broker.links.get(self.identity(link)) is end:
+            del self.broker.links[self.identity(link)]
         try:
             if isinstance(end, Incoming):
                 end.let_go()
