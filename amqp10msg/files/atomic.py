@@ -32,6 +32,17 @@ def synced(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """Name a file that is not taken whole, which the system does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            error.filename = str(path)
+        raise
+
+
+@contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file that appears, instead of what has its name, once the block ends without error.
 
@@ -46,13 +57,13 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """
     given = Path(path)  # a pipe that /dev/stdout leads to has no other name
     if given.exists() and not given.is_file():
-        with given.open("wb") as file:
+        with _named(path), given.open("wb") as file:
             yield file
         return
     target = Path(os.path.realpath(path))
     aside = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
     try:
-        with contextlib.ExitStack() as stack:
+        with _named(path), contextlib.ExitStack() as stack:
             try:
                 mode = _mode_of(target)
                 written = stack.enter_context(synced(aside))
@@ -63,10 +74,8 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
                 os.fchmod(written.fileno(), mode)
             yield written
         aside.replace(target)
-    except BaseException as error:  # Ctrl-C, too
+    except BaseException:  # Ctrl-C, too
         aside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
-            error.filename = str(path)
         raise
     sync_folder(target.parent)
 

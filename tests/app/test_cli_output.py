@@ -206,6 +206,14 @@ def test_a_file_that_the_disk_does_not_take_is_named(tmp_path: Path) -> None:
     assert (1, f"amqp10msg: {file}: File too large\n") == (done.returncode, done.stderr.decode())
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no such device here")
+def test_a_device_that_is_full_is_named() -> None:
+    result = run("convert", "--out", "hex", OCTETS.hex(), "-o", "/dev/full")
+
+    assert 1 == result.exit_code
+    assert result.stderr == "amqp10msg: /dev/full: No space left on device\n"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
 @pytest.mark.parametrize("command", ["convert", "encode", "inspect"])
 def test_a_closed_standard_output_is_named(tmp_path: Path, command: str) -> None:
