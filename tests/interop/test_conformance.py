@@ -25,7 +25,7 @@ from amqp10msg.app.cli import main
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import Peer, PeerResults, Result
-from amqp10msg.interop.corpus import Case, Fault
+from amqp10msg.interop.corpus import Case, Fault, Program
 
 
 def case(name: str, **changes: Any) -> Case:
@@ -238,6 +238,24 @@ def test_whatever_a_program_answers_is_a_result_that_can_be_written(
     write_whole(path.with_name("junit.xml"), conformance.junit(found))
     write_whole(path.with_name("report.md"), conformance.markdown(found, [one]))
     write_whole(path.with_name("index.html"), conformance.scoreboard(found, [one]))
+
+
+def test_an_answer_to_another_request_is_no_answer(tmp_path: Path) -> None:
+    program = tmp_path / "twice.py"
+    program.write_text(
+        "import json, sys, time\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    said = json.dumps({'name': 'twice', 'typed': ['uint', int(asked.get('data', '5'))]})\n"
+        "    print(said if asked['do'] == 'name' else f'{said}\\n{said}', flush=True)\n"
+    )
+    with Program([sys.executable, str(program)]) as twice:
+        assert ["uint", 1] == twice.ask({"do": "decode", "data": "1"})["typed"]
+        while twice._process is not None and twice._process.lines.empty():
+            time.sleep(0.01)  # until its other line is there
+        with pytest.raises(RuntimeError, match="a line that answers nothing came before"):
+            twice.ask({"do": "decode", "data": "2"})
+        assert ["uint", 3] == twice.ask({"do": "decode", "data": "3"})["typed"]
 
 
 def test_a_run_does_not_go_on_with_another_program(driver: Path, tmp_path: Path) -> None:

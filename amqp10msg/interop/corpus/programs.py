@@ -196,6 +196,11 @@ class _Process:
 
     def exchange(self, request: bytes, timeout: float) -> bytes:
         """Write a line and return the answer."""
+        if not self.lines.empty():
+            more = self.lines.get()
+            if more:  # it would be taken for the answer to this request, and so on
+                raise RuntimeError(f"a line that answers nothing came before: {more[:200]!r}")
+            self.lines.put(more)
         try:
             if self.popen.stdin:
                 self.popen.stdin.write(request)
