@@ -421,7 +421,14 @@ class ValueReader(Cursor):
 
     def open(self, code: int) -> int:
         """Read a compound's size and count; set `count` and return where the compound ends."""
-        stop = self.extent(1 if code < 0xD0 else 4, 0)
+        pos = self.pos
+        # Most are short and whole: those take no call.
+        if code < 0xD0 and self.end - pos > 1 and 0 < self.buf[pos] < self.end - pos:
+            stop = pos + 1 + self.buf[pos]
+            self.count = self.buf[pos + 1]
+            self.pos = pos + 2
+        else:
+            stop = self.extent(1 if code < 0xD0 else 4, 0)
         pos = self.pos
         count = self.count
         if count > stop - pos:
