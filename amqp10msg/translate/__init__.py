@@ -37,7 +37,7 @@ from amqp10msg.translate.account import explain
 from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
 from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Translation, unread
-from amqp10msg.wire.errors import DecodeError, TranslationError, expect
+from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, expect
 from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = [
@@ -92,10 +92,12 @@ def to_amqp10(
         made = bridge.to_amqp10(basic, notes, circumstances or USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
-    except (AttributeError, TypeError):
+    except AmqpError:
+        raise
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
         how = {Message: "to_basic translates the other way", object: how_to_make_of(basic)}
         expect(basic, BasicMessage, "to_amqp10", "a BasicMessage", how)
-        encode_properties(basic.properties)  # raises where a property is of a wrong type
+        encode_properties(basic.properties)  # raises where 0-9-1 cannot hold a property
         raise
     return notes.translation(made, strict)
 

@@ -6,8 +6,10 @@ brokers do to messages of this one in test_translate_through_brokers.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
+import decimal
 import json
 import os
 import pickle
@@ -599,3 +601,27 @@ def test_moments_are_the_same_in_each_profile_and_need_a_time_zone(
     else:
         with pytest.raises(EncodeError, match="time zone"):
             made(moment)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"timestamp": -1},
+        {"timestamp": 2**64},
+        {"timestamp": decimal.Decimal("NaN")},
+        {"delivery_mode": -1},
+        {"message_id": "\ud800"},
+        {"headers": {"\ud800": 1}},
+        {"headers": {"a": "\ud800"}},
+    ],
+)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_0_9_1_cannot_hold_is_named_or_passed_by(profile: Any, given: dict[str, Any]) -> None:
+    """A broker that drops a value does not look at it."""
+    basic = BasicMessage(BasicProperties(**given))
+    if profile == "lossless":
+        with pytest.raises(EncodeError, match=r"is not valid text|must be an int from 0"):
+            to_amqp10(basic, profile)
+    else:
+        with contextlib.suppress(EncodeError, TranslationError):
+            assert to_amqp10(basic, profile).message.encode()
