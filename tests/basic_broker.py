@@ -140,6 +140,11 @@ class BasicBroker:
         for peer in list(self.channels):
             peer.deliver()
 
+    @property
+    def unacked(self) -> int:
+        """Messages that would be delivered again after a cut."""
+        return sum(len(peer.unacked) for peer in self.channels)
+
 
 @contextlib.contextmanager
 def running(broker: BasicBroker) -> Iterator[BasicBroker]:

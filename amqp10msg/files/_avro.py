@@ -96,8 +96,8 @@ class Avro:
         while (count := _long(stream, may_end=True)) is not None:
             size = _long(stream) or 0
             packed = read_up_to(stream, max(size, 0))
-            if count < 0 or size < 0 or len(packed) < size or stream.read(16) != self._sync:
-                raise AvroError("a block is cut off, or not followed by its mark")
+            if count < 0 or size < 0 or len(packed) < size:
+                raise AvroError("a block is cut off")
             room = min(room + size * limits.expansion, _MOST)
             block = io.BytesIO(self._unpacked(packed, room))
             room -= len(block.getbuffer())
@@ -113,6 +113,8 @@ class Avro:
                 yield record
             if block.read(1):
                 raise AvroError("a block has more bytes than its records")
+            if stream.read(16) != self._sync:  # its records are whole all the same
+                raise AvroError("a block is not followed by its mark")
 
     def _unpacked(self, packed: bytes, room: int) -> bytes:
         make = _INFLATERS[self._codec]
@@ -135,6 +137,8 @@ def is_simple(kind: Any) -> bool:
     if isinstance(kind, list):
         return all(map(is_simple, kind))
     if isinstance(kind, dict):
+        if kind.get("type") in {"enum", "fixed"}:
+            return kind.get("size") != 0
         return is_simple(kind.get("values") if kind.get("type") == "map" else kind.get("type"))
     return kind in _SIMPLE
 

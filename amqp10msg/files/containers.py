@@ -69,9 +69,9 @@ def opened(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False) -> Any:
-    """Return the stream, buffered, or its content where it begins as a gzip file does.
+    """Return a stream that has a method ``peek``, or its content where it is a gzip file.
 
-    The content is bounded by the limit `expansion`; it may close the stream with it.
+    The limit `expansion` bounds the content. If `closes`, closing that closes the stream, too.
     """
     is_packed = stream.peek(2)[:2] == GZIP
     return Gunzipped(stream, limits, closes=closes) if is_packed else stream

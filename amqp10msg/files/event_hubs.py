@@ -33,6 +33,8 @@ FIELDS = (
 )
 # The names of fields of the properties section, as SystemProperties have them.
 _PROPERTIES = {field.name.replace("_", "-"): field for field in rows(Properties)}
+#: Fields of an event, at most; those of Capture are six.
+_MOST_FIELDS = 64
 _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
 
 
@@ -145,6 +147,8 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
         raise ValueError(
             f"this Avro is not of Event Hubs Capture: {odd[0]} is neither a value nor a map of them"
         )
+    if len(avro.names) > _MOST_FIELDS:  # of which each may be null, and take no byte
+        raise ValueError(f"this Avro is not of Event Hubs Capture: it has {len(avro.names)} fields")
     number = 0
     try:
         for event in avro.records(stream, limits):

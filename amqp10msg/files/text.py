@@ -42,7 +42,7 @@ def octets_of_base64(text: str) -> bytes:
         raise ValueError(f"not base64: {len(packed)} characters cannot be bytes") from None
 
 
-class _RefusedError(Exception):
+class RefusedError(ValueError):
     """What is JSON says something that is not read."""
 
 
@@ -59,7 +59,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):  # of which Python keeps the last one alone
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
-        raise _RefusedError(f"the name {twice!r:.80} stands twice in one object")
+        raise RefusedError(f"the name {twice!r:.80} stands twice in one object")
     return made
 
 
@@ -67,7 +67,7 @@ def _double(text: str) -> float:
     value = float(text)
     if value in (math.inf, -math.inf):  # Python reads 1e400 so
         shown = text if len(text) <= 40 else f"{text[:40]}…"
-        raise _RefusedError(f"the number {shown} is larger than a double can be")
+        raise RefusedError(f"the number {shown} is larger than a double can be")
     return value
 
 
@@ -86,8 +86,8 @@ def parse_json(octets: bytes) -> Any:
         raise ValueError("not JSON: this is not UTF-8") from None
     except RecursionError:
         raise ValueError("not JSON: nested too deeply") from None
-    except _RefusedError as error:
-        raise ValueError(str(error)) from None
+    except RefusedError:
+        raise
     except ValueError as error:
         line = getattr(error, "lineno", 0)  # 0 of an integer of thousands of digits
         if line:

@@ -35,8 +35,8 @@ class Limits:
             file, records without a byte.
         size: bytes of input, or None for no bound of its own.
         expansion: bytes, and rows of Parquet, that a file may make of each of its own, however few
-            these are beyond 64 MiB of a gzip file, and 256 MiB of a row group and a million rows of
-            Parquet.
+            these are beyond 64 MiB of a gzip file or of Avro, and 256 MiB of a row group and a
+            million rows of Parquet.
     """
 
     depth: int = attrs.field(

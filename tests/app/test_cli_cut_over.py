@@ -336,11 +336,31 @@ def test_a_queue_that_was_declared_meanwhile_is_not_passed_over(
         monkeypatch.setattr(migration, "_settled", later)
         done = found.run(status=status)
 
-    said = "new: was declared at the source while others were moved, and was not: run it again"
+    said = f"new: {migration.CAME}"
     last = "not done: 1 of 2 queues open" if status else "done: 1 queue"
     assert (bool(status), last) == (said in done.output, done.output.splitlines()[-1])
     assert (["new"] if status else []) == json.loads(Path("r.json").read_text())["came"]
     assert (said.partition(": ")[2] in Path("r.html").read_text()) == bool(status)
+
+
+def test_a_source_that_cannot_be_listed_at_the_end_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with cut(names=("a",)) as found:
+        settled = migration._settled
+
+        async def later(one: Moved) -> int | None:
+            def gone(*_: Any) -> Any:
+                raise OSError("no answer")
+
+            monkeypatch.setattr(Management, "queues", gone)
+            return await settled(one)
+
+        monkeypatch.setattr(migration, "_settled", later)
+        done = found.run(status=3)
+
+    assert "other queues: could not be listed at the end: no answer" in done.output
+    assert 10 == found.queues()[0]["accepted"]
 
 
 def test_what_came_twice_as_the_source_was_lost_is_said() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import Message, Properties
+from amqp10msg import Message, Properties, ULong
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
 from amqp10msg.translate import Circumstances, ProfileName, to_amqp10
 
@@ -234,6 +234,17 @@ def test_what_a_translation_lost_is_shown(tmp_path: Path) -> None:
     assert "for good" not in lossless.stdout
     assert re.search(r"body +retyped, for good +2 +the encoded sections are", lossy.stdout)
     assert "2 messages: 2 good, 2 values lost for good" in lossy.stdout
+
+
+@pytest.mark.parametrize("key", ["u", "/u"])
+def test_a_key_is_shown_as_it_is(tmp_path: Path, key: str) -> None:
+    message = Message("x", application_properties={key: ULong(2**64 - 1)})
+    source = tmp_path / "in.jsonl"
+    source.write_text(f'{{"raw": "{message.encode().hex()}"}}\n')
+
+    done = run("translate", "--to", "0-9-1", "--profile", "rabbitmq-4.0", source, tmp_path / "out")
+
+    assert f"application-properties[{key}]" in done.stdout
 
 
 def test_the_help_names_all_forms_of_files() -> None:

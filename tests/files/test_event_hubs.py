@@ -273,6 +273,24 @@ def test_a_small_file_makes_no_endless_input() -> None:
         )
 
 
+def test_further_fields_are_passed_over_but_not_without_end() -> None:
+    more = {
+        "Level": {"type": "enum", "name": "Level", "symbols": ["low", "high"]},
+        "Digest": {"type": "fixed", "name": "Digest", "size": 2},
+    }
+    fields = [*SCHEMA["fields"], *({"name": name, "type": kind} for name, kind in more.items())]
+    event = {**EVENT, "Level": "high", "Digest": b"ab"}
+
+    assert [""] == faults_of(written(event, schema={**SCHEMA, "fields": fields}))
+    many = [*SCHEMA["fields"], *({"name": f"n{n}", "type": "null"} for n in range(100))]
+    with pytest.raises(ValueError, match="it has 106 fields"):
+        faults_of(written(EVENT, schema={**SCHEMA, "fields": many}))
+    none = {"type": "fixed", "name": "None", "size": 0}
+    empty = [*SCHEMA["fields"], {"name": "none", "type": none}]
+    with pytest.raises(ValueError, match="none is neither a value nor a map"):
+        faults_of(block_of({**SCHEMA, "fields": empty}, 1, b""))
+
+
 def test_a_small_file_makes_no_large_block() -> None:
     body = io.BytesIO()
     fastavro.schemaless_writer(body, "bytes", bytes(80 << 20))
@@ -300,6 +318,15 @@ def test_records_that_a_block_does_not_count_are_missed() -> None:
     *read, fault = faults_of(once)
     assert [""] == read
     assert "a block has more bytes than its records" in fault
+
+
+def test_a_block_without_its_mark_is_read() -> None:
+    octets = written(EVENT)
+
+    for cut in (octets[:-1], octets[:-16], octets[:-1] + bytes([octets[-1] ^ 1])):
+        *read, fault = faults_of(cut)
+        assert [""] == read
+        assert "a block is not followed by its mark" in fault
 
 
 def test_a_codec_that_is_not_read_is_named() -> None:

@@ -347,7 +347,7 @@ class TestBombs:
     def test_a_gzip_file_makes_so_many_times_its_size(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
     ) -> None:
-        monkeypatch.setattr(containers, "_ROOM", 100_000)
+        monkeypatch.setattr(containers, "ROOM", 100_000)
         path = tmp_path / "m.gz"
         content = b"" if form == "raw" else WRITERS[form]([bytes(500)])
         path.write_bytes(gzipped(content or bytes(500), 2_000))

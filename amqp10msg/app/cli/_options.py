@@ -51,7 +51,7 @@ class LateChoice(click.Choice[str]):
 
 
 class FilePath(click.Path):
-    """A file, which need not be there, or ``-``, as a Path."""
+    """A file, which need not be there, as a Path; with `allow_dash`, also ``-``."""
 
     def __init__(self, *, allow_dash: bool = False) -> None:
         super().__init__(dir_okay=False, allow_dash=allow_dash)

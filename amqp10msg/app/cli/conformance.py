@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -146,7 +145,7 @@ def run(
     Brokers are only asked about whole messages, from the beginning each time. The password of a
     URL may be ${NAME}, a variable of the environment.
 
-    The exit status is 1 if a case failed, or with --diff if one is worse than before, if a peer is
+    The exit status is 1 if a case failed (with --diff: if one is worse than before), if a peer is
     left out, or if every case was skipped.
     """
     from amqp10msg.files.atomic import write_whole
@@ -169,7 +168,7 @@ def run(
     except ValueError as error:
         raise click.UsageError(f"--peer: {error}") from None
     asked = asked or ([] if brokers else list(PEERS.values()))
-    seen: Counter[str] = Counter()
+    seen: set[str] = set()
     asked = [attrs.evolve(peer, name=_own_name(peer.name, seen)) for peer in asked]
     output.mkdir(parents=True, exist_ok=True)
     found: list[PeerResults] = []
@@ -217,10 +216,12 @@ def run(
     return int(bool(missing) or is_worse or not all(one.ok for one in new))
 
 
-def _own_name(name: str, seen: Counter[str]) -> str:
+def _own_name(name: str, seen: set[str]) -> str:
     """Number what has the name of another one: results and their files are told apart by it."""
-    seen[name] += 1
-    return f"{name}-{seen[name]}" if seen[name] > 1 else name
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    own = next(one for one in itertools.chain([name], numbered) if one not in seen)
+    seen.add(own)
+    return own
 
 
 def _chosen(cases: Path | None, only: str | None) -> list[Case]:
@@ -259,7 +260,7 @@ def _of_broker(
     chosen: list[Case],
     color: bool | None,
     *,
-    seen: Counter[str],
+    seen: set[str],
     jobs: int,
     timeout: float,
 ) -> PeerResults:

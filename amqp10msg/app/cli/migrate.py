@@ -211,7 +211,7 @@ def migrate(
     try:
         from amqp10msg.net.bridge import parse_url, report
         from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
-        from amqp10msg.net.bridge.migration import Migration, status_of
+        from amqp10msg.net.bridge.migration import CAME, Migration, status_of
         from amqp10msg.net.bridge.routes import matching, routes_of_queues
     except ModuleNotFoundError as error:
         raise lacking(error, "bridge") from None
@@ -246,11 +246,14 @@ def migrate(
         made.move(logger, line.show if line is not None else None)
         made.compare()
         # One that goes with its consumers may come and go all the time.
-        made.came = [
-            queue
-            for queue in matching(queues_of(apis[0]), pattern)
-            if queue.name not in queues and (queue.messages or not queue.auto_delete)
-        ]
+        try:
+            made.came = {
+                queue.name: CAME
+                for queue in matching(queues_of(apis[0]), pattern)
+                if queue.name not in queues and (queue.messages or not queue.auto_delete)
+            }
+        except (OSError, ValueError) as error:  # what was moved is reported all the same
+            made.came = {"other queues": f"could not be listed at the end: {error}"}
     if line is not None:
         click.echo(err=True)
     write_reports(reports, lambda: report.migration_json(made), lambda: report.migration_html(made))

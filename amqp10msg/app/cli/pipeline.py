@@ -331,7 +331,7 @@ def show_summary(
         others = max(map(len, stats.rules)) + max(map(len, places)) + len("Messages") + 3 * 2
         made.columns[-1].no_wrap = screen.width - others >= len("Part 3, 3.2.1,")
         for (code, row), place in zip(rules, places, strict=True):
-            made.add_row(code, row.clause, f"{row.messages:,}", place)
+            made.add_row(code, row.clause, f"{row.messages:,}", Text(place))
         screen.print(made)
         screen.print()
         for code, row in rules:
@@ -342,7 +342,7 @@ def show_summary(
         made = _table("Lost", "Action", "Messages", "Why", right={"Messages"})
         losses = [*stats.lost()]
         for path, action, count, reason in losses[:_MAX_ROWS]:
-            made.add_row(safe(path), action, f"{count:,}", reason)
+            made.add_row(Text(safe(path)), action, f"{count:,}", reason)
         screen.print(made)
         if len(losses) > _MAX_ROWS:
             screen.print(f"… and {len(losses) - _MAX_ROWS:,} more")
@@ -352,7 +352,7 @@ def show_summary(
         made = _table("Property", "Types", right=set())
         for section, key, types in drifts[:_MAX_ROWS]:
             said = ", ".join(f"{name} {count:,}" for name, count in types.most_common())
-            made.add_row(safe(f"{section.replace('_', '-')}[{key!r}]"), said)
+            made.add_row(Text(safe(f"{section.replace('_', '-')}[{key!r}]")), said)
         screen.print(made)
         if len(drifts) > _MAX_ROWS:
             screen.print(f"… and {len(drifts) - _MAX_ROWS:,} more")

@@ -9,7 +9,6 @@ Python literal.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import io
 import re
 import sys
@@ -20,7 +19,12 @@ import attrs
 
 from amqp10msg import files, notation
 from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
-from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
+from amqp10msg.files.text import (
+    RefusedError,
+    octets_of_base64,
+    octets_of_hex,
+    parse_json,
+)
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel import encode_value
@@ -230,9 +234,13 @@ def _sniff(head: bytes) -> str:
 def _has_lines(octets: bytes) -> bool:
     """Return whether a line after a bad first one is a document, so that this is JSON lines."""
     for line in octets.splitlines()[:10]:
-        with contextlib.suppress(ValueError):
+        try:
             if isinstance(parse_json(line), (dict, list)):
                 return True
+        except RefusedError:
+            return True
+        except ValueError:
+            continue
     return False
 
 

@@ -119,7 +119,10 @@ def _told(peer: Peer, name: str, timeout: float, memory: int) -> dict[str, Any]:
     words = (str(driver_of(peer)), *peer.command)
     # A script among them is too long for Path.is_file, which says so.
     files = [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113
-    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    digests = []
+    for path in files:
+        with contextlib.suppress(OSError), path.open("rb") as file:  # one that may only be run
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     told = (__version__, attrs.astuple(peer), digests, timeout, memory)
     return {"name": name, "of": hashlib.sha256(repr(told).encode()).hexdigest()}
 
@@ -179,7 +182,7 @@ class _Journal:
             self._file.close()
 
     def _read(self, path: Path) -> None:
-        """Read the results, unless they are of something else; a last line that was cut is not."""
+        """Read the results, unless they are of something else, up to a line that was cut off."""
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:

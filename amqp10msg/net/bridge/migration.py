@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -36,7 +36,8 @@ _SETTLES = 5.0
 _AGAIN = 0.25
 #: Messages that are read at once, at most.
 _MOST = 65_535
-_CAME = "was declared at the source while others were moved, and was not: run it again"
+#: What is said of a queue that came to the source meanwhile.
+CAME = "was declared at the source while the others were moved, and was not moved: run it again"
 
 
 @attrs.define
@@ -165,7 +166,7 @@ class Migration:
     Each queue, as `queues_of` lists them, has a route, whose options have the management API of
     both ends and `idle`; of an exclusive one, nothing can be read. The contents of 1 to 30000
     messages of each are compared. `came` are queues that the source has at the end, and had not
-    when they were listed.
+    when they were listed, and what is said of them.
     """
 
     queues: list[Queue]
@@ -173,7 +174,7 @@ class Migration:
     sample: int = 100
     tell: Callable[[str], None] = lambda _: None
     moved: list[Moved] = attrs.field(init=False)
-    came: list[Queue] = attrs.field(init=False, factory=list)
+    came: dict[str, str] = attrs.field(init=False, factory=dict)
 
     @moved.default
     def _moved(self) -> list[Moved]:
@@ -244,7 +245,7 @@ class Migration:
     def open(self) -> dict[str, list[str]]:
         """Return the unaccounted differences by queue; empty where the cut-over is done."""
         found = {one.queue.name: said for one in self.moved if (said := one.open())}
-        return found | {one.name: [_CAME] for one in self.came}
+        return found | {name: [said] for name, said in self.came.items()}
 
 
 #: What the exit status of a cut-over means, the gravest first.
@@ -257,7 +258,7 @@ STATUSES: Mapping[int, str] = {
 
 
 def status_of(
-    moved: Iterable[Moved], came: Sequence[Queue] = (), *, accept_quarantine: bool = False
+    moved: Iterable[Moved], came: Collection[str] = (), *, accept_quarantine: bool = False
 ) -> int:
     """Return the exit status of a cut-over: a key of `STATUSES`, or 0 where all is accounted for.
 

@@ -124,7 +124,7 @@ def migration_json(migration: Migration) -> str:
     """Return the result of a cut-over as JSON; URLs have no credentials."""
     queues = [_moved(one) for one in migration.moved]
     found = {"made": facts(), "done": not migration.open(), "queues": queues}
-    found["came"] = [queue.name for queue in migration.came]
+    found["came"] = [*migration.came]
     return json.dumps(found, indent=2) + "\n"
 
 
