@@ -136,10 +136,11 @@ def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
     """Return a field as libraries hold it; of what class that is, its letter says."""
     if letter == "T":
         return _moment(seconds_of(value))
-    if letter in classes and value is not None:
-        return classes[letter](value)
     # The libraries take no tuples and no views, nor tables within plain lists.
-    return _plain(as_decoded(letter, value) if letter in "AFx" else value, classes)
+    value = as_decoded(letter, value) if letter in "AFx" else value
+    if letter in classes and isinstance(value, (int, bytes)):
+        return classes[letter](value)
+    return _plain(value, classes)
 
 
 def _moment(seconds: Any) -> Any:

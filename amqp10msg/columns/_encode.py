@@ -257,13 +257,16 @@ def _table(batch: Any) -> pa.Table:
 
 def _map_of(array: pa.ListArray, wanted: pa.MapType) -> pa.MapArray:
     """Return lists of structs of key and value as maps, as Arrow does not."""
+    content = array.flatten()  # without what a null may have beneath it
     keys, items = (
-        pc.struct_field(array.values, name).cast(kind)
+        pc.struct_field(content, name).cast(kind)
         for name, kind in (("key", wanted.key_type), ("value", wanted.item_type))
     )
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
+    offsets = pa.concat_arrays([pa.array([0], ends.type), ends])
     # A map is null where its offset is; there is one offset more than there are maps.
     absent = pa.concat_arrays([array.is_null(), pa.array([False])])
-    return pa.MapArray.from_arrays(pc.if_else(absent, None, array.offsets), keys, items)
+    return pa.MapArray.from_arrays(pc.if_else(absent, None, offsets), keys, items)
 
 
 def _encoded(cells: Mapping[str, Any]) -> bytes | None:

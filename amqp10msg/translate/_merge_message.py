@@ -425,8 +425,8 @@ def _application_octets(
             changed = True
             continue
         claimed.add(named[0])
-        now = _said_now(named[0], value, field)
-        if now is value:
+        now, is_same = _said_now(named[0], value, field)
+        if is_same:
             _forget(made, named[0])
         else:
             changed = True
@@ -461,9 +461,13 @@ def _same_field(value: Any, field: tuple[str, Any]) -> bool:
     return letter == field[0] and encode_field(letter, mapped) == encode_field(field[0], field[1])
 
 
-def _said_now(name: str, value: Any, field: tuple[str, Any]) -> Any:
-    """Return the value that a header gives in 1.0: the one that was, where that is its field."""
-    return value if _same_field(value, field) else header_value(name, *field)[0]
+def _said_now(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, bool]:
+    """Return the value that a header gives in 1.0, and whether it is the field of the one before.
+
+    Another field may give the same object: 5 is 5 as "l" and as "L".
+    """
+    is_same = _same_field(value, field)
+    return value if is_same else header_value(name, *field)[0], is_same
 
 
 def _forget(made: Amqp10Draft, name: str) -> None:
@@ -589,8 +593,8 @@ def _annotations(
             names.add(found[0])
             used.add(annotation_of(found[0]))
             field = headers.get(found[0])
-            now = NOTHING if field is None else _said_now(found[0], value, field)
-            if now is not value:
+            now, is_same = (NOTHING, False) if field is None else _said_now(found[0], value, field)
+            if not is_same:
                 changed = True
                 if field is not None:
                     edited.add(found[0])

@@ -150,6 +150,8 @@ def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
     pos += 1
     if head == ITEM_NULL:
         return None, pos
+    if number > EIGHT_BYTES:  # of wider numbers, as keys, any many have one hash
+        raise ValueError("a head that is not of the subset")
     if number >= ONE_BYTE:
         start, pos = pos, pos + (1 << number - ONE_BYTE)
         number = int.from_bytes(data[start:pos], "big")

@@ -221,6 +221,14 @@ def test_what_pamqp_does_not_lose_is_written_by_it(properties: BasicProperties) 
         assert encode_properties(properties) == BasicMessage(properties).to_pamqp().marshal()
 
 
+def test_text_in_a_field_of_bytes_stays_text_for_pamqp() -> None:
+    """Where `lost_in_pamqp` says that it becomes "S"."""
+    pytest.importorskip("pamqp.commands")
+    properties = BasicProperties(headers=FieldTable.of([("a", "x", "text")]))
+
+    assert {"a": "text"} == BasicMessage(properties).to_pamqp().headers
+
+
 def test_a_long_integer_stays_one_through_pika() -> None:
     """Those of RabbitMQ's own headers are, such as the counts of x-death."""
     pika = pytest.importorskip("pika")

@@ -77,6 +77,20 @@ def test_lists_of_keys_and_values_are_taken_for_maps(batch: Any, make: Any, text
         columns.encode(pa.table({"footer": one}))
 
 
+def test_what_a_null_list_has_beneath_it_is_in_no_map(batch: Any) -> None:
+    maps = pa.table(batch).column("application_properties").combine_chunks().drop_null()
+    pairs = pa.StructArray.from_arrays([maps.keys, maps.items], names=["key", "value"])
+    one, rest = pairs.slice(0, 1), pairs.slice(0, 2)
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, 1 + len(rest), 2 + len(rest)], pa.int32()),
+        pa.concat_arrays([one, rest, one]),
+        mask=pa.array([False, True, False]),
+    )
+    first, none, last = columns.encode(pa.table({"application_properties": lists})).to_pylist()
+
+    assert first == last != none
+
+
 def test_duckdb_gives_and_takes(batch: Any) -> None:
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:

@@ -253,6 +253,15 @@ def test_many_remembered_fields_of_many_headers() -> None:
     assert cost(lambda: to_basic(message), 600) < 600
 
 
+def test_keys_of_one_hash_are_no_residual() -> None:
+    """Heads of more than 64 bits hold any many of them, and a dict of them is quadratic."""
+    keys = b"".join(b"\x1c" + (n * (2**61 - 1)).to_bytes(16, "big") + b"\0" for n in range(8_000))
+    octets = b"\x83\x01\xb9" + (8_000).to_bytes(2, "big") + keys + b"\0"
+
+    assert unpack(octets) is None
+    assert cost(lambda: unpack(octets), 100) < 100
+
+
 def test_many_headers_without_a_place_that_were_added_since() -> None:
     added = [(str(number), "A", FieldArray.of([])) for number in range(9_000)]
     table = FieldTable.of(added)
@@ -352,6 +361,27 @@ def test_an_edit_of_a_header_that_stands_where_the_rules_do_not_put_it() -> None
             (loss.path, loss.action, loss.recoverable) for loss in made.losses
         ]
         assert 5 == made.message.application_property(name)
+
+
+@pytest.mark.parametrize("number", [5, 500])
+@pytest.mark.parametrize("name", ["n", "x-n"])
+def test_an_edit_of_the_letter_alone_is_one(name: str, number: int) -> None:
+    """Of what stands in another encoding in the residual: 5 is one object as "l" and as "L"."""
+    code, key = (0x74, b"\xa1") if name == "n" else (0x72, b"\xa3")
+    entry = key + bytes([len(name)]) + name.encode() + b"\x81" + number.to_bytes(8, "big")
+    wide = b"\xd1" + (len(entry) + 4).to_bytes(4, "big") + (2).to_bytes(4, "big") + entry
+    message = Message.decode(b"\0\x53" + bytes([code]) + wide + b"\0\x53\x75\xa0\1x")
+    properties = to_basic(message).message.properties
+    entries = [
+        (one, "L" if one == name else letter, value)
+        for one, letter, value in properties.headers.entries  # type: ignore[union-attr]  # there are headers
+    ]
+    made = to_amqp10(BasicMessage(attrs.evolve(properties, headers=FieldTable.of(entries)), b"x"))
+    back = to_basic(Message.decode(made.message.encode())).message.properties.headers
+
+    (loss,) = made.losses
+    assert (f"headers[{name!r}]", "retyped") == (loss.path, loss.action)
+    assert loss.recoverable is ((name, "L", number) in back.entries)  # type: ignore[union-attr]  # there are headers
 
 
 def test_a_header_of_the_same_name_that_was_added_comes_back() -> None:
