@@ -14,6 +14,7 @@ from amqp10msg.delivery.node.sqlite import SqliteStore
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
+utils = pytest.importorskip("proton.utils")
 
 from amqp10msg.interop.proton import sendable  # noqa: E402
 from amqp10msg.net.serve import Server, broker  # noqa: E402  (needs proton)
@@ -117,6 +118,27 @@ def test_what_is_sent_settled_is_removed_before(
         receiver.receive()
         assert 0 == server.broker.store.pending
         assert {"accepted": 1} == server.counts("q").causes
+
+
+def test_what_was_to_be_sent_settled_stays_where_the_file_does_not_take_its_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise StoreError("full")
+
+    with Server(file=tmp_path / "s.db", accept_durable=True) as server:
+        for text in "abc":
+            server.publish("q", Message(text, header=Header(durable=True)))
+        with monkeypatch.context() as patched, connected(server) as connection:
+            patched.setattr(SqliteStore, "_write", fails)
+            receiver = connection.create_receiver("q", options=reactor.AtMostOnce())
+            with pytest.raises(utils.ConnectionClosed):
+                receiver.receive()
+        assert 3 == server.counts("q").available
+    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+        receiver = receiver_of(connection, "q")
+        assert ["a", "b", "c"] == sorted(receiver.receive().text() for _ in range(3))
+        assert 0 == server.counts("q").available
 
 
 def test_what_the_file_did_not_take_is_not_said_to_be_published(tmp_path: Path) -> None:

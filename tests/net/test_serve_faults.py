@@ -15,9 +15,13 @@ import pytest
 from amqp10msg import (
     AmqpValue,
     DecodeError,
+    Described,
     Header,
     Message,
+    Symbol,
+    UByte,
     UInt,
+    ULong,
 )
 from amqp10msg.delivery import (
     DistributionNode,
@@ -36,6 +40,7 @@ utils = pytest.importorskip("proton.utils")
 
 from amqp10msg.interop.proton import sendable  # noqa: E402
 from amqp10msg.net.serve import Nodes, Server  # noqa: E402  (needs proton)
+from amqp10msg.net.serve.connection import Connection  # noqa: E402  (as the server)
 from amqp10msg.testing.fixtures import amqp_server, amqp_server_options  # noqa: E402, F401
 from tests.net.serve_client import (  # noqa: E402
     TIMEOUT,
@@ -280,3 +285,68 @@ def test_message_that_is_nested_too_deep_is_rejected(amqp_server: Server, connec
         sender.send(sendable(Message(AmqpValue(body))))
     with pytest.raises(DecodeError, match="depth"):
         amqp_server.publish("q", Message(AmqpValue(body)).encode())
+
+
+def linked(address: str, *, settles_second: bool = False) -> bytes:
+    """Open, begin, attach as a receiver, and grant credit."""
+    source = Described(ULong(0x28), [address])
+    window = [UInt(0), UInt(99), UInt(0), UInt(99)]
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client")
+    octets += frame(0x11, None, UInt(0), UInt(99), UInt(99))
+    octets += frame(0x12, "link", UInt(0), True, UByte(0), UByte(settles_second), source)
+    return octets + frame(0x13, *window, UInt(0), UInt(0), UInt(2))
+
+
+def said(heard: Iterator[Any], code: int) -> Any:
+    while (one := next(heard)).descriptor != code:
+        pass
+    return one.value
+
+
+@pytest.mark.parametrize(
+    "error, answer",
+    [
+        ([Symbol("amqp:x"), "t", {"\u00e9": 1}], ["amqp:x", "t"]),
+        ([Symbol("amqp:x"), "t", {1: 2}], ["amqp:x", "t"]),
+        ([Symbol("amqp:x"), "t", {Symbol("a"): 1}], ["amqp:x", "t", {"a": 1}]),
+    ],
+)
+def test_a_receiver_that_settles_second_is_told_its_outcome_without_what_is_wrong_with_it(
+    amqp_server: Server, error: list[Any], answer: list[Any]
+) -> None:
+    amqp_server.publish("q", Message("x"))
+    rejected = Described(ULong(0x25), [Described(ULong(0x1D), error)])
+    with socket.create_connection((amqp_server.host, amqp_server.port)) as client:
+        client.settimeout(TIMEOUT)
+        client.sendall(linked("q", settles_second=True))
+        heard = performatives(client)
+        said(heard, 0x14)
+        client.sendall(frame(0x15, True, UInt(0), UInt(0), False, rejected))
+        _, _, _, settled, state = said(heard, 0x15)[:5]
+
+        assert settled
+        assert answer == state.value[0].value
+    assert {"rejected": 1} == amqp_server.counts("q").causes
+
+
+def test_a_connection_that_cannot_send_does_not_stop_the_others(
+    amqp_server: Server, connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Connection.keep
+
+    def fail(self: Connection) -> None:
+        if self.container == "client":
+            raise ZeroDivisionError
+        keep(self)
+
+    amqp_server.publish("q", Message("x"))
+    monkeypatch.setattr(Connection, "keep", fail)
+    with socket.create_connection((amqp_server.host, amqp_server.port)) as client:
+        client.settimeout(TIMEOUT)
+        client.sendall(linked("q"))
+        with suppress(ConnectionError):
+            while client.recv(65_536):
+                pass
+    until(lambda: amqp_server.counts("q").available == 1)
+
+    assert "x" == receiver_of(connection, "q").receive().text()

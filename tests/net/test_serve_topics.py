@@ -132,12 +132,17 @@ def test_subscription_that_lasts_survives_a_message_that_its_receiver_does_not_t
     lasting = Capable("topic", lasts=True)
     with connected(server, "ann") as connection:
         reader = receiver_of(connection, "news", "daily", lasting, AtMost(1_000))
-        server.publish("news", Message("x" * 1_000))
-        server.publish("news", Message("y"))
+        for text in ("a", "x" * 1_000, "y"):
+            server.publish("news", Message(text))
+        assert "a" == reader.receive().text()
         with pytest.raises(utils.LinkDetached, match="amqp:link:message-size-exceeded"):
             reader.receive()
+    (subscription,) = server.call(lambda nodes: nodes.subscriptions("news"))
+    assert 0 == server.call(lambda _: subscription.counts.acquired)
     with connected(server, "ann") as connection:
-        assert ["x" * 1_000, "y"] == texts(receiver_of(connection, "news", "daily", lasting), 2)
+        assert ["a", "x" * 1_000, "y"] == texts(
+            receiver_of(connection, "news", "daily", lasting), 3
+        )
 
 
 def test_no_local_is_about_the_connection_that_has_the_subscription_now(server: Server) -> None:

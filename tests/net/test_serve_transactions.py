@@ -311,7 +311,11 @@ def test_transaction_with_an_outcome_that_is_refused_is_rolled_back_whole() -> N
         client.connection.close()
 
 
-def test_outcome_of_a_transaction_is_told_on_the_link_that_went_on(server: Server) -> None:
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_outcome_of_a_transaction_is_told_on_the_link_that_went_on(
+    server: Server, is_sent: bool
+) -> None:
+    """Also where it had no credit for the delivery before: the message does not come again."""
     server.publish("q", Message("x"))
     end = End("client", credit=1)
     with socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client:
@@ -336,15 +340,22 @@ def test_outcome_of_a_transaction_is_told_on_the_link_that_went_on(server: Serve
         end.got[0].update(state, settled=False)
         link.detach(closed=False)
         talk(lambda: len(end.engine.sessions[0].links) == 1)
+        end.credit = int(is_sent)
         again = session.link("link", sends=False)
         again.attach(source=source, target=Target(), unsettled={end.got[0].tag: state})
-        talk(lambda: len(end.got) == 2)
-        assert end.got[1].resumed
+        talk(lambda: len(end.got) == 2 if is_sent else again.remote)
         end.told.clear()
         control.send(b"2", Message(AmqpValue(Discharge(declared.state.txn_id))).encode())
-        talk(lambda: len(end.told) == 2)
-        assert end.got[1] in end.told
-        assert (state, True) == (end.got[1].state, end.got[1].settled)
+        talk(lambda: len(end.told) == 1 + is_sent)
+        if is_sent:
+            assert end.got[1] in end.told
+        else:
+            again.grant(1)
+            talk(lambda: len(end.got) == 2)
+            assert not end.got[1].payload
+        assert end.got[1].resumed
+        expected = state if is_sent else Accepted()
+        assert (expected, True) == (end.got[1].state, end.got[1].settled)
     assert {"accepted": 1} == server.counts("q").causes
 
 

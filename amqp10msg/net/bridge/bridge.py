@@ -313,6 +313,10 @@ def run_bridge(
     was free. SIGHUP has the routes read `again`. With `hold`, SIGINT and SIGTERM are held back once
     all routes have ended, until `drop_signals`: a report is still to be written. Return the routes
     as they ran last, the counts by route, and what ended a route against its will.
+
+    Raises:
+        ValueError: a route makes no sense.
+        OSError: the metrics cannot be served there.
     """
     bridge, service = Bridge(specs, logger=logger), Service()
 
@@ -331,8 +335,10 @@ def run_bridge(
                 bridge.stop()
 
             _on_signals(loop, stop)
+            begun = False
             try:
                 async with bridge:
+                    begun = True
                     if again is not None:
                         _on_hangup(loop, _reading(bridge, again, logger, service))
                     service.started()
@@ -351,6 +357,8 @@ def run_bridge(
                         if hold:
                             _hold_signals()
             except (OSError, ValueError) as error:
+                if not begun:
+                    raise
                 return error
         return None
 

@@ -14,14 +14,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.filters import EvaluationError
-from amqp10msg.delivery.node import Memory, MemoryStore, OutgoingLink, StoreError
+from amqp10msg.delivery.node import Delivery, Memory, MemoryStore, OutgoingLink, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.options import ServerOptions
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from amqp10msg.delivery.node.sqlite import SqliteStore  # it needs the module sqlite3
     from amqp10msg.net.serve.connection import Connection, Incoming, Outgoing
 
+_T = TypeVar("_T")
 #: Nested values in a message; real ones have about ten levels.
 _MAX_DEPTH = 32
 #: Seconds after which a turn lets other connections have theirs.
@@ -171,6 +172,8 @@ class Turns:
         self._commit: asyncio.TimerHandle | None = None
         self._senders: dict[DistributionNode, dict[Outgoing, None]] = {}
         self._available: dict[DistributionNode, None] = {}
+        #: Sent settled, but neither committed nor on its way.
+        self.gone: list[Delivery] = []
 
     def run(self, work: Callable[[], object], *, lasting: bool = False) -> StoreError | None:
         """Run some work, commit it, confirm it to the peers, and send what can be sent.
@@ -183,6 +186,7 @@ class Turns:
         connections were closed then.
         """
         broker = self._broker
+        self.gone.clear()
         self._deadline = time.monotonic() + _TURN
         try:
             with broker.store.batch(
@@ -194,14 +198,15 @@ class Turns:
                     broker.exchanges.unbind_all(node.name, to_queue=True)
                     broker.log("deleted", node=node.name)
             self._confirm()
-            for connection in self.touched:
-                connection.keep()
+            for connection in list(self.touched):
+                self._sending(connection, connection.keep)
             self._scan_until = time.monotonic() + _SCAN
             while self.touched or self.ready or self._available:
                 pending = broker.store.pending
                 # What is sent settled is committed before.
                 with broker.store.batch(lambda: broker.store.pending != pending):  # noqa: B023  (it is called before the name changes)
                     self._pump()
+                self.gone.clear()
                 self._flush()
                 if self.is_over:
                     break
@@ -217,6 +222,13 @@ class Turns:
             broker.log("store-failed", logging.CRITICAL, why=error.reason)
             for connection in list(broker.connections):
                 connection.close(error.error, discard=True)
+            gone, self.gone = self.gone, []
+            with broker.store.batch(lambda: False):
+                for delivery in gone:  # what is discarded has been sent to nobody
+                    with suppress(AmqpError):
+                        delivery.link.node.publish(
+                            delivery.octets, message_format=delivery.message_format, always=True
+                        )
             self._flush()
             return error
         return None
@@ -308,12 +320,17 @@ class Turns:
     def _flush(self) -> None:
         while self.touched:
             connection = self.touched.pop()
-            try:
-                self.ready.update(dict.fromkeys(connection.flush()))
-            except Exception as error:  # noqa: BLE001  (logged; the others go on)
-                connection.fail(error, "sending")
-                connection.abort()
-                self.touched.discard(connection)
+            self.ready.update(dict.fromkeys(self._sending(connection, connection.flush) or ()))
+
+    def _sending(self, connection: Connection, send: Callable[[], _T]) -> _T | None:
+        """Return the result of a call of a connection, which is dropped where that fails."""
+        try:
+            return send()
+        except Exception as error:  # noqa: BLE001  (logged; the others go on)
+            connection.fail(error, "sending")
+            connection.abort()
+            self.touched.discard(connection)
+            return None
 
     def available(self, node: DistributionNode) -> None:
         """Schedule messages of a node to be sent at the end of this turn."""

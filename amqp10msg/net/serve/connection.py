@@ -140,6 +140,8 @@ class Outgoing:
             stays = self.source.expiry_policy is TerminusExpiryPolicy.NEVER
             error = Error(MESSAGE_SIZE_EXCEEDED, text)
             connection.end_link(link, error, "link" if stays else None)
+            for other in list(self.out.unsettled.values()):
+                other.settle(Released())  # to the receiver, whose link is closed, they are no more
             return False
         if most and settled:
             delivery.settle(_ACCEPTED)
@@ -152,20 +154,27 @@ class Outgoing:
         if not settled:
             theirs.context = delivery
             self.sent[delivery.number] = theirs
+        elif self.out.mode is StdDistMode.MOVE:
+            connection.broker.turns.gone.append(delivery)
         connection.touch()
         return True
 
     def _resume(self, delivery: Delivery, step: Step) -> None:
-        octets = b"" if step.start is None else bytes_from(delivery.octets, step.start)
+        done = (
+            delivery.settled
+        )  # meanwhile, as by a transaction: its outcome is all there is to say
+        octets = b"" if done or step.start is None else bytes_from(delivery.octets, step.start)
         theirs = self.link.send(
             delivery.tag,
             octets,
+            settled=done,
             message_format=delivery.message_format,
-            state=step.state,
+            state=delivery.outcome if done else step.state,
             resume=True,
         )
-        theirs.context = delivery
-        self.sent[delivery.number] = theirs
+        if not done:
+            theirs.context = delivery
+            self.sent[delivery.number] = theirs
         self.connection.touch()
 
     def on_disposition(self, theirs: transport.LinkDelivery) -> None:
@@ -540,6 +549,8 @@ class Connection(Socket, transport.Handler):
         self.broker.logger.error("fault %s", where, exc_info=error)
         try:
             self.close(Error(INTERNAL_ERROR, str(error)))
+        except Exception:  # noqa: BLE001  (what waits cannot be sent either)
+            self.abort()
         finally:
             self._end_all()
 

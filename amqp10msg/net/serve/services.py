@@ -151,6 +151,8 @@ class Management:
 
     def _delete_queue(self, name: str) -> dict[str, Any]:
         self._queues.pop(name, None)
+        # Those of a queue that had gone by itself, too.
+        self._broker.exchanges.unbind_all(name, to_queue=True)
         return {"message_count": ULong(self._broker.delete(name))}
 
     def _purge(self, name: str) -> dict[str, Any]:

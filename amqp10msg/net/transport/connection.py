@@ -87,7 +87,6 @@ class Connection:
         self._own: dict[int, Session] = {}
         self._frames: list[bytes] = []
         self._sure = 0  # how many of them are sent in any case
-        self._said = False
         self._greeted = False
         self._took = False  # since `tick` looked last
         self._last = 0.0
@@ -112,6 +111,7 @@ class Connection:
         """Open this end."""
         self.opened = True
         self.write(0, self.local)
+        self._sure = len(self._frames)  # the peer hears it before a close
 
     def begin(self, handler: Handler | None = None) -> Session:
         """Begin a session.
@@ -198,7 +198,6 @@ class Connection:
         self._frames.clear()
         self.pending = self._sure = 0
         self._took = self._took or bool(taken)
-        self._said = self._said or bool(taken)
         return early + taken
 
     def keep(self) -> None:
@@ -209,9 +208,7 @@ class Connection:
         self._sure = len(self._frames)
 
     def _discard(self) -> None:
-        # The peer hears an open before a close: the protocol header, a frame's head and its body.
-        opening = 0 if self._said else 3
-        del self._frames[max(self._sure, opening) :]
+        del self._frames[self._sure :]
         self.flushes.clear()
         self.pending = sum(map(len, self._frames))
 

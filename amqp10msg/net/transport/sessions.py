@@ -33,6 +33,7 @@ from amqp10msg.wire.errors import (
     UNATTACHED_HANDLE,
     WINDOW_VIOLATION,
     DecodeError,
+    EncodeError,
 )
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
@@ -562,7 +563,14 @@ def _rejected(value: Described) -> Rejected | None:
     if not isinstance(state, Rejected) or not isinstance(state.error, Error):
         return None
     condition: Any = state.error.condition  # whatever came, where it is lenient
-    return state if isinstance(condition, str) else None
+    if not isinstance(condition, str):
+        return None
+    try:
+        encode_value(state)  # a receiver that settles second is told its own outcome
+    except EncodeError:
+        text = str(state.error.description or "")
+        return Rejected(Error(Symbol(condition), text) if condition.isascii() else None)
+    return state
 
 
 class Session:
