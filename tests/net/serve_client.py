@@ -60,16 +60,6 @@ def receiver_of(connection: Any, address: str | None, **options: Any) -> Any:
     return receiver
 
 
-class AtMost(reactor.LinkOption):  # type: ignore[misc,name-defined]
-    """Says how many bytes of a message the link takes."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def apply(self, link: Any) -> None:
-        link.max_message_size = self.size
-
-
 def until(condition: Callable[[], bool]) -> None:
     """Wait for the server's thread; the timeout is for the case that it never happens."""
     end = time.monotonic() + TIMEOUT

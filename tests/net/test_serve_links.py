@@ -37,7 +37,6 @@ from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
 from amqp10msg.testing.fixtures import amqp_server, amqp_server_options  # noqa: E402, F401
 from tests.net.serve_client import (  # noqa: E402
     TIMEOUT,
-    AtMost,
     connected,
     connection,  # noqa: F401
     frame,
@@ -394,19 +393,3 @@ def test_message_that_is_too_long_ends_its_link() -> None:
             connection.wait(lambda: False)
         connection.create_sender("q", name="another").send(sendable(Message(b"x" * 900)))
         assert 1 == server.counts("q").available
-
-
-@pytest.mark.parametrize("mode", [[], [reactor.AtMostOnce()]], ids=["unsettled", "settled"])
-def test_receiver_gets_nothing_longer_than_it_takes(
-    amqp_server: Server, connection: Any, mode: list[Any]
-) -> None:
-    for size in (900, 1_100):
-        amqp_server.publish("q", Message(b"x" * size))
-    receiver = connection.create_receiver("q", options=[AtMost(1_000), *mode])
-    assert 900 == len(receiver.receive(TIMEOUT).body)
-    if not mode:
-        receiver.accept()
-    with pytest.raises(utils.LinkDetached, match=r"amqp:link:message-size-exceeded.*1,1"):
-        receiver.receive(TIMEOUT)
-
-    assert 1_100 == len(connection.create_receiver("q", name="another").receive(TIMEOUT).body)

@@ -17,7 +17,6 @@ utils = pytest.importorskip("proton.utils")
 
 from amqp10msg.interop.proton import install, sendable  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402  (tested with proton)
-from tests.net.serve_client import AtMost  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -124,25 +123,6 @@ def test_subscription_that_lasts_collects_while_nobody_is_there(server: Server) 
         assert ["c"] == texts(other, 1)
     with connected(server, "ann") as connection:
         assert ["b", "c"] == texts(receiver_of(connection, "news", "daily", lasting), 2)
-
-
-def test_subscription_that_lasts_survives_a_message_that_its_receiver_does_not_take(
-    server: Server,
-) -> None:
-    lasting = Capable("topic", lasts=True)
-    with connected(server, "ann") as connection:
-        reader = receiver_of(connection, "news", "daily", lasting, AtMost(1_000))
-        for text in ("a", "x" * 1_000, "y"):
-            server.publish("news", Message(text))
-        assert "a" == reader.receive().text()
-        with pytest.raises(utils.LinkDetached, match="amqp:link:message-size-exceeded"):
-            reader.receive()
-    (subscription,) = server.call(lambda nodes: nodes.subscriptions("news"))
-    assert 0 == server.call(lambda _: subscription.counts.acquired)
-    with connected(server, "ann") as connection:
-        assert ["a", "x" * 1_000, "y"] == texts(
-            receiver_of(connection, "news", "daily", lasting), 3
-        )
 
 
 def test_no_local_is_about_the_connection_that_has_the_subscription_now(server: Server) -> None:

@@ -22,7 +22,6 @@ from amqp10msg.delivery import (
     Source,
     StdDistMode,
     Step,
-    TerminusExpiryPolicy,
     TransactionalState,
     bytes_from,
 )
@@ -46,7 +45,6 @@ from amqp10msg.net.sockets import Socket
 from amqp10msg.wire.errors import (
     INTERNAL_ERROR,
     INVALID_FIELD,
-    MESSAGE_SIZE_EXCEEDED,
     NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
     STOLEN,
@@ -123,29 +121,14 @@ class Outgoing:
         settled = link.snd_settle_mode is transport.SenderSettleMode.SETTLED
         if isinstance(self.out.filter, PassingFilter):
             self.out.filter.fresh = True
-        bus = connection.broker.service_bus
-        most = link.remote.max_message_size if bus is None and link.remote is not None else None
-        delivery = self.out.next(settled=settled and not most)
+        delivery = self.out.next(settled=settled)
         if delivery is None:
             if link.drain:
                 link.drained()
                 connection.touch()
             return False
+        bus = connection.broker.service_bus
         octets = delivery.octets
-        if most and len(octets) > most:
-            text = f"a message has {len(octets):,} bytes, and the receiver takes {most:,} at most"
-            connection.log("message-too-long", logging.WARNING, link=link.name, why=text)
-            delivery.settle(Released())
-            # A subscription that was to stay, and its messages, are not to go for one of them.
-            stays = self.source.expiry_policy is TerminusExpiryPolicy.NEVER
-            error = Error(MESSAGE_SIZE_EXCEEDED, text)
-            connection.end_link(link, error, "link" if stays else None)
-            for other in list(self.out.unsettled.values()):
-                other.settle(Released())  # to the receiver, whose link is closed, they are no more
-            return False
-        if most and settled:
-            delivery.settle(_ACCEPTED)
-        # Service Bus sends more than its own clients say that they take.
         if bus is not None and not self.is_service:
             octets = bus.dressed(delivery, settled=settled)
         theirs = link.send(
@@ -160,9 +143,8 @@ class Outgoing:
         return True
 
     def _resume(self, delivery: Delivery, step: Step) -> None:
-        done = (
-            delivery.settled
-        )  # meanwhile, as by a transaction: its outcome is all there is to say
+        # Of what was settled meanwhile, as by a transaction, the outcome is all there is to say.
+        done = delivery.settled
         octets = b"" if done or step.start is None else bytes_from(delivery.octets, step.start)
         theirs = self.link.send(
             delivery.tag,
@@ -729,10 +711,10 @@ class Connection(Socket, transport.Handler):
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
         link.refuse(error)
 
-    def end_link(self, link: transport.Link, error: Error | None, ends: str | None = None) -> None:
-        """Close a link with an error, and end its terminus, or, as `_end` says, detach it."""
+    def end_link(self, link: transport.Link, error: Error | None) -> None:
+        """Close a link with an error, and end its terminus."""
         link.detach(error)
-        self._end(link, ends)
+        self._end(link, None)
         self.touch()
 
     def _end(self, link: transport.Link, ends: str | None) -> None:
