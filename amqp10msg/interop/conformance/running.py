@@ -88,11 +88,16 @@ def _judge_all(
     def ask(case: Case) -> None:
         program = idle.get()
         try:
+            if stopped.is_set():
+                return
             result = judge(case, program)
             with lock:
                 if not stopped.is_set():
                     journal.add(result)
                     on_result(result)
+        except BaseException:
+            stopped.set()  # before this thread takes another case
+            raise
         finally:
             idle.put(program)
 
