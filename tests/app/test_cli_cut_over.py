@@ -302,17 +302,22 @@ def test_where_the_order_is_another_all_is_looked_at() -> None:
     assert "done: 1 queue" == done.output.splitlines()[-1]
 
 
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Act once the routes have ended, before the brokers are compared."""
+    settled = migration._settled
+
+    async def later(one: Moved) -> int | None:
+        act()
+        return await settled(one)
+
+    monkeypatch.setattr(migration, "_settled", later)
+
+
 def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with cut(names=("a",)) as found:
-        settled = migration._settled
-
-        async def later(one: Moved) -> int | None:
-            found.old.queues["a"].extend(numbered(3))
-            return await settled(one)
-
-        monkeypatch.setattr(migration, "_settled", later)
+        meanwhile(monkeypatch, lambda: found.old.queues["a"].extend(numbered(3)))
         done = found.run(status=3)
 
     assert "a: 3 messages came to the source after its route had ended" in done.output.splitlines()
@@ -326,14 +331,8 @@ def test_a_queue_that_was_declared_meanwhile_is_not_passed_over(
     auto_delete: bool, messages: int, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with cut(names=("a",)) as found:
-        settled = migration._settled
-
-        async def later(one: Moved) -> int | None:
-            row = {**found.rows[0], "name": "new", "auto_delete": auto_delete}
-            found.rows.append({**row, "messages": messages})
-            return await settled(one)
-
-        monkeypatch.setattr(migration, "_settled", later)
+        row = {**found.rows[0], "name": "new", "auto_delete": auto_delete}
+        meanwhile(monkeypatch, lambda: found.rows.append({**row, "messages": messages}))
         done = found.run(status=status)
 
     said = f"new: {migration.CAME}"
@@ -346,17 +345,11 @@ def test_a_queue_that_was_declared_meanwhile_is_not_passed_over(
 def test_a_source_that_cannot_be_listed_at_the_end_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def gone(*_: Any) -> Any:
+        raise OSError("no answer")
+
     with cut(names=("a",)) as found:
-        settled = migration._settled
-
-        async def later(one: Moved) -> int | None:
-            def gone(*_: Any) -> Any:
-                raise OSError("no answer")
-
-            monkeypatch.setattr(Management, "queues", gone)
-            return await settled(one)
-
-        monkeypatch.setattr(migration, "_settled", later)
+        meanwhile(monkeypatch, lambda: monkeypatch.setattr(Management, "queues", gone))
         done = found.run(status=3)
 
     assert "other queues: could not be listed at the end: no answer" in done.output

@@ -16,6 +16,7 @@ from amqp10msg.net import transport  # noqa: E402  (the server needs proton)
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
 from amqp10msg.net.serve.attaching import Attacher  # noqa: E402  (the same)
 from amqp10msg.net.serve.nodes import Binding  # noqa: E402  (the same)
+from amqp10msg.net.serve.services import Management  # noqa: E402  (the same)
 
 pytestmark = pytest.mark.once
 
@@ -410,3 +411,17 @@ def test_client_of_rabbitmq_hears_of_wrong_arguments_and_unbinds_what_is_gone(
     management.delete_queue("q")
     management.unbind(path)
     environment.close()
+
+
+def test_bindings_of_a_queue_that_has_gone_by_itself_go_with_its_delete(server: Server) -> None:
+    management = Management(server.broker)
+    binding = {"source": "amq.fanout", "destination_queue": "q"}
+
+    def left(nodes: Any) -> list[Any]:
+        management._handle("PUT", "/queues/q", {}, None)
+        management._handle("POST", "/bindings", binding, None)
+        nodes.delete("q")
+        management._handle("DELETE", "/queues/q", None, None)
+        return [*server.broker.exchanges.bindings()]
+
+    assert [] == server.call(left)

@@ -14,6 +14,7 @@ from amqp10msg import Symbol, UInt, decode_values, encode_value
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Modified, Rejected, Source, Target
 from amqp10msg.net.transport import SASL_HEADER, SaslClient, SaslError, SaslServer
+from amqp10msg.wire.errors import INTERNAL_ERROR
 from tests.net.transport_ends import End, cuts, frame, joined, pieces, run, talk
 
 pytestmark = pytest.mark.once
@@ -336,3 +337,21 @@ def test_whatever_a_server_says_in_sasl_is_an_error_or_waited_for(begun: bool, s
     with contextlib.suppress(SaslError):
         client.receive(SASL_HEADER * begun + said)
     assert not client.done
+
+
+def test_a_close_that_discards_what_waits_comes_after_the_open() -> None:
+    """Also where the protocol header has been sent alone."""
+    one, other = End("one"), End("other")
+    one.engine.open()
+    octets = one.engine.take()
+    other.engine.feed(octets[:8])
+    run(other)
+    greeting = other.engine.take()
+    other.engine.feed(octets[8:])
+    run(other)
+    other.engine.close(Error(INTERNAL_ERROR, "no room"), discard=True)
+    one.engine.feed(greeting + other.engine.take())
+    run(one)
+
+    assert one.engine.remote is not None
+    assert [("connection", INTERNAL_ERROR)] == one.ends
