@@ -287,10 +287,13 @@ def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
     ],
 )
 def test_a_management_api_is_of_a_queue(
-    source: str, management: str, status: int, said: str
+    source: str, management: str, status: int, said: str, tmp_path: Path
 ) -> None:
+    report = tmp_path / "r.json"
     given = ["--from", source, "--to", "amqp://h/q", "--management", management]
-    done = run(*given, status=status)
+    done = run(*given, "--report", str(report), status=status)
+
+    assert not report.exists()  # of a route that makes no sense
 
     assert "s3cr3t" not in done.output
 

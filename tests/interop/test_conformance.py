@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg.app.cli import main
+from amqp10msg.app.cli.conformance import _own_name
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import Peer, PeerResults, Result
@@ -276,6 +277,12 @@ def test_a_run_does_not_go_on_with_another_program(driver: Path, tmp_path: Path)
     assert 3 == times(attrs.evolve(peer, driver=str(other)))
     assert 4 == times(attrs.evolve(peer, driver=str(other)), timeout=7.0)
     assert 4 == times(attrs.evolve(peer, driver=str(other)), timeout=7.0)
+
+
+def test_the_number_of_a_peer_makes_no_name_of_another() -> None:
+    seen: set[str] = set()
+
+    assert ["x", "x-2", "x-2-2"] == [_own_name(name, seen) for name in ("x", "x", "x-2")]
 
 
 def test_peers_of_one_name_are_told_apart(driver: Path, tmp_path: Path) -> None:
