@@ -46,18 +46,21 @@ def _said_version() -> bool:
 
 
 def main() -> int:
-    """Run the command line; Ctrl-C is one line also where it comes while all this is imported."""
+    """Run the command line and return its exit status.
+
+    Ctrl-C prints one line and returns 130, even while modules are still being imported.
+    """
     try:
         _begin()
         if _said_version():
             return 0
-        from amqp10msg.app.cli import main as run  # so that Ctrl-C finds this
+        from amqp10msg.app.cli import main as run  # here, so that Ctrl-C during it is caught
 
-        run()
+        # Without click this returns a status; with it, `run` ends the process.
+        return int(run() or 0)
     except KeyboardInterrupt:
         sys.stderr.write("amqp10msg: interrupted\n")
         return 130
-    return 0
 
 
 if __name__ == "__main__":
