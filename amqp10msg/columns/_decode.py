@@ -276,7 +276,7 @@ def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
         limits: what decoding one message may cost.
         profile: the name of a profile of `amqp10msg.validation`.
     """
-    if scanned is None or not _prefilter.knows(profile):
+    if scanned is None or not _prefilter.can_screen(profile):
         return range(len(array))
     try:
         # What the kernel leaves null is not read by `_plain`, which takes long.

@@ -1,8 +1,7 @@
-"""Which messages of a batch may break a rule, found from columns: only those are validated.
+"""Which messages of a batch may break a rule: the suspicions of the rules, tested on columns.
 
-`validation.prefilter` has the tables, and says the same of one message, which takes ten times as
-long. Most messages break nothing, which shows in columns that the kernel fills at once. What is
-returned here may be valid after all; what is not returned is valid.
+`validation.prefilter` tests the same suspicions on one message, which takes ten times as long per
+message. Rows under suspicion are validated one by one; all other rows are valid.
 """
 
 from __future__ import annotations
@@ -15,21 +14,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.validation import PROFILES, RULES
-from amqp10msg.validation.prefilter import ANNOTATIONS, BODIES, FIELDS, KEYS, PREFILTERED, TYPES
+from amqp10msg.validation import PROFILES
+from amqp10msg.validation.prefilter import ALWAYS_CHECKED, BODIES, FIELD_VALUES, KEYS, VALUES
+from amqp10msg.validation.suspicion import ANNOTATIONS
 
-#: What has to be decoded: something of each section, so that all sections are checked.
-COLUMNS: tuple[str, ...] = ("durable", *FIELDS, *ANNOTATIONS)
-COLUMNS += ("application_properties", "body_kind", "body", "body_json", "error_code")
-# No encoded message breaks these two.
-_OUTSIDE = ("message-format", "not-encodable")
-
-
-def knows(profile: str) -> bool:
-    """Whether all rules of a profile are looked for here or enforced by decoding."""
-    return all(
-        RULES[rule].refused or rule in PREFILTERED or rule in _OUTSIDE for rule in PROFILES[profile]
+#: The columns to decode: at least one of each section, so that every section is decoded.
+COLUMNS: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        (
+            "durable",
+            *("content_type", "content_encoding"),
+            *(group.suspicion.field for group in FIELD_VALUES),
+            *(name for group in BODIES for name in group.suspicion.fields),
+            *ANNOTATIONS,
+            *("application_properties", "body_kind", "body", "body_json", "error_code"),
+        )
     )
+)
+
+
+def can_screen(profile: str) -> bool:
+    """Whether every rule of a profile is enforced by decoding or has a suspicion to test."""
+    return not any(rule.id in PROFILES[profile] for rule in ALWAYS_CHECKED)
 
 
 def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
@@ -37,29 +43,31 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
 
     Rows that did not decode are among them.
     """
-    wanted = PROFILES[profile]
-    found = set(_places(pc.is_valid(batch.column("error_code"))))
-    for name, (is_sound, rules) in FIELDS.items():
-        if not wanted.severities.keys().isdisjoint(rules):
-            found.update(_unlike(batch.column(name), is_sound))
+    severities = PROFILES[profile].severities.keys()
+    rows = set(_places(pc.is_valid(batch.column("error_code"))))
+    for suspicion, rules in FIELD_VALUES:
+        if not severities.isdisjoint(rules):
+            rows.update(_unusual(batch.column(suspicion.field), suspicion.is_usual))
     kind = batch.column("body_kind")
-    for kinds, fields, rules in BODIES:
-        if not wanted.severities.keys().isdisjoint(rules):
-            wrong = pc.invert(pc.is_in(kind, pa.array(kinds, kind.type)))
-            if fields:
-                given = (pc.is_valid(batch.column(name)) for name in fields)
-                wrong = pc.and_(wrong, reduce(pc.or_, given))
-            found.update(_places(wrong))
-    tests = [test for rule, test in KEYS.items() if rule in wanted]
-    for attribute, name in ANNOTATIONS.items() if tests else ():
+    for suspicion, rules in BODIES:
+        if not severities.isdisjoint(rules):
+            unusual = pc.invert(pc.is_in(kind, pa.array(suspicion.usual, kind.type)))
+            if suspicion.fields:
+                has_field = (pc.is_valid(batch.column(name)) for name in suspicion.fields)
+                unusual = pc.and_(unusual, reduce(pc.or_, has_field))
+            rows.update(_places(unusual))
+    key_tests = [
+        group.suspicion.is_usual for group in KEYS if not severities.isdisjoint(group.rules)
+    ]
+    for attribute, name in ANNOTATIONS.items() if key_tests else ():
         maps = batch.column(attribute)
-        is_sound = partial(_is_sound_key, tests, wanted.known_keys.get(name, ()))
-        found |= _rows_of(maps, _unlike(maps.keys, is_sound))
-    for types, sections, rules in TYPES:
-        if not wanted.severities.keys().isdisjoint(rules):
-            for name in sections:
-                found |= _of_types(batch.column(name), pa.array(types))
-    return sorted(found)
+        is_usual = partial(_is_usual_key, key_tests, PROFILES[profile].known_keys.get(name, ()))
+        rows |= _rows_of(maps, _unusual(maps.keys, is_usual))
+    for suspicion, rules in VALUES:
+        if not severities.isdisjoint(rules):
+            for name in suspicion.sections:
+                rows |= _rows_with_types(batch.column(name), pa.array(suspicion.types))
+    return sorted(rows)
 
 
 def _places(mask: Any) -> list[int]:
@@ -68,12 +76,12 @@ def _places(mask: Any) -> list[int]:
     return places
 
 
-def _unlike(column: Any, is_sound: Callable[[Any], bool]) -> list[int]:
-    """Return where a value is that is not sound; each distinct value is checked once."""
+def _unusual(column: Any, is_usual: Callable[[Any], bool]) -> list[int]:
+    """Return the places of unusual values; each distinct value is tested once."""
     if column.null_count == len(column):
         return []
     texts = pc.unique(column).to_pylist()
-    bad = [text for text in texts if text is not None and not is_sound(text)]
+    bad = [text for text in texts if text is not None and not is_usual(text)]
     return _places(pc.is_in(column, pa.array(bad, column.type))) if bad else []
 
 
@@ -84,11 +92,11 @@ def _rows_of(maps: Any, entries: Iterable[int]) -> set[int]:
     return {bisect_right(offsets, entry, 0, stop) - 1 for entry in entries}
 
 
-def _is_sound_key(
+def _is_usual_key(
     tests: list[Callable[[str, tuple[str, ...]], bool]], known: tuple[str, ...], key: str
 ) -> bool:
     return all(test(key, known) for test in tests)
 
 
-def _of_types(maps: Any, types: pa.Array) -> set[int]:
+def _rows_with_types(maps: Any, types: pa.Array) -> set[int]:
     return _rows_of(maps, _places(pc.is_in(pc.struct_field(maps.items, "type"), types)))

@@ -19,7 +19,7 @@ from amqp10msg.basic.tables import seconds_of
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.losses import TO_BASIC_LOSSES, LossRule
 from amqp10msg.translate.report import Action
-from amqp10msg.validation.prefilter import CODINGS, MIME_TYPE
+from amqp10msg.validation.suspicion import CODINGS, MIME_TYPE
 from amqp10msg.wire.primitives import (
     Byte,
     Int,

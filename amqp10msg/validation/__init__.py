@@ -11,8 +11,8 @@ import attrs
 from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_of, sound_map
-from amqp10msg.validation._checks import LOOKED_INTO, NOT_VISIBLE, RULES
-from amqp10msg.validation.prefilter import PREFILTERED, narrow, suspected
+from amqp10msg.validation._table import NOT_VISIBLE, RULES
+from amqp10msg.validation.prefilter import ALWAYS_CHECKED, UNENFORCED, narrow, suspected
 from amqp10msg.validation.rules import (
     Found,
     Obligation,
@@ -45,9 +45,7 @@ __all__ = [
     "validate",
 ]
 
-# Rules that look at a message, and those that may be broken where it decodes; as in the table.
 _CHECKED = tuple(rule for rule in RULES.values() if rule.check is not None)
-_ORDER = tuple(name for name in RULES if name in PREFILTERED)
 
 
 #: The names of the profiles that `validate` knows. One that is known when the program runs only is
@@ -248,25 +246,27 @@ def validate(
         add(error.rule, Found(error.offset, error.path, error.reason))
         return violations
     suspects = suspected(data, limits, profile.known_keys)
+    always_checked = any(rule.id in profile for rule in ALWAYS_CHECKED)
     if suspects is None:
         view = map_of(data, limits)
         for fault in view.faults:
             name, _ = rule_of(fault)
             add(name, Found(fault.offset, fault.path, fault.reason))
         rules = _CHECKED
-        narrow(view, profile.known_keys)
+        if not always_checked:
+            narrow(view, profile.known_keys)
         if view.doubtful is not None:
             names = {section.kind.name for section in view.doubtful}
             rules = tuple(
                 rule
                 for rule in _CHECKED
-                if rule.id not in LOOKED_INTO or not names.isdisjoint(LOOKED_INTO[rule.id])
+                if not rule.sections or not names.isdisjoint(rule.sections)
             )
     else:
-        # Nearly all messages decode, and break no rule that decoding leaves.
-        rules = tuple(RULES[name] for name in _ORDER if name in suspects) if suspects else ()
-        if not rules:
+        # The usual case: the message decodes, and no rule is under suspicion.
+        if not suspects and not always_checked:
             return violations
+        rules = tuple(rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None)
         view = sound_map(data, limits)
     view.known_keys = dict(profile.known_keys)
     violations += violations_of(rules, view, profile.severities)

@@ -1,153 +1,110 @@
-"""Which rules a message that decodes may break: nearly always none, which is soon said.
+"""Which rules a decoded message may break: the suspicions of the rules, tested on one message.
 
-Decoding enforces the rules that are `Rule.refused`, and the others are about few places. The tables
-here say what is sound there; one message is held to them here, a batch of them in `columns`. A rule
-that is named may be kept after all; one that is not named is kept.
+`columns` tests the same suspicions on a batch. What they mean is in `validation.suspicion`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from amqp10msg.sections import BODY_KINDS, SPEC_OF
 from amqp10msg.sections.parts import MessageMap
+from amqp10msg.validation._table import RULES
+from amqp10msg.validation.rules import Rule
+from amqp10msg.validation.suspicion import (
+    ANNOTATIONS,
+    AnnotationKey,
+    BodyKind,
+    FieldValue,
+    Suspicion,
+    ValueType,
+)
 from amqp10msg.wire import kernel
 from amqp10msg.wire.kernel.codes import KINDS, TYPE_NAMES
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-# Texts that rules of Part 3 allow: MIME types, content codings, keys of annotations.
+# Whether a value is usual, and the rules that an unusual value may break.
+_FieldTest: TypeAlias = tuple[Callable[[Any], bool], tuple[str, ...]]
+_SuspicionT = TypeVar("_SuspicionT", bound=Suspicion)
 
-# A token holds no space and none of the separators, so that there is one way to match and the time
-# is linear.
-_TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
-#: RFC 2045, 5.1: type "/" subtype \*(";" attribute "=" value).
-MIME_TYPE = re.compile(
-    rf"{_TOKEN}/{_TOKEN}(?:[ \t]*;[ \t]*{_TOKEN}=(?:{_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\"))*[ \t]*"
+
+class Suspected(NamedTuple):
+    """The rules that share one suspicion, so that the suspicion is tested once."""
+
+    suspicion: Any
+    rules: tuple[str, ...]
+
+
+def _grouped(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple[Suspected, ...]:
+    """Return the suspicions of one class, each with the ids of the rules that have it."""
+    groups: dict[_SuspicionT, list[str]] = {}
+    for rule in rules:
+        if isinstance(rule.suspicion, kind):
+            groups.setdefault(rule.suspicion, []).append(rule.id)
+    return tuple(Suspected(suspicion, tuple(names)) for suspicion, names in groups.items())
+
+
+#: Rules that a message can break although it decodes, in the order of the table.
+UNENFORCED: Final = tuple(
+    rule for rule in RULES.values() if rule.check is not None and not rule.refused
 )
-#: The HTTP Content Coding Registry of IANA, 2025.
-CODINGS = frozenset(
-    (
-        "aes128gcm",
-        "br",
-        "compress",
-        "dcb",
-        "dcz",
-        "deflate",
-        "exi",
-        "gzip",
-        "identity",
-        "pack200-gzip",
-        "x-compress",
-        "x-gzip",
-        "zstd",
-    )
-)
+#: Those of them that have no suspicion: they are checked on every message.
+ALWAYS_CHECKED: Final = tuple(rule for rule in UNENFORCED if rule.suspicion is None)
+FIELD_VALUES: Final = _grouped(UNENFORCED, FieldValue)
+BODIES: Final = _grouped(UNENFORCED, BodyKind)
+KEYS: Final = _grouped(UNENFORCED, AnnotationKey)
+VALUES: Final = _grouped(UNENFORCED, ValueType)
 
-
-def is_mime_type(text: str) -> bool:
-    """Return whether a text is written like a MIME type."""
-    return MIME_TYPE.fullmatch(text) is not None
-
-
-def is_registered_coding(text: str) -> bool:
-    """Return whether a text is one registered coding in its usual form that may be used."""
-    return text in CODINGS and text not in ("identity", "compress", "x-compress")
-
-
-def is_free_key(key: str, known: tuple[str, ...]) -> bool:
-    """Return whether a symbol is not a reserved key of annotations, or one that a profile knows.
-
-    Args:
-        key: the symbol.
-        known: keys that the profile knows; one that ends with ``*`` stands for all that begin so.
-    """
-    return key.startswith("x-") or any(
-        key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
-        for pattern in known
-    )
-
-
-# What is sound.
-
-#: Of a field of the properties that is set; and the rules that another value may break.
-FIELDS: Final[dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]]] = {
-    # Texts repeat themselves from message to message.
-    "content_type": (lru_cache(maxsize=256)(is_mime_type), ("content-type-not-mime",)),
-    "content_encoding": (
-        is_registered_coding,
-        (
-            "content-encoding-identity",
-            "content-encoding-compress",
-            "content-encoding-multiple",
-            "content-encoding-unregistered",
-        ),
-    ),
-    "user_id": (bool, ("rabbitmq-user-id-empty",)),
-}
-#: Of the kinds of body, None for no body, in messages that have one of these fields, or in all; and
-#: the rules that another body may break.
-BODIES: Final[tuple[tuple[frozenset[str | None], tuple[str, ...], tuple[str, ...]], ...]] = (
-    (frozenset(kind.name for kind in BODY_KINDS), (), ("body-missing",)),
-    (
-        frozenset({"data", None}),
-        ("content_type", "content_encoding"),
-        ("content-type-without-data", "content-encoding-without-data"),
-    ),
-)
-#: The sections of annotations, by attribute; and of their keys, given those that a profile knows,
-#: by the rule that another key may break.
-ANNOTATIONS: Final = {
-    "delivery_annotations": "delivery-annotations",
-    "message_annotations": "message-annotations",
-    "footer": "footer",
-}
-KEYS: Final[dict[str, Callable[[str, tuple[str, ...]], bool]]] = {
-    "delivery-annotations-rejected-type": lambda key, _: key != "rejected",
-    "annotation-key-reserved": is_free_key,
-}
-#: The types of values that are not sound in these maps, and the rules that they may break.
-TYPES: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]] = (
-    (
-        ("list", "map", "array", "described"),
-        ("delivery_annotations", "message_annotations", "application_properties"),
-        ("rabbitmq-described-value", "rabbitmq-array-constructor"),
-    ),
-    (
-        ("null", "float", "double", "decimal32", "decimal64", "decimal128"),
-        ("message_annotations",),
-        ("rabbitmq-annotation-null", "rabbitmq-annotation-number"),
-    ),
-)
-#: Rules that decoding does not enforce and that are looked for here.
-PREFILTERED: Final = frozenset(KEYS).union(
-    *(rules for _, rules in FIELDS.values()),
-    *(rules for _, _, rules in BODIES),
-    *(rules for _, _, rules in TYPES),
-)
-# More sections are damage of another sort than one field's.
-_MANY = 16
+# Do not narrow the checks of a message with more sections than this: it is damaged in other ways
+# than by one bad field.
+_MAX_NARROWED_SECTIONS = 16
 _BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KINDS}
 
 
 def _classes(names: tuple[str, ...]) -> frozenset[type]:
-    """The classes of decoded values of these types."""
+    """Return the Python classes that values of these AMQP types are decoded to."""
     classes = {cls for cls, kind in KINDS.items() if TYPE_NAMES.get(kind) in names}
     return frozenset(classes | {AmqpMap} if "map" in names else classes)
 
 
-# The same by section: the classes that are not sound in it, and the rules.
-_VALUES: Final = [
-    (attribute, [(_classes(types), rules) for types, held, rules in TYPES if attribute in held])
-    for attribute in dict.fromkeys(attribute for _, held, _ in TYPES for attribute in held)
+# `VALUES` by section, for one message: the suspected classes and the rules.
+_CLASSES: Final = [
+    (
+        section,
+        [
+            (_classes(suspicion.types), rules)
+            for suspicion, rules in VALUES
+            if section in suspicion.sections
+        ],
+    )
+    for section in dict.fromkeys(name for group in VALUES for name in group.suspicion.sections)
 ]
+_BODY_TESTS: Final = tuple(
+    ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODIES
+)
+# The fields of the properties that some suspicion reads, and how each value is tested.
+_FIELDS: Final[tuple[tuple[str, tuple[_FieldTest, ...]], ...]] = tuple(
+    (
+        name,
+        tuple(
+            (group.suspicion.is_usual, group.rules)
+            for group in FIELD_VALUES
+            if group.suspicion.field == name
+        ),
+    )
+    for name in dict.fromkeys(
+        (
+            *(group.suspicion.field for group in FIELD_VALUES),
+            *(name for group in BODIES for name in group.suspicion.fields),
+        )
+    )
+)
 
 
 class _Decoded:
-    """What the kernel fills with the sections of a message."""
+    """The object whose attributes the kernel sets to the sections of a message."""
 
     __slots__ = (
         "_lenient",
@@ -167,36 +124,40 @@ class _Decoded:
 def suspected(
     data: bytes, limits: Limits, known_keys: Mapping[str, tuple[str, ...]]
 ) -> set[str] | None:
-    """Return the rules that a message may break, or None where any may be: it does not decode.
+    """Return the ids of the rules under suspicion, or None if the message does not decode.
+
+    `ALWAYS_CHECKED` rules are not among them.
 
     Args:
-        data: the encoded message, no larger than the limits allow.
-        limits: what decoding may cost.
-        known_keys: the reserved keys of annotations that a profile knows, by section.
+        data: the encoded message, within the size limit.
+        limits: the limits of decoding.
+        known_keys: the reserved annotation keys that the profile knows, by section.
     """
     try:
         message: Any = kernel.Reader(data, 0, limits).read_message(_Decoded, 0)
     except kernel.READ_FAULTS:
         return None
-    return _of_sections(message, known_keys)
+    return _suspected_rules(message, known_keys)
 
 
 def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
-    """Find the sections of a message that does not decode whose contents may break rules.
+    """Set `view.doubtful` to the sections that may break rules, if the message does not decode.
+
+    Leaves it at None, which stands for all sections, if it cannot tell.
 
     Args:
-        view: the message; gets `doubtful` where not all of its sections are.
-        known_keys: the reserved keys of annotations that a profile knows, by section.
+        view: the message.
+        known_keys: the reserved annotation keys that the profile knows, by section.
     """
-    if len(view.sections) > _MANY:
+    if len(view.sections) > _MAX_NARROWED_SECTIONS:
         return
     message = _Decoded()
     for name in _Decoded.__slots__:
         setattr(message, name, None)
     body: list[Any] = []
     damaged = set()
-    is_torn = False  # a body is among them
-    # One reader, so that the limits hold for all of them.
+    is_body_damaged = False
+    # One reader for all sections, so that the limits apply to their sum.
     reader = kernel.Reader(view.data, 0, view.limits)
     for section in view.sections:
         attribute = section.kind.attribute
@@ -209,7 +170,7 @@ def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
             value = None
         if value is None or reader.pos != section.end:
             damaged.add(section.offset)
-            is_torn = is_torn or attribute == "body"
+            is_body_damaged = is_body_damaged or attribute == "body"
         elif attribute == "body":
             body.append(value)
         elif getattr(message, attribute) is None:
@@ -219,47 +180,49 @@ def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
     if len(set(map(type, body))) > 1:
         return
     message.body = body or None
-    # The body is missing or not, whatever the others say.
-    if _of_sections(message, known_keys) <= {"body-missing"}:
-        # What the properties say must not be said of every body.
+    # Whether a body is missing does not depend on the contents of any section.
+    if _suspected_rules(message, known_keys) <= {"body-missing"}:
+        # Some rules about the properties depend on the kind of body, which is unknown if damaged.
         view.doubtful = [
             section
             for section in view.sections
-            if section.offset in damaged or (is_torn and section.kind.attribute == "properties")
+            if section.offset in damaged
+            or (is_body_damaged and section.kind.attribute == "properties")
         ]
 
 
-def _of_sections(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> set[str]:
-    found: set[str] = set()
-    given = []
+def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> set[str]:
+    suspects: set[str] = set()
+    set_fields = []
     properties = message.properties
     if properties is not None:
-        for name, (is_sound, rules) in FIELDS.items():
+        for name, tests in _FIELDS:
             value = getattr(properties, name)
             if value is not None:
-                given.append(name)
-                if not is_sound(value):
-                    found.update(rules)
+                set_fields.append(name)
+                for is_usual, rules in tests:
+                    if not is_usual(value):
+                        suspects.update(rules)
     body = message.body
     kind = None if body is None else _BODY_NAMES[type(body[0] if type(body) is list else body)]
-    for kinds, fields, rules in BODIES:
-        if kind not in kinds and (not fields or any(name in given for name in fields)):
-            found.update(rules)
+    for (usual, fields), rules in _BODY_TESTS:
+        if kind not in usual and (not fields or any(name in set_fields for name in fields)):
+            suspects.update(rules)
     for attribute, name in ANNOTATIONS.items():
         for key in getattr(message, attribute) or ():
             is_symbol = type(key) is Symbol
             if is_symbol and key.startswith("x-"):
                 continue
-            # A profile knows symbols only.
+            # Profiles know symbols only.
             known = known_keys.get(name, ()) if is_symbol else ()
-            for rule, is_sound_key in KEYS.items():
-                if rule not in found and not is_sound_key(str(key), known):
-                    found.add(rule)
-    for attribute, unsound in _VALUES:
+            for suspicion, rules in KEYS:
+                if not suspicion.is_usual(str(key), known):
+                    suspects.update(rules)
+    for attribute, class_tests in _CLASSES:
         section = getattr(message, attribute)
         if section:
             types = set(map(type, section.values()))
-            for classes, rules in unsound:
+            for classes, rules in class_tests:
                 if not classes.isdisjoint(types):
-                    found.update(rules)
-    return found
+                    suspects.update(rules)
+    return suspects

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from amqp10msg.sections.parts import LISTED
+from amqp10msg.validation.suspicion import Suspicion
 from amqp10msg.wire.reprs import shown
 
 #: ``error`` for what must not be, ``warning`` for what should not.
@@ -52,7 +53,12 @@ class Rule:
         refused: strict decoding refuses what breaks it.
         structural: it is about the encodings. Lenient decoding keeps a section that breaks it as
             bytes, and refuses a message where it cannot tell where a section ends, or for a limit.
-        check: finds what breaks it; None where that shows when the message is read or encoded.
+        check: yields the places where a message breaks the rule; None if reading or encoding the
+            message finds them.
+        sections: the wire names of the sections whose contents decide about the rule; empty if the
+            check looks at the message as a whole.
+        suspicion: a quick test that clears most messages of the rule. Without one, the check runs
+            on every message, which is always correct.
     """
 
     id: str
@@ -63,6 +69,8 @@ class Rule:
     refused: bool = False
     structural: bool = False
     check: Callable[[Any], Iterator[Found]] | None = attrs.field(default=None, repr=False, eq=False)
+    sections: tuple[str, ...] = attrs.field(default=(), repr=False, kw_only=True)
+    suspicion: Suspicion | None = attrs.field(default=None, repr=False, eq=False, kw_only=True)
 
 
 @shown

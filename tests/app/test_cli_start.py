@@ -73,7 +73,7 @@ INSPECT = {
     "message": {"_encoding", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},
-    "validation": {"_checks", "prefilter", "rules"},
+    "validation": {"_checks", "_table", "prefilter", "rules", "suspicion"},
 }
 
 

@@ -113,6 +113,32 @@ def register_section(cls: type, spec: Spec) -> None:
     NAMES[spec.code] = NAMES[spec.symbol] = (spec.name, spec.names)
 
 
+# The attributes of a message, in the order of `Cursor.read_message`.
+_ATTRIBUTES = [
+    "header",
+    "delivery_annotations",
+    "message_annotations",
+    "properties",
+    "application_properties",
+    "body",
+    "footer",
+    "message_format",
+    "_wire",
+    "_lenient",
+]
+
+
+class _Attributes:
+    """Stands in for `Message` where that class is not imported, as by `amqp10msg.validation`."""
+
+    __slots__ = tuple(_ATTRIBUTES)
+
+
+_LAYOUT = Slots(_Attributes, _ATTRIBUTES)
+declare_message(_LAYOUT)
+MESSAGE[:] = _LAYOUT, None
+
+
 def register_message(cls: type, lenient: Callable[..., Any]) -> None:
     """Make `decode_message` know how messages are made.
 
