@@ -11,7 +11,7 @@ from amqp10msg.basic._reader import BasicReader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import EncodeError, expect, wrong_type
+from amqp10msg.wire.errors import EncodeError, as_bytes, expect, wrong_type
 from amqp10msg.wire.kernel.twin import Slots
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.reprs import shown
@@ -65,11 +65,13 @@ class BasicMessage(kernel.Record):
             method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
 
         Raises:
-            TypeError: a header holds what no field can.
+            TypeError: the body is not bytes, or a header has a value of a type that no field holds.
         """
         from amqp10msg.basic.adapters import from_pika  # noqa: PLC0415  (most need no adapter)
 
-        return cls(from_pika(properties), bytes(body), *_whence(method))
+        return cls(
+            from_pika(properties), as_bytes(body, "the body of a BasicMessage"), *_whence(method)
+        )
 
     def to_pika(self) -> Any:
         """Return a ``pika.BasicProperties``; `adapters.lost_in_pika` names what it cannot hold."""
@@ -87,11 +89,13 @@ class BasicMessage(kernel.Record):
             method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
 
         Raises:
-            TypeError: a header holds what no field can.
+            TypeError: the body is not bytes, or a header has a value of a type that no field holds.
         """
         from amqp10msg.basic.adapters import from_pamqp  # noqa: PLC0415  (as above)
 
-        return cls(from_pamqp(properties), bytes(body), *_whence(method))
+        return cls(
+            from_pamqp(properties), as_bytes(body, "the body of a BasicMessage"), *_whence(method)
+        )
 
     def to_pamqp(self) -> Any:
         """Return properties for pamqp; `adapters.lost_in_pamqp` names what they cannot hold."""

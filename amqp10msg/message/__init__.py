@@ -66,7 +66,7 @@ from amqp10msg.sections.parts import (
 )
 from amqp10msg.validation import Violation, validate
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import ContentError, EncodeError
+from amqp10msg.wire.errors import ContentError, EncodeError, as_bytes
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol, Timestamp, plain
 from amqp10msg.wire.reprs import Text, short_repr
@@ -447,7 +447,7 @@ class Message(kernel.Record):
             return body.value
         if isinstance(body, AmqpSequence):
             return body.values
-        return None if body is None else bytes(body.data)
+        return None if body is None else as_bytes(body.data, "Data")
 
     if not TYPE_CHECKING:  # to which a property with a setter may be set
 
@@ -465,10 +465,11 @@ class Message(kernel.Record):
 
         Raises:
             ContentError: the body is a sequence, or a value that is neither text nor binary.
+            TypeError: the caller built a Data section of something else than bytes.
         """
         body = body_sections(self)
         if all(type(part) is Data for part in body):
-            return b"".join(bytes(part.data) for part in body)
+            return b"".join(as_bytes(part.data, "Data") for part in body)
         if len(body) == 1 and type(body[0]) is AmqpValue:
             value = body[0].value
             if isinstance(value, (bytes, bytearray, memoryview)):

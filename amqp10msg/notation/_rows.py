@@ -13,6 +13,7 @@ from amqp10msg.app.text import plural, printable
 from amqp10msg.message import Message
 from amqp10msg.notation.tree import Node, Tree, parse_tree
 from amqp10msg.validation import Violation, validate
+from amqp10msg.wire.errors import as_bytes
 from amqp10msg.wire.primitives import (
     Char,
     Decimal32,
@@ -83,6 +84,9 @@ _GROUPS = {
 }
 
 
+_INPUTS = "a Message, the bytes of one or a Tree"
+
+
 def problem_of(violation: Violation) -> Problem:
     """Return a violation as a problem of a line or of all."""
     return Problem(violation.severity, _line(violation.text), violation.clause)
@@ -92,7 +96,7 @@ def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -
     """Return a tree as it is; parse bytes or a message, with the violations in it."""
     if isinstance(data, Tree):
         return data
-    octets = data.encode() if isinstance(data, Message) else bytes(data)
+    octets = data.encode() if isinstance(data, Message) else as_bytes(data, "rendering", _INPUTS)
     return parse_tree(octets, violations=validate(octets), limit=limit)
 
 

@@ -84,7 +84,7 @@ from amqp10msg.notation.cbor_heads import (
 )
 from amqp10msg.notation.type_names import WIDTHS, integer_range
 from amqp10msg.sections import KINDS
-from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.kernel.codes import (
     KIND_ARRAY,
@@ -435,7 +435,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
         ImportError: cbor2 is not installed.
     """
     cbor2 = _cbor2()
-    octets = bytes(data)
+    octets = as_bytes(data, "from_cbor")
     try:
         try:
             made, message_format = bytes_of_cbor(octets, False)

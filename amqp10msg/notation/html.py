@@ -6,7 +6,7 @@ Point at a byte of the page, see its field.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -18,6 +18,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation._rows import Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Node, Tree
 from amqp10msg.sections import KINDS
+from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 _PER_LINE = 16
@@ -64,6 +65,7 @@ def render_html(
     if isinstance(data, (Tree, Message, bytes, bytearray, memoryview)):
         data = [data]
         labels = labels or ["Message"]
+    expect(data, Iterable, "render_html", "a Message, the bytes of one, a Tree or several of them")
     messages = iter(data)
     shown = annotated(itertools.islice(messages, max_messages), labels, max_octets=max_octets)
     more = sum(1 for _ in messages)

@@ -11,7 +11,7 @@ from amqp10msg.composite import composite_with
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import kind_of
 from amqp10msg.validation import Violation
-from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.errors import DecodeError, as_bytes
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.kernel.walk import (
     CONSTRUCTOR,
@@ -139,8 +139,13 @@ def parse_tree(
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
+        TypeError: `data` is neither a Message nor bytes-like.
     """
-    octets = data.encode() if isinstance(data, Message) else bytes(data)
+    octets = (
+        data.encode()
+        if isinstance(data, Message)
+        else as_bytes(data, "parse_tree", "a Message or bytes")
+    )
     tree = Tree(octets, _nodes(octets, limit))
     errors = tree.errors
     for violation in violations:

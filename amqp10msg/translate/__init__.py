@@ -37,7 +37,7 @@ from amqp10msg.translate.account import explain
 from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
 from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Translation, unread
-from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, expect
+from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, as_bytes, expect
 from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = [
@@ -267,7 +267,7 @@ def encoded_to_basic(
     """
     given = circumstances or USUAL
     name = profile if isinstance(profile, str) else profile.name
-    octets = data if type(data) is bytes else bytes(data)
+    octets = as_bytes(data, "encoded_to_basic")
     found = encoded_basic_translation(octets, name, given, _losses)
     made: Any
     if found is not None and (found[1] or not strict):

@@ -211,6 +211,26 @@ def wrong_type(where: str, wanted: str, given: object, how: str = "") -> TypeErr
     return TypeError(f"{where} takes {wanted}, not {named}{f': {how}' if how else ''}")
 
 
+def as_bytes(value: object, where: str, wanted: str = "bytes") -> bytes:
+    """Return a bytes-like argument as bytes.
+
+    ``bytes(value)`` would turn an int into that many zero bytes, and a list of ints into bytes.
+
+    Args:
+        value: the argument.
+        where: what takes the argument, for the error.
+        wanted: the types it takes, for the error.
+
+    Raises:
+        TypeError: `value` is neither bytes, bytearray nor memoryview.
+    """
+    if type(value) is bytes:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise wrong_type(where, wanted, value, "encode it first" if isinstance(value, str) else "")
+
+
 def expect(
     given: object,
     kinds: type | tuple[type, ...],

@@ -19,7 +19,7 @@ from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.sections.parts import Malformed, parts_of
-from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
     INTEGERS,
@@ -439,7 +439,7 @@ def _left_out(message: Message, said: Message) -> Iterator[Loss]:
 
 def _joined(body: list[Any]) -> Any:
     if all(isinstance(part, Data) for part in body):
-        return Data(b"".join(bytes(part.data) for part in body))
+        return Data(b"".join(as_bytes(part.data, "Data") for part in body))
     if all(isinstance(part, AmqpSequence) for part in body):
         return AmqpSequence([value for part in body for value in part.values])
     return body

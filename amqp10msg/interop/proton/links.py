@@ -11,7 +11,7 @@ import proton.handlers
 from proton.handlers import Reject, Release
 
 from amqp10msg.message import Message
-from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes
 from amqp10msg.wire.limits import Limits
 
 _log = logging.getLogger("amqp10msg.interop.proton")
@@ -44,6 +44,7 @@ def send(
     Raises:
         EncodeError: the message cannot be encoded, is longer than the peer's max-message-size, or
             has a message-format, which proton cannot send.
+        TypeError: `message` is neither a Message nor bytes-like.
         ValueError: another delivery on this link is not complete, or the link sends unsettled only.
     """
     if isinstance(message, Message):
@@ -55,7 +56,7 @@ def send(
             )
         octets = message.encode()
     else:
-        octets = bytes(message)
+        octets = as_bytes(message, "sending", "a Message or the bytes of one")
     link: Any = sender
     longest = link.remote_max_message_size
     if longest and len(octets) > longest:

@@ -14,6 +14,7 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.basic.adapters import from_pamqp, from_pika, to_pamqp, to_pika
+from amqp10msg.wire.errors import as_bytes
 
 __all__ = ["from_aio_pika", "from_kombu", "to_aio_pika", "to_kombu"]
 
@@ -41,7 +42,7 @@ def from_aio_pika(message: Any) -> BasicMessage:
         properties.expiration = str(round(message.expiration * 1000))
     return BasicMessage(
         properties,
-        bytes(message.body),
+        as_bytes(message.body, "the body of a BasicMessage"),
         getattr(message, "exchange", None) or "",
         getattr(message, "routing_key", None) or "",
         bool(getattr(message, "redelivered", False)),
@@ -85,7 +86,9 @@ def from_kombu(message: Any) -> BasicMessage:
     delivery = message.delivery_info
     return BasicMessage(
         properties,
-        body.encode("utf-8") if isinstance(body, str) else bytes(body or b""),
+        body.encode("utf-8")
+        if isinstance(body, str)
+        else as_bytes(b"" if body is None else body, "the body of a BasicMessage"),
         delivery.get("exchange") or "",
         delivery.get("routing_key") or "",
         bool(delivery.get("redelivered", False)),

@@ -22,6 +22,7 @@ from amqp10msg.notation import to_typed
 from amqp10msg.notation.type_names import TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import check_fields, entry_of, merged
+from amqp10msg.wire.errors import as_bytes
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import INTEGERS, AmqpMap, Char, Float, Int, Symbol, Timestamp, ULong
 
@@ -252,7 +253,7 @@ def to_annotated(message: Message, service: Service = "servicebus") -> Any:
     if not parts or isinstance(parts[0], AmqpValue):
         given["value_body"] = _value_body(parts[0].value) if parts else None
     elif isinstance(parts[0], Data):
-        given["data_body"] = [bytes(part.data) for part in parts]
+        given["data_body"] = [as_bytes(part.data, "Data") for part in parts]
     else:
         given["sequence_body"] = [[_typed(item) for item in part.values] for part in parts]
     if message.header is not None:
