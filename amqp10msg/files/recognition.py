@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from amqp10msg.message import Message
@@ -33,6 +34,11 @@ HEAD = 64
 PARQUET = b"PAR1"
 #: How files of Avro begin.
 AVRO = b"Obj\x01"
+
+# Fewer bytes may look like text by chance.
+_MIN_TEXT = 4
+# Characters of a text that a hint quotes.
+_SHOWN = 20
 
 _WORDS = {
     "raw": "this is one message, not preceded by its size: read it as raw",
@@ -75,4 +81,30 @@ def advice(head: bytes, form: str = "") -> str:
         return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
     if re.fullmatch(_HEX, head):
         return "these are hex digits, not the bytes: amqp10msg convert --out jsonl makes records"
+    if text := _text_of(head):
+        return f"this is text and not an AMQP message: {text!r}"
     return ""
+
+
+def _text_of(head: bytes) -> str:
+    """Return the text that bytes begin with; empty if they are something else, or too short."""
+    even = head[: len(head) // 2 * 2]
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _printable(even, "utf-16")
+    if len(head) < _MIN_TEXT:
+        return ""
+    # ASCII characters in UTF-16: every other byte is zero.
+    for coding, zeros, letters in (("utf-16-be", 0, 1), ("utf-16-le", 1, 0)):
+        if not any(even[zeros::2]) and all(even[letters::2]):
+            return _printable(even, coding)
+    return _printable(head, "utf-8")
+
+
+def _printable(octets: bytes, coding: str) -> str:
+    """Return the first characters of a text; empty if it has control characters."""
+    try:
+        text = codecs.getincrementaldecoder(coding)().decode(octets)
+    except UnicodeDecodeError:
+        return ""
+    is_text = all(character.isprintable() or character in "\t\r\n" for character in text)
+    return text[:_SHOWN] if is_text else ""

@@ -10,24 +10,50 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-# What may stand between the digits: 0x, \x, colons, commas and the like.
+# Separators between hex digits: 0x, \x, colons, commas and the like.
 _BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
+# Lines of wrapped hex have at least this many digits; shorter groups of digits are bytes or words.
+_MIN_WRAPPED_DIGITS = 8
 _HEX = re.compile(r"[0-9a-fA-F]*")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 def octets_of_hex(text: str) -> bytes:
-    r"""Read hex digits; spaces, colons, commas, 0x and \x may stand between them."""
+    r"""Read hex digits, with spaces, colons, commas, 0x and \x between them.
+
+    Groups of digits have an even number of digits each. After 0x a byte may have one digit, if no
+    group has more than two: ``0x0, 0x53``. Text may be wrapped into lines of any length.
+
+    Raises:
+        ValueError: there are other characters, half a byte, or groups of one and of more digits.
+    """
     try:
-        return bytes.fromhex(text)  # mostly there is nothing between them, and a search is slow
+        return bytes.fromhex(text)  # the usual case: no separators, and a search is slow
     except ValueError:
-        digits = _BETWEEN.sub("", text)
+        groups = [group for group in _BETWEEN.split(text) if group]
+    digits = "".join(groups)
     good = _HEX.match(digits)
     if good is None or good.end() < len(digits):
         raise ValueError(f"not hex: {digits[good.end() if good else 0]!r} is not a hex digit")
-    if len(digits) % 2:
+    odd = next((group for group in groups if len(group) % 2), None)
+    if odd is None or (len(digits) % 2 == 0 and _is_wrapped(groups)):
+        return bytes.fromhex(digits)
+    if len(groups) == 1 or _is_wrapped(groups):
         raise ValueError(f"not hex: {len(digits)} digits are half a byte too few or too many")
-    return bytes.fromhex(digits)
+    if max(map(len, groups)) <= 2 and text.lower().count("0x") == len(groups):
+        return bytes(int(group, 16) for group in groups)
+    raise ValueError(
+        f"not hex: {odd!r:.40} between longer groups is not a whole byte: write two digits for "
+        "each byte, or 0x before each"
+    )
+
+
+def _is_wrapped(groups: list[str]) -> bool:
+    """Whether groups of digits are the lines of one text that was wrapped at a fixed length."""
+    longest = len(groups[0])
+    return longest >= _MIN_WRAPPED_DIGITS and all(
+        len(group) == longest or (group is groups[-1] and len(group) < longest) for group in groups
+    )
 
 
 def octets_of_base64(text: str) -> bytes:

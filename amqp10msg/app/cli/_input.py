@@ -165,16 +165,24 @@ class Inputs:
 
     def _text(self, argument: str) -> None:
         """Add text; hex that the shell split at its spaces is joined to one text."""
-        joins = not _is_json(argument) and self.form in ("auto", "hex", "base64")
+        joins = not self._is_json(argument) and self.form in ("auto", "hex", "base64")
         if joins and self._sources:
             before = self._sources[-1].what
-            if isinstance(before, str) and not _is_json(before):
+            if isinstance(before, str) and not self._is_json(before):
                 self._sources[-1] = _Source("the arguments", f"{before}\n{argument}")
                 return
         texts = sum(isinstance(source.what, str) for source in self._sources)
         self._sources.append(
             _Source(f"argument {texts + 1}" if texts else "the argument", argument)
         )
+
+    def _is_json(self, text: str) -> bool:
+        """Whether text begins as JSON, and not as a list of bytes such as ``[0, 83]``."""
+        if not text.lstrip().startswith(("{", "[")):
+            return False
+        from amqp10msg.files.pasted import begins_list
+
+        return self.form not in ("auto", "hex", "base64") or not begins_list(text)
 
     def _file(self, source: _Source) -> None:
         self._sources.append(source)
@@ -234,7 +242,7 @@ class Inputs:
         if not all(part.strip() for part in text.split("\n")):
             raise click.UsageError("an argument is empty")
         if self.form not in _OCTETS and (
-            _is_json(text) or (self.form in ("written", "typed", "plain") and _is_value(text))
+            self._is_json(text) or (self.form in ("written", "typed", "plain") and _is_value(text))
         ):
             yield from self._guarded(_Source(name), text.encode("utf-8", "surrogateescape"))
             return
@@ -250,7 +258,7 @@ class Inputs:
             if self.form in _OCTETS:
                 yield from self._guarded(_Source(source), octets)
             else:
-                yield Item(source, octets)
+                yield from self._reader.unwrapped(Item(source, octets))
 
     def _guarded(self, source: _Source, given: bytes | None = None) -> Iterator[Item]:
         """Read a file, bytes or standard input; what is wrong is a fault of this one alone."""
@@ -312,10 +320,6 @@ def _kind_of(name: str) -> str:
     except (OSError, ValueError):  # there is none, or it is too long for a name, as hex may well be
         return ""
     return "folder" if stat.S_ISDIR(found.st_mode) else "file"
-
-
-def _is_json(text: str) -> bool:
-    return text.lstrip().startswith(("{", "["))
 
 
 def _is_value(text: str) -> bool:

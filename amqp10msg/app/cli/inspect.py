@@ -101,13 +101,15 @@ def inspect(
 
     SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also read
     if none are given; see validate for what files may hold. Hex may have spaces, colons
-    and 0x in it, or be a dump of xxd or hexdump. FILE:LINE and FILE@OFFSET, the names that other
-    commands print, are one message of a file.
+    and 0x in it, or be a dump of xxd or hexdump. Bytes are also read as the literals and lists
+    that C, Erlang, Go, Java, JavaScript, Python and Rust print. FILE:LINE and FILE@OFFSET, the
+    names that other commands print, are one message of a file.
 
     Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
     below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
     shown as far as it can be read, and around what is broken. An outcome, a source or a target by
-    itself is shown and checked in the same way. The exit status is 1 if something cannot be read
+    itself is shown and checked in the same way. The performatives of AMQP 1.0 frames are shown
+    before the messages that they transfer. The exit status is 1 if something cannot be read
     or breaks a MUST; unlike with encode and convert, the file of -o then still has all the
     others.
     """
@@ -124,6 +126,8 @@ def inspect(
     failed = False
     with Sink(output, color=colored) as sink:
         for number, (item, more) in enumerate(_with_more(inputs.some())):
+            if item.frames and view is None:
+                sink.write(_frames(item.frames, max_fields, colored, width))
             if item.fault:
                 complain(f"{item.source}: {item.fault}")
                 failed = True
@@ -173,6 +177,42 @@ def _text(judged: Judged, colored: bool, width: int | None) -> str:
 
     text = render_text(judged.tree(), color=colored, width=width)
     return f"{text}\n{_verdict(judged, colored)}\n"
+
+
+def _frames(octets: bytes, max_fields: int, colored: bool, width: int | None) -> str:
+    """Return the annotated performative of each frame of AMQP 1.0; empty for other protocols.
+
+    Args:
+        octets: whole frames, one after the other.
+        max_fields: about how many fields of one performative to show.
+        colored: whether to use colors.
+        width: the width of the terminal, in characters.
+    """
+    from amqp10msg.net.transport.frames import HEAD  # declares the performatives by name
+    from amqp10msg.notation import parse_tree, render_text
+    from amqp10msg.wire.errors import DecodeError
+    from amqp10msg.wire.kernel import skip_value
+
+    text = ""
+    start = 0
+    while len(octets) - start >= HEAD.size:
+        size, words, kind, channel = HEAD.unpack_from(octets, start)
+        if not HEAD.size <= 4 * words <= size <= len(octets) - start or kind > 1:
+            return text  # frames of AMQP 0-9-1, or a packet
+        body = octets[start + 4 * words : start + size]
+        try:
+            performative = body[: skip_value(body)] if body else b""
+        except DecodeError:
+            performative = body  # the tree shows what is wrong with it
+        title = f"frame at byte {start:,}: {plural(size, 'byte')}, channel {channel}"
+        text += f"{click.style(title, bold=True) if colored else title}\n"
+        if performative:
+            tree = parse_tree(performative, limit=max_fields)
+            text += f"{render_text(tree, color=colored, width=width)}\n"
+        payload = len(body) - len(performative)
+        text += f"then {plural(payload, 'byte')} of payload\n\n" if payload else "\n"
+        start += size
+    return text
 
 
 def _verdict(judged: Judged, colored: bool) -> str:

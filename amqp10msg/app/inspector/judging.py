@@ -9,7 +9,7 @@ import attrs
 from amqp10msg import notation
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
-from amqp10msg.files.recognition import advice, decode_whole
+from amqp10msg.files.recognition import SECTION, advice, decode_whole
 from amqp10msg.sections import CODES
 from amqp10msg.validation import PROFILES, Violation, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError
@@ -81,7 +81,7 @@ def judge(item: Item, profile: str) -> list[Violation]:
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     found = validate(item.data, PROFILES[profile])
-    if found and found[0].offset == 0 and (hint := advice(item.data, "raw")):
+    if found and not SECTION.match(item.data) and (hint := advice(item.data, "raw")):
         found[0] = attrs.evolve(found[0], text=f"{found[0].text}; {hint}")
     return found
 

@@ -35,6 +35,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 BASIC = "0-9-1"
 #: The fault of bytes that were to be hex or base64.
 NOT_TEXT = "this is not text"
+_NO_BYTES = "neither hex nor base64"
 _DUMP_LINE = r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)"
 # A line of hexdump -C with more than eight bytes has a gap in the middle.
 _HALVES = r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|"
@@ -52,6 +53,8 @@ class Item:
         number: of its line, or of the message in its file, from 1.
         offset: where it begins in its file, in bytes; None where that is not known.
         record: what its file says of it besides.
+        frames: the bytes of the frames or of the packet that it was in; only its first message has
+            these.
     """
 
     source: str
@@ -60,6 +63,7 @@ class Item:
     number: int = attrs.field(default=1, eq=False)
     offset: int | None = attrs.field(default=None, eq=False)
     record: files.Record | None = attrs.field(default=None, eq=False)
+    frames: bytes = attrs.field(default=b"", eq=False, repr=False)
 
     def explained(self, fault: str) -> str:
         """Return why it cannot be decoded, and what its bytes are instead where that shows."""
@@ -124,10 +128,13 @@ class InputReader:
                 for number, record in enumerate(records, 1):
                     here = name if form == "raw" else f"{name}:{number}"
                     item = self._of_record(here, number, record)
-                    yield from self._loose(item) if form == "raw" else (item,)
+                    yield from self.unwrapped(item) if form == "raw" else (item,)
 
-    def _loose(self, item: Item) -> Iterator[Item]:
-        """Yield the messages in the packet or the frames that an item holds; else the item."""
+    def unwrapped(self, item: Item) -> Iterator[Item]:
+        """Yield the messages in the frames or the packet that an item holds, or else the item.
+
+        Only the form ``auto`` looks for frames.
+        """
         data = item.data
         found = None
         if self.form == "auto" and not SECTION.match(data) and data[:4] != CONTENT_HEADER:
@@ -136,7 +143,8 @@ class InputReader:
             found = loose(data, max_size=self.max_size)
         for number, record in enumerate(found or (), 1):
             name = item.source if found and len(found) == 1 else f"{item.source}:{number}"
-            yield self._of_record(name, number, record)
+            unwrapped = self._of_record(name, number, record)
+            yield attrs.evolve(unwrapped, frames=data if number == 1 else b"")
         if found is None:
             yield item
 
@@ -145,12 +153,17 @@ class InputReader:
             text = self._all(stream).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise ValueError(NOT_TEXT) from None
-        found = octets_of_text(text, form)
+        try:
+            found = octets_of_text(text, form)
+        except ValueError as error:
+            if str(error) != _NO_BYTES:
+                raise
+            raise ValueError(f"this is text, and {_NO_BYTES}: {text.strip()[:40]!r}") from None
         if not found:
             raise ValueError("it holds no message")
         for index, octets in enumerate(found, 1):
             here = name if len(found) == 1 else f"{name}:{index}"
-            yield from self._loose(
+            yield from self.unwrapped(
                 Item(here, octets, number=index, offset=0 if index == 1 else None)
             )
 
@@ -228,7 +241,11 @@ def _sniff(head: bytes) -> str:
         return "raw"
     if any(char < " " and char not in "\t\n\r\f\v" for char in text):
         return "raw"
-    return "json" if text.lstrip()[:1] in ("{", "[") else "text"
+    if text.lstrip()[:1] in ("{", "["):
+        from amqp10msg.files.pasted import begins_list  # noqa: PLC0415  (few files hold JSON)
+
+        return "text" if begins_list(text) else "json"
+    return "text"
 
 
 def _has_lines(octets: bytes) -> bool:
@@ -253,7 +270,9 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
         if isinstance(label, str) and label:
             item = attrs.evolve(item, source=f"{item.source} ({label})")
         try:
-            octets = containers.octets_of_record(document)
+            octets = _octets_of_buffer(document)
+            if octets is None:
+                octets = containers.octets_of_record(document)
         except ValueError as error:
             return attrs.evolve(item, fault=str(error))
         if octets is not None:
@@ -265,6 +284,20 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
     if form in ("json", "written"):
         form = "typed" if isinstance(document, list) else "plain"
     return _encoded(item, form, document)
+
+
+def _octets_of_buffer(document: dict[str, Any]) -> bytes | None:
+    """Read what JSON.stringify writes of a Node Buffer or a Uint8Array; None for other objects."""
+    if document.get("type") == "Buffer" and isinstance(document.get("data"), list):
+        numbers = document["data"]
+    elif document and all(name == str(place) for place, name in enumerate(document)):
+        numbers = list(document.values())
+    else:
+        return None
+    for place, number in enumerate(numbers):
+        if type(number) is not int or not 0 <= number <= 255:
+            raise ValueError(f"item {place} of the Buffer is {number!r:.40}: not a byte, 0 to 255")
+    return bytes(numbers)
 
 
 def _encoded(item: Item, form: str, document: Any) -> Item:
@@ -286,13 +319,17 @@ def _encoded(item: Item, form: str, document: Any) -> Item:
 
 
 def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
-    """Read the messages in a text: hex, base64, or a Python literal ``b"…"``.
+    """Read the messages in a text: hex, base64, or a literal as in `files.pasted`.
 
-    Hex may be a dump (of xxd, hexdump -C, od, tshark). Several lines are a message each if each
-    begins as one, else one message over several lines. The form is guessed where None.
+    Hex may be a dump (of xxd, hexdump -C, od, tshark). If every line begins as a message, each line
+    is one message; otherwise the lines together are one.
+
+    Args:
+        text: the text.
+        form: ``hex`` or ``base64``; guessed if None.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is none of these, or is ambiguous.
     """
     text = text.strip()
     if not text:
@@ -316,20 +353,17 @@ def _octets(text: str, form: str | None) -> bytes:
         return octets_of_hex(text)
     if form == "base64":
         return octets_of_base64(text)
-    if text[:2] in ("b'", 'b"'):
-        try:
-            import ast  # noqa: PLC0415  (few give a literal)
+    if not text.isalnum():  # plain hex and base64 are the usual case
+        from amqp10msg.files.pasted import octets_of_pasted  # noqa: PLC0415  (few paste literals)
 
-            literal = ast.literal_eval(text)
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            raise ValueError("the Python literal is broken") from None
-        if isinstance(literal, bytes):
+        literal = octets_of_pasted(text)
+        if literal is not None:
             return literal
     # The base64 of a message begins with AF, AI or AK, never all hex: trying hex first is safe.
     try:
         return octets_of_hex(text)
     except ValueError as error:
-        if "half a byte" in str(error):
+        if "half a byte" in str(error) or "two digits" in str(error):
             raise
     try:
         octets = octets_of_base64(text)
@@ -338,7 +372,7 @@ def _octets(text: str, form: str | None) -> bytes:
     # Many a word is base64; a value begins with a format code.
     if octets and (octets[0] == 0 or octets[0] in FORMAT_CODES):
         return octets
-    raise ValueError("neither hex nor base64")
+    raise ValueError(_NO_BYTES)
 
 
 def _octets_of_dump(lines: list[str]) -> bytes | None:
