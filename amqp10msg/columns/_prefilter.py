@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg.validation import PROFILES
-from amqp10msg.validation.prefilter import ALWAYS_CHECKED, BODIES, FIELD_VALUES, KEYS, VALUES
+from amqp10msg.validation.prefilter import (
+    ALWAYS_CHECKED,
+    ANNOTATION_TYPES,
+    BODIES,
+    FIELD_VALUES,
+    KEYS,
+    VALUES,
+)
 from amqp10msg.validation.suspicion import ANNOTATIONS
 
 #: The columns to decode: at least one of each section, so that every section is decoded.
@@ -67,6 +74,12 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
         if not severities.isdisjoint(rules):
             for name in suspicion.sections:
                 rows |= _rows_with_types(batch.column(name), pa.array(suspicion.types))
+    for suspicion, rules in ANNOTATION_TYPES:
+        if not severities.isdisjoint(rules):
+            maps = batch.column("message_annotations")
+            is_named = pc.is_in(maps.keys, pa.array(suspicion.keys))
+            is_usual = pc.is_in(pc.struct_field(maps.items, "type"), pa.array(suspicion.usual))
+            rows |= _rows_of(maps, _places(pc.and_not(is_named, is_usual)))
     return sorted(rows)
 
 

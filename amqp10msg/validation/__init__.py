@@ -129,13 +129,23 @@ class Profile:
         return Profile(name, description, mine, keys)
 
 
-_RABBITMQ = {rule.id: rule.severity for rule in RULES.values() if rule.clause == "RabbitMQ 4"}
+def _rules_of(broker: str) -> dict[str, Severity]:
+    """Return the rules whose clause is a broker, which are in the profile of that broker alone."""
+    return {rule.id: rule.severity for rule in RULES.values() if rule.clause == broker}
+
+
+_RABBITMQ = _rules_of("RabbitMQ 4")
+_AZURE_RULES = _rules_of("Azure")
 # Names that W3C's draft of trace context for AMQP gives to message-annotations.
 _TRACE = ("traceparent", "tracestate")
 _OASIS = Profile(
     "oasis",
     "OASIS AMQP 1.0, Part 3, section 3.2, exactly.",
-    {rule.id: rule.severity for rule in RULES.values() if rule.id not in _RABBITMQ},
+    {
+        rule.id: rule.severity
+        for rule in RULES.values()
+        if rule.id not in _RABBITMQ and rule.id not in _AZURE_RULES
+    },
     {"delivery-annotations": ("rejected",), "message-annotations": _TRACE},
 )
 _RABBITMQ_4 = _OASIS.derive(
@@ -148,7 +158,9 @@ _RABBITMQ_4 = _OASIS.derive(
 _AZURE = _OASIS.derive(
     "azure",
     "Azure Service Bus, Event Hubs and IoT Hub: iothub-* annotations, messages without a body, and "
-    "the message-format of batches are usual there.",
+    "the message-format of batches are usual there; scheduled times are timestamps, and partition "
+    "keys strings.",
+    severities=_AZURE_RULES,
     without=("body-missing", "message-format"),
     known_keys={
         "delivery-annotations": ("rejected", "iothub-*"),

@@ -280,6 +280,25 @@ def key_reserved(view: MessageMap) -> Iterator[Found]:
             )
 
 
+# Azure.
+
+
+def annotation_type(
+    view: MessageMap, *, keys: tuple[str, ...], usual: str, effect: str
+) -> Iterator[Found]:
+    """Find message annotations of these keys whose value is neither null nor of the usual type."""
+    for section in view.of(*MESSAGE_ANNOTATIONS):
+        for place in section.entries():
+            key, value, _ = place
+            if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) not in keys:
+                continue
+            have = type_at(view.data, value)
+            if have and have not in (usual, "null"):
+                child = section.entry(place)
+                text = f"Azure expects a {usual} here, not {have}: {effect}"
+                yield Found(child.value, child.path, text)
+
+
 # RabbitMQ 4.
 
 

@@ -16,6 +16,7 @@ from amqp10msg.validation.suspicion import (
     ANY_BODY,
     DATA_OR_NO_BODY,
     AnnotationKey,
+    AnnotationType,
     BodyKind,
     FieldValue,
     ValueType,
@@ -33,6 +34,10 @@ _NESTED = ValueType(
 )
 _UNDELIVERABLE = ValueType(
     ("null", "float", "double", "decimal32", "decimal64", "decimal128"), ("message_annotations",)
+)
+_SCHEDULED_TIME = AnnotationType(("x-opt-scheduled-enqueue-time",), ("timestamp", "null"))
+_PARTITION_KEYS = AnnotationType(
+    ("x-opt-partition-key", "x-opt-via-partition-key"), ("string", "null")
 )
 
 _TABLE = (
@@ -509,6 +514,35 @@ _TABLE = (
         check=checks.rabbitmq_user_id_empty,
         sections=("properties",),
         suspicion=FieldValue("user_id", bool),
+    ),
+    # What Azure's AMQP 1.0 protocol guide says of the types of annotations.
+    Rule(
+        "azure-scheduled-time-type",
+        "Azure",
+        "error",
+        "The annotation x-opt-scheduled-enqueue-time is a timestamp.",
+        check=partial(
+            checks.annotation_type,
+            keys=_SCHEDULED_TIME.keys,
+            usual="timestamp",
+            effect="the message is not scheduled otherwise",
+        ),
+        sections=checks.MESSAGE_ANNOTATIONS,
+        suspicion=_SCHEDULED_TIME,
+    ),
+    Rule(
+        "azure-partition-key-type",
+        "Azure",
+        "error",
+        "The annotations x-opt-partition-key and x-opt-via-partition-key are strings.",
+        check=partial(
+            checks.annotation_type,
+            keys=_PARTITION_KEYS.keys,
+            usual="string",
+            effect="write the key as text",
+        ),
+        sections=checks.MESSAGE_ANNOTATIONS,
+        suspicion=_PARTITION_KEYS,
     ),
 )
 

@@ -15,6 +15,7 @@ from amqp10msg.validation.rules import Rule
 from amqp10msg.validation.suspicion import (
     ANNOTATIONS,
     AnnotationKey,
+    AnnotationType,
     BodyKind,
     FieldValue,
     Suspicion,
@@ -56,6 +57,7 @@ FIELD_VALUES: Final = _grouped(UNENFORCED, FieldValue)
 BODIES: Final = _grouped(UNENFORCED, BodyKind)
 KEYS: Final = _grouped(UNENFORCED, AnnotationKey)
 VALUES: Final = _grouped(UNENFORCED, ValueType)
+ANNOTATION_TYPES: Final = _grouped(UNENFORCED, AnnotationType)
 
 # Do not narrow the checks of a message with more sections than this: it is damaged in other ways
 # than by one bad field.
@@ -83,6 +85,12 @@ _CLASSES: Final = [
 ]
 _BODY_TESTS: Final = tuple(
     ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODIES
+)
+# `ANNOTATION_TYPES` by key, for one message: the usual classes and the rules.
+_ANNOTATION_CLASSES: Final = tuple(
+    (Symbol(key), _classes(group.suspicion.usual), group.rules)
+    for group in ANNOTATION_TYPES
+    for key in group.suspicion.keys
 )
 # The fields of the properties that some suspicion reads, and how each value is tested.
 _FIELDS: Final[tuple[tuple[str, tuple[_FieldTest, ...]], ...]] = tuple(
@@ -218,6 +226,13 @@ def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) ->
             for suspicion, rules in KEYS:
                 if not suspicion.is_usual(str(key), known):
                     suspects.update(rules)
+    annotations = message.message_annotations
+    if annotations:
+        if type(annotations) is AmqpMap:  # which holds keys that a dict cannot hold
+            annotations = dict(annotations.pairs)
+        for key, usual, rules in _ANNOTATION_CLASSES:
+            if key in annotations and type(annotations[key]) not in usual:
+                suspects.update(rules)
     for attribute, class_tests in _CLASSES:
         section = getattr(message, attribute)
         if section:

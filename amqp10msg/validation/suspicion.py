@@ -169,5 +169,18 @@ class ValueType:
     sections: tuple[str, ...]
 
 
+@attrs.frozen
+class AnnotationType:
+    """Suspect messages in which some message annotations have an unusual type.
+
+    Attributes:
+        keys: the annotation keys, symbols.
+        usual: names of the AMQP types that keep the rule.
+    """
+
+    keys: tuple[str, ...]
+    usual: tuple[str, ...]
+
+
 #: A condition that holds for every decodable message that breaks a rule.
-Suspicion: TypeAlias = FieldValue | BodyKind | AnnotationKey | ValueType
+Suspicion: TypeAlias = FieldValue | BodyKind | AnnotationKey | ValueType | AnnotationType

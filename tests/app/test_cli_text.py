@@ -21,7 +21,7 @@ from amqp10msg.app.inspector.reading import octets_of_text
 from amqp10msg.files.text import octets_of_base64, octets_of_hex
 
 MESSAGES = st.builds(Message, st.text(max_size=60) | st.binary(max_size=60)).map(Message.encode)
-SPELLINGS = {
+SPELLINGS: dict[str, Callable[[bytes], str]] = {
     "plain": lambda octets: octets.hex(),
     "upper": lambda octets: octets.hex().upper(),
     "spaces": lambda octets: octets.hex(" "),

@@ -80,7 +80,10 @@ def test_what_cannot_be_read_is_counted_and_fails(tmp_path: Path) -> None:
     result = run(tmp_path)
 
     assert 1 == result.exit_code
-    assert f"{tmp_path}/b: error: neither hex nor base64" == result.stdout.splitlines()[0]
+    assert (
+        f"{tmp_path}/b: error: this is text, and neither hex nor base64: 'hello, world'"
+        == result.stdout.splitlines()[0]
+    )
     assert "2 messages: 1 sound, 1 not readable (profile oasis)" == result.stdout.splitlines()[-1]
 
 

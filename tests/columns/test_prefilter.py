@@ -28,6 +28,7 @@ from amqp10msg import (
     Message,
     Properties,
     Symbol,
+    Timestamp,
     ULong,
     Violation,
     validate,
@@ -195,6 +196,14 @@ def test_a_reserved_key_hides_no_other_rule(profile: ProfileName, keys: list[str
     octets = Message(b"x", delivery_annotations=annotations).encode()
 
     assert_judged([octets], profile)
+
+
+@pytest.mark.parametrize("key", ["x-opt-partition-key", "x-opt-scheduled-enqueue-time", "x-opt-a"])
+@pytest.mark.parametrize("value", [None, 5, "text", Symbol("s"), Timestamp(0), [1], b"x", {"a": 1}])
+def test_types_of_annotations_are_judged_alike(key: str, value: object) -> None:
+    octets = Message(b"x", message_annotations={Symbol(key): value, ULong(1): 1}).encode()
+
+    assert_judged([octets], "azure")
 
 
 def test_every_rule_is_enforced_by_decoding_or_has_a_suspicion() -> None:

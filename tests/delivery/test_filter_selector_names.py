@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import operator
 import uuid
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, Properties, Timestamp, ULong
+from amqp10msg import Described, Header, Message, Properties, Symbol, Timestamp, ULong
 from amqp10msg.delivery.filters import Selector
 
 pytestmark = pytest.mark.once
@@ -194,3 +197,56 @@ def test_why_a_message_does_not_pass() -> None:
     ] == [str(reason) for reason in selector.explain(message)]
     assert False is selector.explain(message)[0].result
     assert None is selector.explain(message)[2].result
+
+
+def annotated(key: str, value: object) -> Message:
+    return Message(b"x", message_annotations={Symbol(key): value})
+
+
+NUMERIC = ("x-opt-offset", "x-opt-sequence-number", "x-opt-enqueued-time")
+
+
+@pytest.mark.parametrize("key", NUMERIC)
+@pytest.mark.parametrize("sign", ["=", "<>", "<", "<=", ">", ">="])
+@given(value=st.integers(-(2**63), 2**63 - 1), literal=st.integers(-(10**18), 10**18))
+def test_numeric_annotations_of_azure_compare_as_numbers(
+    key: str, sign: str, value: int, literal: int
+) -> None:
+    compare = {
+        "=": operator.eq, "<>": operator.ne, "<": operator.lt,
+        "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    }[sign]  # fmt: skip
+    for number in (value, literal):
+        expected = compare(number, literal)
+        for written in (number, str(number)):
+            for quoted in (f"'{literal}'", str(literal)):
+                selector = Selector(f"amqp.annotation.{key} {sign} {quoted}")
+                assert expected is selector.matches(annotated(key, written)), selector.text
+
+
+def test_numeric_annotations_of_azure_in_lists_and_as_moments() -> None:
+    ticks = Described(Symbol("com.microsoft:datetime-offset"), 621_355_968_000_000_000 + 50_000)
+    assert Selector("amqp.annotation.x-opt-offset IN ('7', '8')").matches(
+        annotated("x-opt-offset", 8)
+    )
+    assert Selector("amqp.annotation.x-opt-offset NOT IN ('7', '8')").matches(
+        annotated("x-opt-offset", "9")
+    )
+    assert Selector("amqp.annotation.x-opt-enqueued-time = '5'").matches(
+        annotated("x-opt-enqueued-time", ticks)
+    )
+    assert Selector("'4' < amqp.annotation.x-opt-enqueued-time").matches(
+        annotated("x-opt-enqueued-time", ticks)
+    )
+
+
+@pytest.mark.parametrize("text", ["'abc'", "'5x'", "''", "'@latest'"])
+def test_annotations_of_azure_compare_as_text_with_other_text(text: str) -> None:
+    selector = Selector(f"amqp.annotation.x-opt-offset = {text}")
+
+    assert selector.matches(annotated("x-opt-offset", text.strip("'")))
+    assert not selector.matches(annotated("x-opt-offset", "5"))
+
+
+def test_other_annotations_keep_the_type_of_the_literal() -> None:
+    assert not Selector("amqp.annotation.x-opt-other >= '5'").matches(annotated("x-opt-other", 7))

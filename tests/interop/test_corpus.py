@@ -126,9 +126,11 @@ def test_every_section_has_numeric_and_symbolic_descriptors() -> None:
 
 def test_every_rule_is_broken_by_a_message() -> None:
     broken = {rule for one in shipped() for rule, *_ in one.violations or ()}
-    # What takes 4,097 keys, which is too large to ship, and what bytes cannot show.
-    invisible = {"keys-limit", "message-format", "not-encodable"}
-    assert set(RULES) - invisible == broken
+    # One takes 4,097 keys, which is too large to ship; two do not show in bytes. The rules of Azure
+    # are about its services, and no implementation of the specification is tested with them.
+    left_out = {"keys-limit", "message-format", "not-encodable"}
+    left_out |= {rule.id for rule in RULES.values() if rule.clause == "Azure"}
+    assert set(RULES) - left_out == broken
 
 
 def test_every_refusal_of_a_message_is_one_of_a_rule() -> None:

@@ -17,6 +17,7 @@ from amqp10msg import (
     Byte,
     Char,
     Data,
+    Described,
     EncodeError,
     Float,
     Header,
@@ -96,7 +97,7 @@ def test_any_message_has_fields(message: Message) -> None:
 
 
 def test_fields_of_other_types_are_passed_over() -> None:
-    odd = {"x-opt-sequence-number": "1:2", "x-opt-partition-key": 5, "x-opt-message-state": 9}
+    odd = {"x-opt-sequence-number": "1:2", "x-opt-partition-key": [5], "x-opt-message-state": 9}
     message = Message("x", message_annotations=odd)
     assert azure.BrokerFields() == azure.broker_fields(message)
 
@@ -350,3 +351,50 @@ def test_a_batch_of_a_client_is_the_batch_envelope() -> None:
 
     envelope = Message.decode(bytes(output), message_format=batch.BATCH_FORMAT)
     assert ["one", "two"] == [message.text() for message in batch.unwrap(envelope)]
+
+
+# Ticks of 100 ns since year 1, and the same moment in ms since 1970: 2025-02-06T18:25:37.858Z.
+TICKS, TICKS_AS_MS = 0x08DD46DBA7821220, 1_738_866_337_858
+DATETIME_OFFSET = Symbol("com.microsoft:datetime-offset")
+
+
+@pytest.mark.parametrize(
+    "key, value, field, expected",
+    [
+        ("x-opt-enqueued-time", Described(DATETIME_OFFSET, TICKS), "enqueued_time", TICKS_AS_MS),
+        ("x-opt-locked-until", Described(DATETIME_OFFSET, TICKS), "locked_until", TICKS_AS_MS),
+        ("x-opt-enqueued-time", Timestamp(TICKS_AS_MS), "enqueued_time", TICKS_AS_MS),
+        ("x-opt-enqueued-time", Described(DATETIME_OFFSET, "soon"), "enqueued_time", None),
+        ("x-opt-enqueued-time", Described(Symbol("other"), TICKS), "enqueued_time", None),
+        ("x-opt-offset", 0, "offset", "0"),
+        ("x-opt-offset", ULong(4096), "offset", "4096"),
+        ("x-opt-offset", "4096", "offset", "4096"),
+        ("x-opt-offset", True, "offset", None),
+        ("x-opt-partition-key", 5, "partition_key", "5"),
+        ("x-opt-partition-key", b"key", "partition_key", "key"),
+        ("x-opt-partition-key", b"\xff", "partition_key", None),
+        ("x-opt-via-partition-key", 7, "via_partition_key", "7"),
+    ],
+)
+def test_every_form_of_an_annotation_is_read(
+    key: str, value: object, field: str, expected: object
+) -> None:
+    message = Message.decode(Message(b"x", message_annotations={Symbol(key): value}).encode())
+
+    assert expected == getattr(azure.broker_fields(message), field)
+
+
+def test_event_with_datetime_offset_and_numeric_offset() -> None:
+    """As an Event Hubs emulator sends it: moments in ticks, and offsets as numbers."""
+    pytest.importorskip("azure.eventhub")
+    annotations = {
+        Symbol("x-opt-sequence-number"): 3,
+        Symbol("x-opt-offset"): 0,
+        Symbol("x-opt-enqueued-time"): Described(DATETIME_OFFSET, TICKS),
+    }
+
+    event = azure.to_event_data(Message(b"reading", message_annotations=annotations))
+
+    assert (3, "0") == (event.sequence_number, event.offset)
+    assert TICKS_AS_MS == Timestamp.from_datetime(event.enqueued_time)
+    assert "reading" == event.body_as_str()

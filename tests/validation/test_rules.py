@@ -208,6 +208,13 @@ rabbitmq-annotation-number | RabbitMQ 4 | 11 | message-annotations['x-k']
     00 53 72 c1 0b 02 a3 03 'x-k' 7422500001 DATA
 rabbitmq-user-id-empty | RabbitMQ 4 | 7 | properties.user-id
     00 53 73 c0 04 02 40 a0 00 DATA
+azure-scheduled-time-type | Azure | 36 | message-annotations['x-opt-scheduled-enqueue-time']
+    00 53 72 c1 29 02 a3 1c 'x-opt-scheduled-enqueue-time' a1 08 '12:00:00' DATA
+azure-partition-key-type | Azure | 27 | message-annotations['x-opt-partition-key']
+    00 53 72 c1 18 02 a3 13 'x-opt-partition-key' 54 05 DATA
+    00 53 72 c1 1a 02 a3 13 'x-opt-partition-key' a3 02 'k1' DATA
+azure-partition-key-type | Azure | 31 | message-annotations['x-opt-via-partition-key']
+    00 53 72 c1 1c 02 a3 17 'x-opt-via-partition-key' 55 07 DATA
 """
 LIMITS = {
     "depth-limit": Limits(depth=1),
@@ -243,7 +250,11 @@ def examples() -> list[Any]:
 
 @pytest.mark.parametrize("example", examples())
 def test_example_breaks_its_rule_there_and_no_other(example: Example) -> None:
-    profile: ProfileName = "rabbitmq-4" if example.rule.startswith("rabbitmq-") else "oasis"
+    profile: ProfileName = "oasis"
+    if example.clause == "RabbitMQ 4":
+        profile = "rabbitmq-4"
+    elif example.clause == "Azure":
+        profile = "azure"
     found = validate(wire(example.data), profile, limits=LIMITS.get(example.rule))
     (violation,) = found
     expected = (example.rule, example.clause, example.offset, example.path)
@@ -303,7 +314,7 @@ def test_ids_and_severities() -> None:
         assert name == rule.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
         assert rule.severity in {"error", "warning"}
-        assert re.match(r"Part [123], \d|RabbitMQ 4$", rule.clause), name
+        assert re.match(r"Part [123], \d|RabbitMQ 4$|Azure$", rule.clause), name
         assert rule.text.endswith("."), name
         assert rule.refused >= rule.structural, name
         assert not rule.refused or rule.severity == "error", name
@@ -409,13 +420,14 @@ def test_rabbitmq_knows_no_reserved_key() -> None:
 
 
 def test_the_rules_of_a_broker_are_in_its_profile_alone() -> None:
-    own = {name for name in RULES if name.startswith("rabbitmq-")}
-    assert set(RULES) - own == set(PROFILES["oasis"])
-    assert set(RULES) == set(PROFILES["rabbitmq-4"])
-    assert set(RULES) - own - {"body-missing", "message-format"} == set(PROFILES["azure"])
+    rabbitmq = {name for name in RULES if name.startswith("rabbitmq-")}
+    azure = {name for name in RULES if name.startswith("azure-")}
+    assert set(RULES) - rabbitmq - azure == set(PROFILES["oasis"])
+    assert set(RULES) - azure == set(PROFILES["rabbitmq-4"])
+    assert set(RULES) - rabbitmq - {"body-missing", "message-format"} == set(PROFILES["azure"])
     assert "truncated" in PROFILES["azure"]
     assert "no-such-rule" not in PROFILES["azure"]
-    assert len(RULES) == len(PROFILES["rabbitmq-4"])
+    assert len(RULES) - len(azure) == len(PROFILES["rabbitmq-4"])
 
 
 def test_a_profile_of_ones_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -20,7 +21,7 @@ from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
 from amqp10msg.delivery.filters._syntax import UnknownNameError
 from amqp10msg.interop.jms import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
-from amqp10msg.wire.primitives import Char, Symbol
+from amqp10msg.wire.primitives import Char, Described, Symbol, Timestamp
 
 __all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
 
@@ -61,6 +62,32 @@ def _id(shown: Callable[[Any], str]) -> Callable[[Any], Any]:
             return None
 
     return change
+
+
+# An integer of at most 64 bits as text.
+_INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
+_DATETIME_OFFSET: Final = Symbol("com.microsoft:datetime-offset")
+# Azure Event Hubs compares these as numbers, although it may send them as text, and receivers quote
+# them: ``amqp.annotation.x-opt-offset > '100'``.
+_NUMERIC_ANNOTATIONS: Final = ("x-opt-offset", "x-opt-sequence-number", "x-opt-enqueued-time")
+
+
+def number_of(value: Any) -> Any:
+    """Return the number that Azure means by an annotation or a quoted literal.
+
+    Text becomes an int, and a ``com.microsoft:datetime-offset`` becomes milliseconds since the Unix
+    epoch. Other values are returned unchanged.
+    """
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
+    if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET:
+        ticks = value.value
+        return Timestamp.from_ticks(ticks) if _is_number(ticks) else value
+    return value
+
+
+#: The functions that make numbers of the values and literals of these names, by name.
+NUMERIC_NAMES: Final = {f"amqp.annotation.{key}": number_of for key in _NUMERIC_ANNOTATIONS}
 
 
 def _is_number(value: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress, groupby
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from amqp10msg.delivery.filters._evaluators import (
     AllEqual,
     Bounded,
     Calculation,
+    Changed,
     Comparison,
     Constant,
     Equal,
@@ -432,6 +433,8 @@ class Language:
             evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
             float; they refuse control characters in patterns.
         oasis: names such as ``m.[x-opt-hop]``, and ``+`` between texts.
+        numeric_names: names that compare as numbers with quoted integers, and for each the function
+            that makes a number of a value or a literal.
         broker: evaluate exactly as RabbitMQ 4.3 does.
         like: compiles a pattern.
     """
@@ -440,6 +443,7 @@ class Language:
     resolve: Callable[[Any], tuple[Evaluator, str | None]]
     functions: frozenset[str] = frozenset()
     jms: bool = False
+    numeric_names: Mapping[str, Callable[[Any], Any]] = attrs.field(factory=dict)
     oasis: bool = False
     broker: bool = False
     like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
@@ -633,11 +637,29 @@ class _Parser:
     def compared(self, sign: str, left: Part, right: Part) -> Evaluator:
         if left.kind == LITERAL != right.kind:
             left, right, sign = right, left, _MIRRORED[sign]
+        left, right = self.as_numbers(left, right)
         if not _is_plain(right):
             return Comparison(sign, left.evaluate, right.evaluate, self.octets)
         if sign == "=" and left.key is not None:
             return Equal(left.key, right.value, self.octets)
         return WithLiteral(sign, left.evaluate, right.value, self.octets)
+
+    def as_numbers(self, name: Part, *literals: Part) -> tuple[Part, ...]:
+        """Return the operands of a comparison, as numbers where Azure compares numbers."""
+        number_of = self.language.numeric_names.get(name.value) if name.kind == NAME else None
+        if number_of is None:
+            return (name, *literals)
+        numbers = [number_of(part.value) if part.kind == LITERAL else None for part in literals]
+        if not all(isinstance(number, int) and type(number) is not bool for number in numbers):
+            return (name, *literals)
+        evaluate = Changed(name.evaluate, number_of)
+        return (
+            Part(name.start, name.end, NAME, evaluate, value=name.value),
+            *(
+                _literal(part.start, part.end, number)
+                for part, number in zip(literals, numbers, strict=True)
+            ),
+        )
 
     def is_null(self, left: Part) -> Part:
         is_name = left.kind == NAME and self.text[left.start] != "("
@@ -674,6 +696,7 @@ class _Parser:
                 break
             self.take()
         last = self.expect(")", "a comma or )")
+        left, *items = self.as_numbers(left, *items)
         # Whether Python's own operators compare them as the language does.
         simple = [_is_plain(one) and (self.octets or is_exact(one.value)) for one in items]
         evaluate = InList(

@@ -21,6 +21,7 @@ from amqp10msg.delivery.filters._base import (
 )
 from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, Work, matches, value_of
 from amqp10msg.delivery.filters._names import (
+    NUMERIC_NAMES,
     oasis_name,
     rabbitmq_43_like,
     rabbitmq_43_name,
@@ -57,7 +58,7 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
     )
 
 
-_SELECTOR: Final = Language(selector_token, selector_name, jms=True)
+_SELECTOR: Final = Language(selector_token, selector_name, jms=True, numeric_names=NUMERIC_NAMES)
 _UTC: Final = frozenset({"UTC"})
 _LANGUAGES: Final = {
     "rabbitmq": Language(sql_token, rabbitmq_name, _UTC),
@@ -141,8 +142,10 @@ class Selector(_Expression):
       ``JMSXUserID``, ``JMSXDeliveryCount``; - ``amqp.`` and a field of the header or the properties
       with underscores, such as ``amqp.correlation_id`` or ``amqp.priority``, and
       ``amqp.delivery_mode`` and ``amqp.redelivered``, as in Apache Qpid; - ``amqp.annotation.`` and
-      the key of a message annotation, which may contain dashes, as in Azure Event Hubs:
-      ``amqp.annotation.x-opt-offset > '100'``.
+      the key of a message annotation, which may contain dashes:
+      ``amqp.annotation.x-opt-offset > '100'``. As in Azure Event Hubs, ``x-opt-offset``,
+      ``x-opt-sequence-number`` and ``x-opt-enqueued-time`` (ms) compare as numbers with quoted
+      integers.
 
     Values of different kinds compare as false. Integers and timestamps (ms) are exact and never
     overflow; float and double are approximate, and so is a decimal beside one of them, or one with

@@ -41,24 +41,29 @@ class UnsupportedFilter(Filter):
     It encodes as it was received and cannot be evaluated. `FilterSet.supported` leaves it out.
 
     Attributes:
-        described: the described value as received.
+        described: the described value as received, or another value in the place of one.
         problem: why it cannot be evaluated.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("")
     supported: ClassVar[bool] = False
 
-    described: Described
+    described: Any
     problem: str
 
     def _settle_descriptor(self) -> None:
-        object.__setattr__(self, "descriptor", self.described.descriptor)
+        if isinstance(self.described, Described):
+            object.__setattr__(self, "descriptor", self.described.descriptor)
+
+    def to_described(self) -> Any:
+        """Return the value as received, for the filter map of a source."""
+        return self.described
 
     def _passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
         raise EvaluationError(self.problem)
 
     def _value(self) -> Any:
-        return self.described.value
+        return self.described.value if isinstance(self.described, Described) else self.described
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
@@ -174,8 +179,8 @@ class FilterSet(Mapping[str, Filter | None]):
         """The filters that cannot be evaluated, by name."""
         return {name: one for name, one in self._in_order() if not one.supported}
 
-    def to_map(self) -> dict[Symbol, Described | None]:
-        """Return the map for the field `filter` of a source."""
+    def to_map(self) -> dict[Symbol, Any]:
+        """Return the map for the field `filter` of a source: described values by name."""
         return {
             Symbol(name): None if one is None else one.to_described()
             for name, one in self.filters.items()
@@ -241,8 +246,9 @@ def parse(
 
     Args:
         given: a described value, a mapping of names to described values or None, or bytes.
-        strict: raise an error for a filter that is wrong. If False, it becomes an
-            `UnsupportedFilter` with the problem, so that a source can leave it out of its answer.
+        strict: raise an error for a filter that is wrong. If False, a wrong filter becomes an
+            `UnsupportedFilter` with the problem, also a value that is not described, and the other
+            filters of the set are parsed.
         limits: limits on the size of each filter.
         dialect: the dialect of SQL filter expressions; see `SqlFilter`.
 
@@ -287,7 +293,10 @@ def _entry(name: Any, one: Any, strict: bool, options: Options) -> Filter | None
         return one
     try:
         if not isinstance(one, Described):
-            raise fault(f"a filter is a described value or null, not {type(one).__name__}")
+            problem = f"a filter is a described value or null, not {type(one).__name__}"
+            if strict:
+                raise fault(problem)
+            return UnsupportedFilter(one, problem)
         return _parsed(one, strict, options)
     except DecodeError as error:
         error.path = f"filter.{name}"

@@ -24,7 +24,17 @@ from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnn
 from amqp10msg.sections.parts import check_fields, entry_of, merged
 from amqp10msg.wire.errors import as_bytes
 from amqp10msg.wire.later import of_extra
-from amqp10msg.wire.primitives import INTEGERS, AmqpMap, Char, Float, Int, Symbol, Timestamp, ULong
+from amqp10msg.wire.primitives import (
+    INTEGERS,
+    AmqpMap,
+    Char,
+    Described,
+    Float,
+    Int,
+    Symbol,
+    Timestamp,
+    ULong,
+)
 
 __all__ = [
     "BrokerFields",
@@ -112,10 +122,38 @@ _PROPERTIES: tuple[tuple[str, str, type], ...] = (
 )
 
 
-def broker_fields(message: Message) -> BrokerFields:
-    """Return the fields that Azure sets; values of other types than usual are passed over.
+_DATETIME_OFFSET = Symbol("com.microsoft:datetime-offset")
 
-    The sequence number of an event hub that is geo-replicated is text; it is None here.
+
+def _value_of(value: Any, kind: type) -> Any:
+    """Return an annotation as `kind`, in each form that the services and clients write.
+
+    None if the value is of another type: text of a `kind` int, for example.
+    """
+    if kind is int:
+        if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET:
+            return int(Timestamp.from_ticks(value.value)) if _is_number(value.value) else None
+        if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+            return int(Timestamp.from_datetime(value))
+    elif kind is str:
+        if _is_number(value):  # an offset or a partition key as a number
+            return str(int(value))
+        if isinstance(value, (bytes, bytearray, memoryview)):  # text of the older Python clients
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:
+                return None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        return None
+    return value if kind is uuid.UUID else kind(value)
+
+
+def broker_fields(message: Message) -> BrokerFields:
+    """Return the fields that Azure sets.
+
+    Moments may be timestamps or ``com.microsoft:datetime-offset``; numbers in the place of text,
+    such as an offset or a partition key, are read as text. A value of another type is None here:
+    the annotations have it. The sequence number of a geo-replicated event hub is text, and None.
     """
     found: dict[str, Any] = {}
     for section, rows in (
@@ -124,9 +162,9 @@ def broker_fields(message: Message) -> BrokerFields:
         (message.delivery_annotations, (("lock_token", "x-opt-lock-token", uuid.UUID),)),
     ):
         for name, key, kind in rows:
-            value = entry_of(section, key)
-            if isinstance(value, kind) and not isinstance(value, bool):
-                found[name] = value if kind is uuid.UUID else kind(value)
+            value = _value_of(entry_of(section, key), kind)
+            if value is not None:
+                found[name] = value
     state = message.message_annotation("x-opt-message-state")
     if _is_number(state) and 0 <= state < len(_STATES):
         found["state"] = _STATES[state]
@@ -209,8 +247,21 @@ def to_event_data(message: Message) -> Any:
     return _read_by(_client("eventhub").EventData, message)
 
 
+# Annotations that the clients take for timestamps in milliseconds.
+_MOMENTS = ("x-opt-enqueued-time", "x-opt-locked-until", "x-opt-scheduled-enqueue-time")
+
+
 def _read_by(kind: Any, message: Message) -> Any:
-    octets = message.encode()
+    forms: dict[str, Any] = {}  # of annotations, as the client reads them
+    for key in _MOMENTS:
+        value = entry_of(message.message_annotations, key)
+        moment = _value_of(value, int) if isinstance(value, Described) else None
+        if moment is not None:
+            forms[key] = Timestamp(moment)
+    offset = entry_of(message.message_annotations, "x-opt-offset")
+    if _is_number(offset):  # EventData reads text alone
+        forms["x-opt-offset"] = str(int(offset))
+    octets = (_annotated(message, forms) if forms else message).encode()
     try:
         return kind.from_bytes(octets)
     except Exception as error:

@@ -83,6 +83,11 @@ _EPOCH = _datetime.datetime(1970, 1, 1, tzinfo=_datetime.UTC)
 _MILLISECOND = _datetime.timedelta(milliseconds=1)
 
 
+# .NET ticks of 100 ns: how many make a millisecond, and how many year 1 is before 1970.
+_TICKS_PER_MILLISECOND = 10_000
+_EPOCH_TICKS = 621_355_968_000_000_000
+
+
 class Timestamp(_Integer):
     """An AMQP timestamp: milliseconds since the Unix epoch, the whole range of int64."""
 
@@ -99,6 +104,17 @@ class Timestamp(_Integer):
         if moment.tzinfo is None:
             raise ValueError("a datetime needs a time zone, such as datetime.UTC")
         return cls((moment - _EPOCH) // _MILLISECOND)
+
+    @classmethod
+    def from_ticks(cls, ticks: int) -> Self:
+        """Return the moment of .NET ticks: 100 ns each, since the beginning of year 1 in UTC.
+
+        Azure sends such moments as ``com.microsoft:datetime-offset``.
+
+        Args:
+            ticks: the ticks; fractions of a millisecond are cut off towards the past.
+        """
+        return cls((ticks - _EPOCH_TICKS) // _TICKS_PER_MILLISECOND)
 
     def to_datetime(self) -> _datetime.datetime:
         """Return the moment as an aware datetime in UTC.
