@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +43,7 @@ from amqp10msg.translate import TranslationError, to_amqp10, to_basic
 from amqp10msg.wire.primitives import identical
 
 UTC = datetime.UTC
+VECTORS = Path(__file__).parents[1] / "vectors"
 SERIALIZED = "application/x-java-serialized-object"
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
 names = st.text("abcXYZ_$1", min_size=1)
@@ -133,10 +137,6 @@ def marked(body: Any, number: int, **given_: Any) -> Message:
         (marked(AmqpSequence([1]), 4), "stream"),
         (marked(Data(b"x"), 5), "text"),
         (marked(Data(b"x"), 1), "object"),
-        # An annotation that the body does not fit, or that names nothing, says nothing.
-        (marked(AmqpValue("x"), 2), "text"),
-        (marked(Data(b"x"), 4), "bytes"),
-        (marked(Data(b"x"), 17), "bytes"),
         # Senders that know no JMS.
         (Message("x"), "text"),
         (Message(AmqpValue(None)), "text"),
@@ -152,11 +152,46 @@ def marked(body: Any, number: int, **given_: Any) -> Message:
             ),
             "object",
         ),
-        (Message(), "message"),
+        # Without a body: AmqpCodec of Qpid JMS.
+        (Message(), "bytes"),
+        (Message(properties=Properties(content_type="application/octet-stream")), "bytes"),
+        (Message(properties=Properties(content_type="text/plain")), "text"),
+        (Message(properties=Properties(content_type="application/json")), "text"),
+        (Message(properties=Properties(content_type="image/png")), "message"),
+        (Message(properties=Properties(content_type=SERIALIZED)), "object"),
     ],
 )
 def test_types(message: Message, kind: str) -> None:
     assert kind == message_type(message)
+
+
+@pytest.mark.parametrize(
+    "message, problem",
+    [
+        (marked(AmqpValue("x"), 2), "is 2, a map message, but the body is AmqpValue of str"),
+        (marked(Data(b"x"), 4), "is 4, a stream message, but the body is Data"),
+        (marked(AmqpValue(5), 5), "is 5, a text message, but the body is AmqpValue of int"),
+        (marked(Data(b"x"), 6), "is Byte(6), and must be a byte from 0 to 5"),
+        (marked(None, -1), "is Byte(-1), and must be a byte from 0 to 5"),
+        (Message(message_annotations={"x-opt-jms-msg-type": "2"}), "is '2', and must be a byte"),
+        (Message(message_annotations={"x-opt-jms-msg-type": True}), "is True, and must be a byte"),
+    ],
+)
+def test_invalid_type_annotation_is_reported(message: Message, problem: str) -> None:
+    for read in (message_type, to_jms):
+        with pytest.raises(ContentError, match=re.escape(problem)):
+            read(message)
+
+
+def test_types_of_messages_that_activemq_converts_from_openwire() -> None:
+    """ActiveMQ annotates the destination of such messages, and not their type."""
+    lines = (VECTORS / "activemq_jms.jsonl").read_text(encoding="utf-8").splitlines()
+    recorded = [json.loads(line) for line in lines]
+    assert {"bytes", "map", "message", "object", "stream", "text"} == {r["type"] for r in recorded}
+
+    for row in recorded:
+        message = Message.decode(bytes.fromhex(row["raw"]))
+        assert row["type"] == to_jms(message).type
 
 
 def test_the_fields_of_a_foreign_message() -> None:

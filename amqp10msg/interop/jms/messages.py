@@ -108,42 +108,74 @@ class JmsMessage:
 
 
 def message_type(message: Message) -> MessageType:
-    """Return which of the messages of JMS a message is.
+    """Return which JMS message a message is, as Apache Qpid JMS decides.
 
-    The annotation decides where it fits the body, otherwise the body and its content-type, as for
-    a message of a sender that knows no JMS.
+    1. The annotation ``x-opt-jms-msg-type``, if it is set.
+    2. For a sender that annotates destinations, and thus knows JMS, but not types, as ActiveMQ does
+       with messages of its own protocol: the body alone.
+    3. For any other sender: the body and its content-type. A message with neither is a
+       BytesMessage.
+
+    Raises:
+        ContentError: the annotation is not a number from 0 to 5, or the body is not of that type.
     """
-    made = Message(message.body).body  # also where any value was assigned
+    made = Message(message.body).body  # sections, also if the caller assigned another value
     body = made[0] if isinstance(made, list) else made
+    annotations: Mapping[Any, Any] = message.message_annotations or {}
+    number = annotations.get(MESSAGE_TYPE)
+    if number is not None:
+        return _marked_type(number, body)
     value = body.value if isinstance(body, AmqpValue) else None
-    annotations = message.message_annotations
-    number = None if annotations is None else annotations.get(MESSAGE_TYPE)
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(_TYPES):
-        marked: MessageType = _TYPES[number]
-        fits = {
-            "message": body is None or value is None,
-            "object": True,
-            "map": body is None or isinstance(value, (dict, AmqpMap)),
-            "bytes": body is None or isinstance(body, Data) or isinstance(value, bytes),
-            "stream": body is None or isinstance(body, AmqpSequence) or isinstance(value, list),
-            "text": body is None or isinstance(body, Data) or isinstance(value, (str, type(None))),
-        }
-        if fits[marked]:
-            return marked
+    own = message.properties
+    content_type: Any = own.content_type if own is not None else None
+    if any(key in annotations for key in (_DESTINATION[0], _REPLY_TO[0])):
+        if body is None:
+            return "message"
+        if isinstance(value, (dict, AmqpMap)):
+            return "map"
+        if isinstance(body, AmqpSequence) or isinstance(value, list):
+            return "stream"
+        if isinstance(body, Data):
+            return "object" if content_type == JAVA_OBJECT else "bytes"
     if isinstance(body, AmqpValue):
         if value is None or (isinstance(value, str) and not isinstance(value, (Symbol, Char))):
             return "text"
         return "bytes" if isinstance(value, bytes) else "object"
     if isinstance(body, AmqpSequence):
         return "object"
-    own = message.properties
-    given: Any = own.content_type if own is not None else None
-    content_type = given if isinstance(given, str) else ""
     if content_type == JAVA_OBJECT:
         return "object"
-    if body is None and not content_type:
-        return "message"
-    return "text" if TEXT_TYPES.fullmatch(content_type) else "bytes"
+    if content_type in (None, _OCTETS):
+        return "bytes"
+    if isinstance(content_type, str) and TEXT_TYPES.fullmatch(content_type):
+        return "text"
+    return "message" if body is None else "bytes"
+
+
+def _marked_type(number: object, body: Any) -> MessageType:
+    """Return the type that the annotation names; raise ContentError if the body is another."""
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(_TYPES):
+        raise ContentError(
+            f"message-annotations['{MESSAGE_TYPE}'] is {number!r:.80}, and must be a byte from 0 "
+            f"to {len(_TYPES) - 1}: {', '.join(_TYPES)}"
+        )
+    marked: MessageType = _TYPES[number]
+    value = body.value if isinstance(body, AmqpValue) else None
+    fits = {
+        "message": body is None or value is None,
+        "object": True,
+        "map": body is None or isinstance(value, (dict, AmqpMap)),
+        "bytes": body is None or isinstance(body, Data) or isinstance(value, bytes),
+        "stream": body is None or isinstance(body, AmqpSequence) or isinstance(value, list),
+        "text": body is None or isinstance(body, Data) or isinstance(value, (str, type(None))),
+    }
+    if not fits[marked]:
+        held = type(body).__name__ + (f" of {type(value).__name__}" if value is not None else "")
+        raise ContentError(
+            f"message-annotations['{MESSAGE_TYPE}'] is {int(number)}, a {marked} message, but the "
+            f"body is {held}"
+        )
+    return marked
 
 
 def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
@@ -155,8 +187,9 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
             absolute-expiry-time expires so much later. Without it, such a one has no expiration.
 
     Raises:
-        ContentError: the body is text by its type, and its bytes are none, or its content-encoding
-            cannot be undone; or it is a map whose keys are not text.
+        ContentError: the annotation ``x-opt-jms-msg-type`` is invalid or the body is of another
+            type; the body is text by its type, but its bytes are not text or its content-encoding
+            cannot be undone; or the body is a map with keys that are not text.
         EncodeError: a field of header or properties, or a key of the application properties, is of
             another type than it must be, as a lenient decoding leaves it.
     """
