@@ -247,7 +247,7 @@ def _reader(
     reader = kernel.Reader(data, pos, limits)
     if end is not None:
         reader.end = end
-    reader.lenient = lenient
+    reader.lenient = reader.repairs_text = lenient
     return reader
 
 
@@ -711,6 +711,7 @@ def _typed(section: Section, limits: Limits, *, lenient: bool = False) -> Decode
     been read, so that it may find something else before. Leniently it is read as a plain value.
     """
     reader = _reader(section.data, section.content, section.end, limits, lenient=lenient)
+    reader.repairs_text = False  # text that is not UTF-8 is a fault, also where it can be read
     try:
         if lenient:
             reader.value()

@@ -54,6 +54,7 @@ cdef class Cursor:
     cdef long long items
     cdef long long zero_width
     cdef public bint lenient
+    cdef public bint repairs_text
 
     cdef long long i64(self, Py_ssize_t pos) except? -1
     cdef double f64(self, Py_ssize_t pos) except? -1

@@ -310,6 +310,7 @@ class Cursor:
     items: int
     zero_width: int
     lenient: bool = False
+    repairs_text: bool = False
 
     def u32(self, pos: int) -> int:
         """Return the unsigned number of the four bytes here."""

@@ -56,6 +56,26 @@ def is_local(error: BaseException) -> bool:
     return isinstance(error, UnicodeDecodeError)
 
 
+def repaired_text(octets: bytes) -> str:
+    """Decode UTF-8, or else what Java calls modified UTF-8.
+
+    ActiveMQ sends characters outside the Basic Multilingual Plane as two surrogates of three bytes
+    each (CESU-8), and Java's DataOutput also writes U+0000 as two bytes.
+
+    Raises:
+        UnicodeDecodeError: the bytes are neither.
+    """
+    try:
+        return octets.decode("utf-8")
+    except UnicodeDecodeError:
+        try:
+            units = octets.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+            return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError:
+            pass
+        raise
+
+
 def octets_of(data: Any, limits: Any) -> bytes:
     """Return the input as bytes, copied only if it could change under the reader."""
     if type(data) is bytes:
@@ -115,7 +135,8 @@ def colliding(made: Any) -> bool:
 class ValueReader(Cursor):
     """Reads values, within what encloses them.
 
-    What takes a format code expects the cursor after it. With `lenient` set, what can be told in
+    What takes a format code expects the cursor after it. With `repairs_text` set, strings may be in
+    Java's modified UTF-8. With `lenient` set, what can be told in
     spite of a fault is read: a map with a key that stands twice, an empty array without
     constructor, and fields that are not as they were declared.
     """
@@ -277,6 +298,8 @@ class ValueReader(Cursor):
         """Read the data of one value after this format code."""
         if code == 0xA1 or code == 0xB1:
             pos = self.span(code)
+            if self.repairs_text:
+                return repaired_text(self.buf[pos : self.pos])
             return self.buf[pos : self.pos].decode("utf-8")
         if code == 0xA3 or code == 0xB3:
             pos = self.span(code)
