@@ -1,4 +1,4 @@
-"""Conversions to and from proton.Message.
+"""Conversions to and from proton.Message, and from the copy of proton in RabbitMQ's Python client.
 
 Header and properties are passed as bytes, because proton's attributes blur them (seconds as floats,
 cut to milliseconds; absent and empty alike). Annotations, application properties and the body are
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import attrs
@@ -19,7 +20,7 @@ from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.sections.parts import Malformed, parts_of
-from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes
+from amqp10msg.wire.errors import DecodeError, EncodeError, as_bytes, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
     INTEGERS,
@@ -109,9 +110,24 @@ def _to_key(key: Any) -> Any:
     return made
 
 
+@cache
+def _proton_class(cls: Any) -> Any:
+    """Return proton's class for a class of a copy of proton; `cls` itself if it is no such copy.
+
+    RabbitMQ's client carries a copy as ``rabbitmq_amqp_python_client.qpid.proton``. Its classes
+    have the same names and structure, and are not those of the package proton.
+    """
+    if not cls.__module__.endswith(".proton._data"):
+        return cls
+    theirs = getattr(proton, cls.__name__, None)
+    return theirs if isinstance(theirs, type) else cls
+
+
 def _from_value(value: Any) -> Any:
     """Return a value of proton with its exact AMQP type, copied where proton reuses its memory."""
-    convert = _FROM_PROTON.get(type(value))
+    given: Any = type(value)
+    cls = _proton_class(given)
+    convert = _FROM_PROTON.get(cls)
     if convert is not None:
         try:
             return convert(value)
@@ -123,7 +139,7 @@ def _from_value(value: Any) -> Any:
         pairs = [(_from_value(key), _from_value(item)) for key, item in value.items()]
         made = dict(pairs)
         return made if len(made) == len(pairs) else AmqpMap(pairs)
-    if isinstance(value, proton.Array):
+    if issubclass(cls, proton.Array):
         if value.type not in _ARRAY_TYPES:
             raise EncodeError(
                 f"{value!r} is an array without an AMQP type; for an array of described values, "
@@ -133,9 +149,9 @@ def _from_value(value: Any) -> Any:
         return Array(
             _ARRAY_TYPES[value.type],
             map(_from_value, value.elements),
-            descriptors=[] if descriptor is proton.UNDESCRIBED else [_from_value(descriptor)],
+            descriptors=[] if _is_undescribed(descriptor) else [_from_value(descriptor)],
         )
-    if isinstance(value, proton.Described):
+    if issubclass(cls, proton.Described):
         return Described(_from_value(value.descriptor), _from_value(value.value))
     raise EncodeError(
         f"proton does not encode {type(value).__name__}: use str, bytes, int, float, bool, "
@@ -143,10 +159,18 @@ def _from_value(value: Any) -> Any:
     )
 
 
+def _is_undescribed(descriptor: Any) -> bool:
+    """Whether this is the constant UNDESCRIBED of proton, or of a copy of it."""
+    return descriptor is proton.UNDESCRIBED or (
+        type(descriptor).__name__ == "Constant"
+        and getattr(descriptor, "name", None) == proton.UNDESCRIBED.name
+    )
+
+
 def _from_property(value: Any) -> Any:
     """Return a value of application properties, as `_from_value`."""
     # Proton encodes subclasses of str as plain strings here.
-    if isinstance(value, str) and type(value) not in _FROM_PROTON:
+    if isinstance(value, str) and _proton_class(type(value)) not in _FROM_PROTON:
         return str(value)
     return _from_value(value)
 
@@ -185,8 +209,11 @@ def _entries(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
 # From proton.
 
 
-def from_proton(message: proton.Message) -> Message:
+def from_proton(message: Any) -> Message:
     """Convert a proton.Message, every value with its exact AMQP type.
+
+    Also takes the ``Message`` of RabbitMQ's client (rabbitmq-amqp-python-client), such as
+    ``event.message`` of its consumers, which is a class of its own copy of proton.
 
     Proton encodes a header and properties even if they are empty; here they are None then. A body
     of bytes or a list becomes `Data` or `AmqpSequence` if `message.inferred` is true, as proton
@@ -197,10 +224,13 @@ def from_proton(message: proton.Message) -> Message:
             into it is copied.
 
     Raises:
+        TypeError: `message` is neither of these.
         EncodeError: a value has no AMQP encoding; the error names the place.
         DecodeError: proton decoded a header or properties that violate the specification, such as
             a subject that is not UTF-8, and keeps them.
     """
+    if not all(hasattr(message, name) for name in ("body", "inferred", "instructions", "encode")):
+        raise wrong_type("from_proton", "a proton.Message", message)
     body: Any = message.body
     if body is not None:
         try:
@@ -218,7 +248,7 @@ def from_proton(message: proton.Message) -> Message:
         delivery_annotations=_entries("delivery-annotations", message.instructions, _from_value),
         message_annotations=_entries("message-annotations", message.annotations, _from_value),
         application_properties=_entries(
-            "application-properties", message.properties, _from_property
+            "application-properties", getattr(message, _properties_of(message)), _from_property
         ),
     )
     head = Message.decode(_encoded_head(message))
@@ -229,16 +259,22 @@ def from_proton(message: proton.Message) -> Message:
     return made
 
 
+def _properties_of(message: Any) -> str:
+    """Return the name of the attribute with the application properties."""
+    is_rabbitmq = hasattr(message, "application_properties")
+    return "application_properties" if is_rabbitmq else "properties"
+
+
 def _encoded_head(message: Any) -> bytes:
     """Let proton encode header and properties alone.
 
     What it decoded is in the buffers that encoding fills: encoding all of a message whose
     properties or body were changed since would overwrite what is still to be read.
     """
-    held = {
-        name: getattr(message, name)
-        for name in ("instruction_dict", "annotation_dict", "properties", "body")
-    }
+    names = ["instruction_dict", "annotation_dict"]
+    if not hasattr(message, "instruction_dict"):  # of RabbitMQ's client
+        names = ["instructions", "annotations"]
+    held = {name: getattr(message, name) for name in (*names, _properties_of(message), "body")}
     try:
         for name in held:
             setattr(message, name, None)

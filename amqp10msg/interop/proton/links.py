@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import proton
@@ -77,6 +77,17 @@ def send(
 class _Sendable:
     message: Message | bytes
 
+    # What the publisher of RabbitMQ's client looks at: it sends bodies of data alone.
+    body: ClassVar[bytes] = b""
+    inferred: ClassVar[bool] = True
+
+    @property
+    def address(self) -> str | None:
+        message = self.message
+        if not isinstance(message, Message):
+            message = Message.decode(message, strict=False)
+        return message.to
+
     def send(self, sender: proton.Sender, tag: str | None = None) -> proton.Delivery:
         return send(sender, self.message, tag=tag)
 
@@ -85,6 +96,11 @@ def sendable(message: Message | bytes) -> Any:
     """Return an object that proton's own send methods take, to send the exact bytes of a message.
 
         blocking_sender.send(sendable(message), timeout=5)
+        publisher.publish(sendable(message))  # of RabbitMQ's client
+
+    RabbitMQ's client refuses some messages before it sends them; this object passes its checks with
+    any body. Like the client's own messages it needs a `to` if the publisher has no address, and
+    must have none if the publisher has one.
 
     Args:
         message: a message, or its bytes. What `send` raises, proton's method then raises.
