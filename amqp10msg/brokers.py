@@ -25,6 +25,9 @@ STREAM_OFFSET = "x-stream-offset"
 STREAM_FILTER_VALUE = "x-stream-filter-value"
 #: Those with how often a quorum queue delivered a message before, and how often one acquired it.
 DELIVERY_COUNT, ACQUIRED_COUNT = "x-delivery-count", "x-acquired-count"
+#: The annotation with the time at which RabbitMQ 4 received a message. To consumers of 0-9-1, it
+#: delivers the annotation as the header ``timestamp_in_ms``.
+RECEIVED_TIME = "x-opt-rabbitmq-received-time"
 #: The annotation with the history of a message's deaths.
 DEATHS = "x-opt-deaths"
 

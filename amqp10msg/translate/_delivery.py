@@ -51,7 +51,7 @@ HEADERS: dict[str, str] = {
 
 
 _HEADER_OF_3 = re.compile(
-    rb"\0\x53\x70\xc0.\x05[\x41\x42](?:\x40|\x50[\0-\x09])"
+    rb"\0\x53\x70\xc0.\x05[\x41\x42](?:\x40|\x50.)"
     rb"(?:[\x40\x43]|\x52.|\x70.{4})[\x41\x42]\x40",
     re.DOTALL,
 )
@@ -69,10 +69,32 @@ def decorated(header: Header) -> bytes:
 def is_header_of_3(octets: bytes) -> bool:
     """Whether bytes begin with a header section as RabbitMQ 3.10 writes it at delivery.
 
-    All fields are there: durable, a priority of 0-9-1 or null, ttl or null, first-acquirer, and
-    null for the delivery-count.
+    All fields are there: durable, priority or null, ttl or null, first-acquirer, and
+    null for the delivery-count. No other broker or client that was recorded writes such a header.
     """
     return _HEADER_OF_3.match(octets) is not None
+
+
+def without_header_of_3(message: Message, notes: Notes) -> Message:
+    """Return a message whose header says only what its sender said: durable, priority and ttl.
+
+    RabbitMQ 3.10 replaces the header section at delivery, with first-acquirer and with defaults
+    that nobody set (`is_header_of_3`).
+
+    Args:
+        message: with such a header.
+        notes: takes the loss.
+    """
+    header: Any = message.header
+    notes.tell(TO_BASIC_LOSSES["header-of-3"], "header", header)
+    annotations = message.message_annotations
+    rest = message.evolve(header=None).encode()
+    if annotations is not None and "x-exchange" in annotations:
+        front = decorated(header)  # RabbitMQ 4 delivered it before, with all fields
+    else:
+        sent = Header(durable=header.durable, priority=header.priority, ttl=header.ttl)
+        front = b"" if sent == Header() else kernel.encode_value(sent)
+    return Message.decode(front + rest, limits=UNLIMITED, message_format=message.message_format)
 
 
 def received(message: Message, notes: Notes) -> Message:

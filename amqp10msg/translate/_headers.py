@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table, seconds_of
-from amqp10msg.brokers import DEATHS, STREAM_FILTER_VALUE
+from amqp10msg.brokers import DEATHS, RECEIVED_TIME, STREAM_FILTER_VALUE
 from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
 from amqp10msg.translate.residual import NAME
@@ -202,7 +202,7 @@ _STORED_BASIC = "x-basic-"
 #: does not give out a history of deaths unless it is an array.
 PICKY = {STREAM_FILTER_VALUE, "x-death"}
 #: What RabbitMQ takes for its own facts, writes over, or does not give to consumers.
-OF_BROKER = {*COUNTS, STORED_ROUTES, DEATHS, "x-exchange", "x-routing-key"}
+OF_BROKER = {*COUNTS, STORED_ROUTES, DEATHS, RECEIVED_TIME, "x-exchange", "x-routing-key"}
 #: Annotations that RabbitMQ 4 takes for its own as well: no consumer of 0-9-1 gets them as headers.
 INTERNAL = {*OF_BROKER, "x-death"}
 

@@ -17,13 +17,16 @@ from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.message import Message
 from amqp10msg.sections import SPEC_OF, ApplicationProperties
+from amqp10msg.sections.parts import parts_of
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
     HEADERS,
     in_name_order,
+    is_header_of_3,
     is_in_name_order,
     name_order,
     received,
+    without_header_of_3,
 )
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
@@ -40,6 +43,7 @@ from amqp10msg.translate._to_basic import (
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
+    FORM,
     FORMAT,
     NULL,
     PAYLOAD,
@@ -148,9 +152,6 @@ def _unstreamed(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
 
 def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
     """Translate from 1.0 to 0-9-1 without loss; no circumstance matters."""
-    annotations = message.message_annotations
-    if annotations is not None and "x-exchange" in annotations and not message._lenient:
-        message = received(message, notes)
     wire = message.encode()
     format_ = message.message_format
     if message._lenient or message._wire != wire:
@@ -158,7 +159,19 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
             message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
         except DecodeError:
             return _whole(wire, format_, notes)
+    sent = _without_delivery(message, notes)
+    if sent is not message:
+        wire = sent.encode()
+        message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
     return _finished(read(message, wire, notes), message, notes)
+
+
+def _without_delivery(message: Message, notes: Notes) -> Message:
+    """Return the message without what RabbitMQ wrote for one delivery; unchanged if nothing."""
+    annotations = message.message_annotations
+    if annotations is not None and "x-exchange" in annotations:
+        message = received(message, notes)
+    return without_header_of_3(message, notes) if is_header_of_3(message.encode()) else message
 
 
 def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
@@ -180,13 +193,17 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
         _tell_order(made.entries, notes)
         return _fitting(made.basic, made.wire, message.message_format, notes)
     format_ = message.message_format
+    if made.route_position == "first":
+        made.carried[FORM] = 1
     annotations = message.message_annotations
     if (
         annotations is not None
         and MESSAGE_ANNOTATIONS_CODE not in made.carried
-        and any(entry[0] in HEADERS for entry in made.entries)
+        # After a broker, headers of these names could not be told apart from those that it adds.
+        and (
+            made.route_position == "elsewhere" or any(entry[0] in HEADERS for entry in made.entries)
+        )
     ):
-        # Behind a broker they could not be told from what that adds.
         carry(made, MESSAGE_ANNOTATIONS_CODE, annotations)
     places = name_order(made.entries)
     is_ordered = places == list(range(len(places)))
@@ -300,7 +317,7 @@ def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
     """Translate as much as possible of a message that breaks Part 3, and carry all of it."""
     good: list[bytes] = []
     allowed = kernel.FOLLOWERS[0]
-    for code, start, content, end in kernel.Reader(wire, 0, UNLIMITED).scan():
+    for code, start, content, end in parts_of(wire):
         # Each section by itself and by its place: an attempt at the whole would be quadratic.
         if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue

@@ -16,7 +16,6 @@ from amqp10msg.translate import _lossless, residual
 from amqp10msg.translate._delivery import (
     COUNTS,
     HEADERS,
-    is_header_of_3,
     without_facts,
 )
 from amqp10msg.translate._merge_message import former_expiration
@@ -25,7 +24,7 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import FORM, PLACES
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError
-from amqp10msg.wire.kernel.codes import HEADER_CODE, MESSAGE_ANNOTATIONS_CODE
+from amqp10msg.wire.kernel.codes import MESSAGE_ANNOTATIONS_CODE
 from amqp10msg.wire.limits import UNLIMITED
 
 #: Annotations of one delivery.
@@ -41,8 +40,7 @@ def as_published(
     to the headers for one delivery: to a message of a stream the offset, with a delivery mode of 1
     where there was none; to one that was redelivered the counts of a quorum queue. Headers that
     RabbitMQ sorted stay sorted, but a residual knows their order; where a message of a stream has
-    one, all that the stream changed or dropped is there again. A header section of 1.0 as RabbitMQ
-    3.10 writes it for one delivery, which the residual holds, is left out.
+    one, all that the stream changed or dropped is there again.
 
     So the 1.0 message that became a 0-9-1 message is
     ``to_amqp10(as_published(delivered)).message``, but for what the losses of `to_basic` name.
@@ -81,9 +79,7 @@ def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
     content = residual.unpack_text(value) if (name, letter) == (residual.NAME, "S") else None
     if content is None or not residual.is_of_message(content):
         return basic
-    if is_header_of_3(content.get(HEADER_CODE, b"")):
-        del content[HEADER_CODE]
-    elif content.pop(FORM, None) is None:
+    if content.pop(FORM, None) is None:
         return basic
     rest = entries[:-1]
     left = content.keys() - {PLACES}

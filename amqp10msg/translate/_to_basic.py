@@ -11,7 +11,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import HEADERS, becomes_text, decorated, is_header_of_3
+from amqp10msg.translate._delivery import HEADERS, becomes_text, decorated
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     header_field,
@@ -23,7 +23,6 @@ from amqp10msg.translate.losses import TO_BASIC_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq.terms import rewritten
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
-    FORM,
     FORMAT,
     NULL,
     SHAPE,
@@ -67,10 +66,13 @@ _PRIORITY = next(row for row in ROWS if row.field == "priority")
 class BasicDraft:
     """What a 1.0 message becomes by the rules alone, and what these cannot say.
 
-    `given` are the values of the properties by their names, of which `read` makes `basic`; `split`
-    is the number of headers that application properties became. With `is_certain`, all
-    of it is a matter of single rows and entries, each of which is exact or carried, so that the way
-    back gives the same bytes.
+    Attributes:
+        given: values of the properties by name; `build` makes `basic` from them.
+        split: number of headers that application properties became.
+        route_position: where exchange and routing key are among annotations that need no residual,
+            as `_delivery` returns it.
+        is_certain: every field and entry is either exact or carried on its own, so the way back
+            returns the same bytes without a trial.
     """
 
     def __init__(self, message: Message, wire: bytes) -> None:
@@ -81,6 +83,7 @@ class BasicDraft:
         self.exchange = ""
         self.routing_key = ""
         self.redelivered = False
+        self.route_position = ""
         self.entries: list[Any] = []
         self.split = 0
         self.carried: dict[int, Any] = {}
@@ -174,7 +177,13 @@ def _sections(made: BasicDraft, notes: Notes) -> None:
 
 
 def _delivery(made: BasicDraft) -> str:
-    """Find the two annotations that RabbitMQ 4 adds at delivery; return in which order they are."""
+    """Read exchange and routing key from the annotations that RabbitMQ 4 adds at delivery.
+
+    Returns:
+        Where the two annotations are: ``last`` (exchange first, as 4.0 writes them), ``first``
+        (routing key first, as 4.3 writes them), ``elsewhere``, or "" if RabbitMQ did not add them.
+        The position alone is never a reason for a residual.
+    """
     annotations = made.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
         return ""
@@ -186,8 +195,8 @@ def _delivery(made: BasicDraft) -> str:
         return ""
     made.exchange, made.routing_key = exchange, key
     if keys[:2] == [_ROUTING_KEY, _EXCHANGE]:
-        return "later"
-    return "exact" if keys[-2:] == [_EXCHANGE, _ROUTING_KEY] else "other"
+        return "first"
+    return "last" if keys[-2:] == [_EXCHANGE, _ROUTING_KEY] else "elsewhere"
 
 
 def _is_transient(made: BasicDraft) -> bool:
@@ -214,7 +223,7 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         made.given["expiration"] = str(int(header.ttl))
     if delivered:
         made.redelivered = not header.first_acquirer
-        if count or delivered == "other" or not made.wire.startswith(decorated(header)):
+        if count or not made.wire.startswith(decorated(header)):
             exact = False
     else:
         made.redelivered = bool(count)
@@ -224,8 +233,6 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         elif header.first_acquirer or count:
             exact = False
             notes.tell(LOSSES["delivered-before"], "header", header, made.redelivered)
-        elif is_header_of_3(made.wire):
-            notes.tell(LOSSES["header-of-3"], "header", header, made.redelivered)
         exact = exact and bool(
             header.durable or priority != DEFAULT_PRIORITY or header.ttl is not None or count
         )
@@ -382,12 +389,12 @@ def _annotations(
             names.add(name)
             made.entries.append((name, letter, item))
     if saved:
-        place = -3 if delivered and delivered != "later" else -1
-        exact = exact and list(annotations)[place:][:1] == [residual.NAME]
-    if exact and produced and delivered == "later":
-        made.carried[FORM] = 1
-    elif not exact or not produced or delivered == "other":
+        own = [key for key in annotations if not (delivered and key in (_EXCHANGE, _ROUTING_KEY))]
+        exact = exact and own[-1] == residual.NAME
+    if not exact or not produced:
         carry(made, MESSAGE_ANNOTATIONS_CODE, made.message.message_annotations)
+    else:
+        made.route_position = delivered
 
 
 def annotation_header(

@@ -70,7 +70,7 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
         "carried", "0-9-1 says only whether it may have been delivered before", True
     ),
     "header-of-3": LossRule(
-        "carried", "RabbitMQ 3.10 writes it so at delivery, and as_published leaves that out", True
+        "dropped", "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
     ),
     "low-priority": LossRule("clamped", "a priority of 0-9-1 is 0 to 9", True),
     "in-stream": LossRule(

@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.tables import as_table
 from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
@@ -57,6 +58,7 @@ class _RabbitMQ:
             for _, section in message.sections():
                 if isinstance(section, Malformed):
                     raise section.error
+            _report_violations(self.version, message, basic, notes)
             return message
         except DecodeError as error:
             raise TranslationError(
@@ -70,6 +72,25 @@ class _RabbitMQ:
             return self.to_its_basic(self.version, message.encode(), notes, given)
         except BrokerError as error:
             raise TranslationError(error.path, error.reason) from None
+
+
+def _report_violations(
+    version: BrokerVersion, message: Message, basic: BasicMessage, notes: Notes
+) -> None:
+    """Report each rule of AMQP 1.0 that a broker's message breaks, so that receivers refuse it."""
+    table = as_table(basic.properties.headers)
+    # What RabbitMQ 3.10 does to user-id and stream offset already has a loss of its own.
+    reported = {loss.path for loss in notes.losses} if version.is_plugin else set()
+    for violation in message.violations:
+        path, before = violation.path, None
+        for section in ("message-annotations", "application-properties"):
+            for name, _, value in table.entries if path.startswith(section) else ():
+                if path.startswith(f"{section}[{name!r}]"):
+                    path, before = path.replace(section, "headers", 1), value
+        if violation.severity == "error" and path not in reported:
+            notes.dropped(
+                path, before, f"RabbitMQ delivers what receivers of 1.0 refuse: {violation.text}"
+            )
 
 
 @attrs.frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import (
     Data,
+    DecodeError,
     Int,
     Message,
     Properties,
@@ -27,8 +29,8 @@ from amqp10msg.basic import (
     FieldTable,
     ScaledDecimal,
 )
-from amqp10msg.testing import composites, simple_values, values
-from amqp10msg.translate import as_published, to_amqp10, to_basic
+from amqp10msg.testing import composites, malformed, messages, mutated, simple_values, values
+from amqp10msg.translate import PROFILES, TranslationError, as_published, to_amqp10, to_basic
 from amqp10msg.translate.residual import (
     NAME,
     nulls_behind,
@@ -493,3 +495,35 @@ def test_a_header_that_was_taken_away_goes_with_the_others_of_its_name(kept: boo
     expected = table if kept else None
 
     assert expected == to_basic(edited).message.properties.headers
+
+
+#: The last section has no end that could be found: one of them after sections that can be read.
+WITHOUT_END = ["0053754500", "00537040005375a0", "005374c10400000000", "005375a00178005377d0"]
+
+
+@pytest.mark.parametrize("octets", WITHOUT_END)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_leniently_decoded_message_is_carried_whole_or_refused(octets: str, profile: Any) -> None:
+    message = Message.decode(bytes.fromhex(octets), strict=False)
+    try:
+        made = to_basic(message, profile)
+    except TranslationError:
+        assert profile != "lossless"
+        return
+
+    assert profile != "lossless" or octets == to_amqp10(made.message).message.encode().hex()
+
+
+@given(malformed() | messages().map(Message.encode).flatmap(mutated))
+def test_any_leniently_decoded_message_is_carried_whole_or_refused(octets: bytes) -> None:
+    try:
+        message = Message.decode(octets, strict=False)
+    except DecodeError:
+        return
+    made = to_basic(message)
+
+    if all(loss.recoverable for loss in made.losses):
+        assert octets == to_amqp10(made.message).message.encode()
+    for profile in PROFILES.values():
+        with suppress(TranslationError):
+            to_basic(message, profile)

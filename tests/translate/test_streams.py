@@ -8,12 +8,12 @@ import attrs
 import pytest
 from hypothesis import given
 
-from amqp10msg import AmqpValue, Array, Message
+from amqp10msg import AmqpValue, Array, Message, Timestamp
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.sections import BODY_CODES
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.testing import bodies, encodings, messages
-from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate import Circumstances, as_published, to_amqp10, to_basic
 from amqp10msg.translate.rabbitmq.terms import rewritten
 from amqp10msg.wire.kernel.codes import DATA_CODE
 from tests.lossless import sent
@@ -101,3 +101,27 @@ def test_octets_within_a_header_come_back_from_a_stream() -> None:
     back = to_amqp10(from_stream(to_basic(message).message)).message.message_annotations
 
     assert {"x-exchange": "", "x-routing-key": "q", **(message.message_annotations or {})} == back
+
+
+@pytest.mark.parametrize("profile", ["rabbitmq-4.0-stream", "rabbitmq-4.3-stream"])
+@pytest.mark.parametrize("section", ["message_annotations", "application_properties"])
+@pytest.mark.parametrize("value", [Timestamp(7_000), Timestamp(7_001), 5, "text"])
+def test_time_of_receipt_comes_back_from_a_stream(profile: Any, section: str, value: Any) -> None:
+    """A stream would deliver such a header as `timestamp_in_ms`."""
+    sections: Any = {section: {"x-opt-rabbitmq-received-time": value, "x-opt-a": 1}}
+    message = Message(b"x", **sections)
+    published = attrs.evolve(to_basic(message).message, routing_key="q")
+    given = Circumstances(user=None, stream_offset=7)
+    stored = to_amqp10(published, profile, circumstances=given).message
+    delivered = to_basic(stored, profile, circumstances=given).message
+
+    assert message == to_amqp10(as_published(delivered, stream=True)).message
+
+
+def test_header_with_the_time_of_receipt_comes_back() -> None:
+    entries = [("x-opt-rabbitmq-received-time", "T", 7), ("a", "I", 1)]
+    basic = BasicMessage(BasicProperties(headers=FieldTable.of(entries)), b"x")
+    there = to_amqp10(basic)
+
+    assert ["x-opt-amqp10msg-residual"] == list(there.message.message_annotations or ())
+    assert basic == to_basic(there.message).message

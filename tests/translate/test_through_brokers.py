@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ from amqp10msg.basic import (
     FieldTable,
 )
 from amqp10msg.testing import basic_messages, messages
-from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+from amqp10msg.translate import TranslationError, as_published, to_amqp10, to_basic
 from tests.lossless import MESSAGE, carries, in_sequence, octets_of, with_added
 
 
@@ -118,6 +119,69 @@ def test_a_dead_lettered_message_comes_back(basic: BasicMessage) -> None:
     assert comes_back(basic, rabbitmq_4_0(octets, DEATHS))
     # From a quorum queue, which counts the delivery that was rejected.
     assert comes_back(basic, rabbitmq_4_0(octets, DEATHS, count=1))
+
+
+def rabbitmq_3_10(octets: bytes, *, first_acquirer: bool = True) -> bytes:
+    """Return a 1.0 message as RabbitMQ 3.10 delivers it: the header has five fields."""
+    message = Message.decode(octets)
+    header = message.header or Header()
+    content = b"\5" + b"".join(
+        [
+            b"\x41" if header.durable else b"\x42",
+            b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority]),
+            b"\x40" if header.ttl is None else encode_value(UInt(header.ttl)),
+            b"\x41" if first_acquirer else b"\x42",
+            b"\x40",
+        ]
+    )
+    front = b"\0\x53\x70\xc0" + bytes([len(content)]) + content
+    return front + message.evolve(header=None).encode()
+
+
+@given(basic_messages(), st.booleans())
+def test_basic_message_comes_back_from_rabbitmq_3_10(basic: BasicMessage, first: bool) -> None:
+    basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    there = to_amqp10(basic).message
+    assume(there.header is None or there.header.priority <= 9)  # as 0-9-1 has priorities
+    octets = rabbitmq_3_10(there.encode(), first_acquirer=first)
+    made = to_basic(Message.decode(octets))
+
+    assert octets_of(basic) == octets_of(made.message)
+    assert "header" in [loss.path for loss in made.losses]
+
+
+@given(basic_messages(), st.permutations(["x-exchange", "x-routing-key", "others"]))
+def test_position_of_route_annotations_is_no_difference(
+    basic: BasicMessage, order: list[str]
+) -> None:
+    basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    delivered = Message.decode(rabbitmq_4_0(to_amqp10(basic).message.encode()))
+    annotations = dict(delivered.message_annotations or {})
+    route = {key: annotations.pop(key) for key in ("x-exchange", "x-routing-key")}
+    parts = {key: {key: value} for key, value in route.items()} | {"others": annotations}
+    moved = {key: value for part in order for key, value in parts[part].items()}
+    rest = delivered.evolve(header=None).encode()
+    header = delivered.encode()[: -len(rest)]
+    octets = header + Message.decode(rest).evolve(message_annotations=moved).encode()
+
+    assert comes_back(basic, octets)
+
+
+def all_headers() -> list[str]:
+    """Return header sections of five fields without a delivery-count, in hex."""
+    fields = [["41", "42", "40"], ["40", "5004", "5007"], ["40", "43", "5205"], ["41", "42", "40"]]
+    contents = ["05" + "".join(values) + "40" for values in itertools.product(*fields)]
+    return [f"005370c0{len(content) // 2:02x}{content}" for content in contents]
+
+
+@pytest.mark.parametrize("header", all_headers())
+def test_header_without_delivery_count_comes_back_or_is_reported(header: str) -> None:
+    message = Message.decode(bytes.fromhex(header + "005375a000"))
+    made = to_basic(message)
+
+    for delivered in (made.message, as_published(attrs.evolve(made.message, routing_key="q"))):
+        is_same = message.encode() == to_amqp10(delivered).message.encode()
+        assert is_same or [loss for loss in made.losses if not loss.recoverable]
 
 
 def test_the_time_to_live_that_a_dead_letter_lost_is_reported() -> None:

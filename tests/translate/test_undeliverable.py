@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from amqp10msg import (
     AmqpValue,
@@ -15,6 +16,7 @@ from amqp10msg import (
     Decimal32,
     Decimal64,
     Decimal128,
+    DecodeError,
     Described,
     Float,
     Int,
@@ -31,7 +33,14 @@ from amqp10msg.basic import (
     ScaledDecimal,
 )
 from amqp10msg.testing import basic_messages, messages
-from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate import (
+    PROFILES,
+    Circumstances,
+    TranslationError,
+    encoded_to_basic,
+    to_amqp10,
+    to_basic,
+)
 from amqp10msg.translate.residual import NAME
 from tests.lossless import MESSAGE, ODD, octets_of, sent
 
@@ -222,3 +231,67 @@ def test_an_undeliverable_header_that_is_added_in_0_9_1_is_carried_too(message: 
     again = to_basic(Message.decode(made.message.encode())).message.properties.headers
     assert isinstance(again, FieldTable)
     assert ("n", "D", ScaledDecimal(2, 314)) in again.entries
+
+
+#: Headers of RabbitMQ 4 whose translation strict receivers refuse, and the path of the loss.
+DUPLICATES = [
+    ([("x-a", "S", "1"), ("x-a", "I", 2)], "headers['x-a']"),
+    ([("a", "S", "1"), ("a", "S", "1")], "headers['a']"),
+    ([("x-t", "F", FieldTable.of([("k", "S", "1"), ("k", "S", "2")]))], "headers['x-t']['k']"),
+    ([("CC", "A", ["q"]), ("x-cc", "S", "v")], "headers['x-cc']"),
+]
+
+
+@pytest.mark.parametrize("profile", ["rabbitmq-4.0", "rabbitmq-4.3"])
+@pytest.mark.parametrize("entries, path", DUPLICATES)
+def test_duplicate_headers_are_reported(profile: Any, entries: list[Any], path: str) -> None:
+    basic = BasicMessage(BasicProperties(headers=FieldTable.of(entries)), b"x", "e", "q")
+    made = to_amqp10(basic, profile)
+
+    with pytest.raises(DecodeError, match="duplicate"):
+        Message.decode(made.message.encode())
+    assert path in [loss.path for loss in made.losses if not loss.recoverable]
+    with pytest.raises(TranslationError, match="duplicate"):
+        to_amqp10(basic, profile, strict=True)
+
+
+@given(basic_messages(), st.sampled_from(["rabbitmq-4.0", "rabbitmq-4.3", "rabbitmq-3.10"]))
+def test_message_that_strict_receivers_refuse_has_a_loss(basic: BasicMessage, profile: Any) -> None:
+    try:
+        made = to_amqp10(basic, profile, circumstances=Circumstances(user=None))
+    except TranslationError:
+        return
+    try:
+        Message.decode(made.message.encode())
+    except DecodeError:
+        assert [loss for loss in made.losses if not loss.recoverable]
+
+
+@pytest.mark.parametrize("name", ["x-exchange", "x-routing-key"])
+@pytest.mark.parametrize("profile", ["rabbitmq-4.0", "rabbitmq-4.3"])
+def test_header_that_the_broker_replaces_is_reported(profile: Any, name: str) -> None:
+    basic = BasicMessage(BasicProperties(headers={name: "mine"}), b"x", "e", "q")
+
+    assert [(f"headers[{name!r}]", "dropped", "mine")] == [
+        (loss.path, loss.action, loss.before) for loss in to_amqp10(basic, profile).losses
+    ]
+
+
+@pytest.mark.parametrize("profile", ["rabbitmq-3.10", "rabbitmq-3.10-stream"])
+@pytest.mark.parametrize("address", ["amq.rabbitmq.reply-to", "/queue/amq.rabbitmq.reply-to"])
+def test_rabbitmq_3_10_refuses_the_address_of_direct_replies(profile: Any, address: str) -> None:
+    message = Message(b"x", properties=Properties(reply_to=address))
+
+    with pytest.raises(TranslationError, match=r"properties.reply-to: publishing fails \(406\)"):
+        to_basic(message, profile)
+    with pytest.raises(TranslationError, match=r"properties\.reply-to: publishing fails"):
+        encoded_to_basic(message.encode(), profile)
+    other = Message(b"x", properties=Properties(reply_to=address + "x"))
+    assert "amq.rabbitmq.reply-tox" == to_basic(other, profile).message.properties.reply_to
+
+
+@pytest.mark.parametrize("profile", [name for name in PROFILES if name.startswith("rabbitmq")])
+@pytest.mark.parametrize("address", ["amq.rabbitmq.reply-to", b"amq.rabbitmq.reply-to"])
+def test_direct_replies_over_0_9_1_are_refused(profile: Any, address: Any) -> None:
+    with pytest.raises(TranslationError, match=r"properties\.reply-to: publishing fails"):
+        to_amqp10(BasicMessage(BasicProperties(reply_to=address)), profile)

@@ -159,7 +159,10 @@ cdef class ToBasic:
     cdef Entries originals
     cdef bint is_empty  # its table of headers was there, and empty
     cdef Py_ssize_t size  # in bytes
-    cdef bint puts_first, has_facts, is_wider, has_compounds, has_history, is_elsewhere
+    cdef bint puts_first, has_facts, is_wider, has_compounds, has_history
+    # Exchange and routing key of a delivery are neither the first nor the last annotations.
+    cdef bint is_elsewhere
+    cdef bint is_of_3  # the header is as RabbitMQ 3.10 writes it at delivery
     cdef bint is_sections  # the payload is the body's sections, as a residual says
     cdef bint is_busy  # with one message
     cdef bint is_telling  # of losses all that there is, and not only how many
@@ -404,7 +407,7 @@ cdef class ToBasic:
         memset(made.there, 0, sizeof(made.there))
         memset(made.keeps, 0, sizeof(made.keeps))
         self.puts_first = self.has_facts = self.has_compounds = self.is_empty = False
-        self.has_history = self.is_elsewhere = self.is_sections = False
+        self.has_history = self.is_elsewhere = self.is_sections = self.is_of_3 = False
         self.saved.at = self.deaths.at = NULL
         self.saved.n = 0
         if self.held:
@@ -541,8 +544,8 @@ cdef class ToBasic:
             if begins(v.at, v.n, OLD_QUEUES):
                 v.at += strlen(OLD_QUEUES)
                 v.n -= <Py_ssize_t> strlen(OLD_QUEUES)
-            if v.n > 255:
-                return ODD
+            if v.n > 255 or is_text(v.at, v.n, b"amq.rabbitmq.reply-to"):
+                return ODD  # which the broker refuses
         else:
             if v.n > 255:
                 return ODD
@@ -671,7 +674,7 @@ cdef class ToBasic:
         return (
             made.header.at != NULL or made.annotations.at != NULL
             or made.properties.at != NULL or made.application.at != NULL
-            or made.keeps_field or made.keeps_entry or made.keeps_shape or self.puts_first
+            or made.keeps_field or made.keeps_entry or made.keeps_shape
             or made.delivery.at != NULL or made.footer.at != NULL
         )
 

@@ -13,6 +13,8 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         return ODD
     if self.has_facts and (made.delivery.at != NULL or made.footer.at != NULL):
         return ODD
+    if header.at != NULL and tell_header_of_3(self, header) == ODD:
+        return ODD
     # What a delivery added to the header is told before the body.
     if not (self.has_facts and header.at != NULL) and tell_body(self, body) == ODD:
         return ODD
@@ -43,7 +45,7 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
     if annotations.at != NULL and read_annotations(self, annotations) == ODD:
         return ODD
     # What is in another encoding is kept whole.
-    if header.at != NULL and is_wide(header) and not self.has_facts:
+    if header.at != NULL and is_wide(header) and not self.has_facts and not self.is_of_3:
         made.header = header[0]
     for count in range(made.entries.count):
         self.order[count] = <uint8_t> count
@@ -53,8 +55,9 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         return ODD
     if tell_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER) == ODD:
         return ODD
-    if self.has_history and made.annotations.at == NULL and self.keeps():
-        keep_annotations(self, annotations)  # after a broker they could not be told from its own
+    # After a broker they could not be told from its own annotations, or would be in another order.
+    if (self.has_history or self.is_elsewhere) and made.annotations.at == NULL and self.keeps():
+        keep_annotations(self, annotations)
     return GOOD
 
 
@@ -165,11 +168,37 @@ cdef int tell_former_ttl(ToBasic self) except -1:
     return GOOD
 
 
+cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
+    """Report a header that RabbitMQ 3.10 wrote at delivery: see `without_header_of_3`."""
+    cdef Py_ssize_t count = 0
+    cdef Value[5] values
+    if self.read_header(section, values, &count) == ODD:
+        return ODD
+    if count != 5 or not is_header_of_3(section, values):
+        return GOOD
+    if self.made.is_delivered or (values[1].kind == UBYTE and values[1].number > 9):
+        return ODD  # a residual holds the header, as the plain rules write it
+    self.is_of_3 = True
+    if values[1].kind == UBYTE and values[1].number == 4:
+        values[1].kind = NULL_KIND  # the default, which a repr leaves out
+    say(&self.losses.path.data, b"header")
+    tell_header(
+        &self.losses.before.data,
+        values[0].number != 0,
+        &values[1],
+        &values[2],
+        values[3].number != 0,
+        0,
+    )
+    end_loss(&self.losses, LOST_HEADER_OF_3, False)
+    return GOOD
+
+
 cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1:
     cdef Py_ssize_t count = 0
     cdef Value[5] values
     cdef Made* made = &self.made
-    cdef bint durable, first, is_exact = True, of_3
+    cdef bint durable, first, is_exact = True
     cdef int64_t delivered_before
     if self.read_header(section, values, &count) == ODD:
         return ODD
@@ -191,21 +220,23 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         delivered_before = 0
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
-        is_exact = not self.is_elsewhere
         put_decorated(self, durable, &values[1], &values[2], first)
     elif made.is_delivered:
         # A delivered message says all fields.
-        is_exact = not self.is_elsewhere and (
+        is_exact = (
             count == 5 and values[0].kind == BOOLEAN and values[3].kind == BOOLEAN
             and values[4].kind == UINT and values[4].number == 0
         )
+    elif self.is_of_3:
+        first = False
+        if values[1].kind == UBYTE and values[1].number == 4:
+            values[1].kind = NULL_KIND
     else:
         # What need not be said is kept.
         is_exact = count == 0 or values[count - 1].kind != NULL_KIND
         is_exact = is_exact and (values[0].kind == NULL_KIND or durable)
         is_exact = is_exact and (values[3].kind == NULL_KIND or first)
         is_exact = is_exact and (values[4].kind == NULL_KIND or delivered_before != 0)
-    of_3 = not self.has_facts and count == 5 and is_header_of_3(section, values)
     if values[1].kind == UBYTE and values[1].number == 4:
         values[1].kind = NULL_KIND
         is_exact = False
@@ -234,18 +265,14 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         made.redelivered = True
     if delivered_before == 1 and not first:
         tell_texts(&self.losses, b"header.delivery-count", b"1", b"true", LOST_REDELIVERED)
-    elif first or delivered_before or of_3:
+    elif first or delivered_before:
         is_exact = False
         say(&self.losses.path.data, b"header")
         tell_header(
             &self.losses.before.data, durable, &values[1], &values[2], first, delivered_before
         )
         say(&self.losses.after.data, b"true" if made.redelivered else b"false")
-        end_loss(
-            &self.losses,
-            LOST_DELIVERED_BEFORE if first or delivered_before else LOST_HEADER_OF_3,
-            True,
-        )
+        end_loss(&self.losses, LOST_DELIVERED_BEFORE, True)
     if not is_exact or count == 0:
         made.header = section[0]
     return GOOD
@@ -282,7 +309,7 @@ cdef bint is_header_of_3(Span* section, Value* values) noexcept:
         return False
     if values[4].kind != NULL_KIND or values[3].kind != BOOLEAN:
         return False
-    if values[1].kind != NULL_KIND and (values[1].kind != UBYTE or values[1].number > 9):
+    if values[1].kind != NULL_KIND and values[1].kind != UBYTE:
         return False
     return values[2].kind == NULL_KIND or values[2].kind == UINT
 
@@ -461,7 +488,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
     cdef Entry* entry
     cdef Made* made = &self.made
     cdef int last = 0, place
-    cdef bint is_exact = not self.is_elsewhere, is_odd, is_wider = is_wide(section)
+    cdef bint is_exact = True, is_odd, is_wider = is_wide(section)
     self.anew.size = self.anew_count = 0
     self.read_map(section, SYMBOL)  # which `find_delivery` has seen
     for i in range(self.pair_count):

@@ -51,12 +51,22 @@ def checked_headers(given: BasicProperties) -> FieldTable:
     table = as_table(given.headers)
     _check_readable(table)
     _check_routes(table)
-    if given.reply_to == "amq.rabbitmq.reply-to":  # nobody consumes such replies there
+    if given.reply_to is not None:
+        check_reply_to(octets(given.reply_to))
+    return table
+
+
+def check_reply_to(queue: bytes) -> None:
+    """Raise for the name of the pseudo-queue of direct replies, as the channel does.
+
+    Raises:
+        RefusedError: publishing fails, as the channel does not consume direct replies.
+    """
+    if queue == b"amq.rabbitmq.reply-to":
         raise RefusedError(
             "publishing fails (406) unless the publisher's channel consumes replies",
             "properties.reply-to",
         )
-    return table
 
 
 def header_fields(given: BasicProperties, notes: Notes) -> dict[str, Term]:

@@ -22,6 +22,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     checked_headers,
     header_fields,
     octets,
+    text,
     utf8_without_nul,
 )
 from amqp10msg.translate.rabbitmq.history import added_terms, check_typed, redelivery
@@ -32,6 +33,7 @@ from amqp10msg.translate.rabbitmq.sections import (
     decoded,
     expiration,
     received,
+    shown,
     with_metadata,
 )
 from amqp10msg.translate.rabbitmq.terms import (
@@ -110,6 +112,7 @@ def to_amqp10(
         added = [*(one for one in told if one[0] not in names), *added]
     else:
         added += told
+    _report_replaced(annotations, {name for name, _ in added}, notes)
     sections = [
         section(HEADER_CODE, ("list", [*header.values()])),
         section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added))),
@@ -125,6 +128,17 @@ def to_amqp10(
         sections.append(section(FOOTER_CODE, ("map", found["footer"])))
     delivered = b"".join(sections)
     return _from_stream(broker, delivered, given) if broker.stream else delivered
+
+
+def _report_replaced(annotations: list[Any], names: set[bytes], notes: Notes) -> None:
+    """Report headers whose annotations the broker replaces with its own of the same names."""
+    for key, value in annotations:
+        if key[1] in names:
+            notes.dropped(
+                f"headers[{text(key[1])!r}]",
+                shown(value),
+                "RabbitMQ writes its own annotation of this name",
+            )
 
 
 def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> bytes:

@@ -17,6 +17,7 @@ from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
+    check_reply_to,
     checked_headers,
     cut,
     header_fields,
@@ -214,6 +215,7 @@ def _properties(made: Any, fields: dict[str, Term], user: str | None) -> None:
         setattr(made, name.replace("-", "_"), _plain(fields[name]))
     if isinstance(made.reply_to, bytes):
         made.reply_to = made.reply_to.removeprefix(b"/queue/")
+        check_reply_to(made.reply_to)
     made.timestamp = _plain(fields["creation-time"])
 
 
