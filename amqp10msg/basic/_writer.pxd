@@ -8,6 +8,7 @@ cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
 cdef _end(FieldOutput out, Py_ssize_t start, path)
 cpdef write_shortstr(FieldOutput out, text, path)
 cpdef write_longstr(FieldOutput out, octets)
+cdef _parts_of(entry, int count, path)
 cpdef write_table(FieldOutput out, table, dialect, path=*, int depth=*)
 cdef _write_array(FieldOutput out, array, dialect, path, int depth)
 cdef dict _WHOLE
@@ -16,4 +17,5 @@ cdef dict _WHOLE
 @cython.locals(code=int, width=int)
 cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
 cpdef write_number(FieldOutput out, value, int width, path)
+cpdef bint is_unchanged(PropertyRows layout, source, dialect) except -1
 cpdef write_rows(FieldOutput out, PropertyRows layout, source, dialect)

@@ -77,6 +77,17 @@ def _end(out: Any, start: int, path: str) -> None:
         raise EncodeError("a table or an array has 2^32 - 1 bytes at most", path)
 
 
+def _parts_of(entry: Any, count: int, path: str) -> Any:
+    """Return an entry of a table or an array; EncodeError if it has other parts."""
+    if not isinstance(entry, (tuple, list)) or len(entry) != count:
+        parts = "name, letter and value" if count == 3 else "letter and value"
+        raise EncodeError(f"an entry is a tuple of {parts}, not {entry!r:.60}", path)
+    letter = entry[count - 2]
+    if not isinstance(letter, str) or len(letter) != 1:
+        raise EncodeError(f"the letter of a field is one character, not {letter!r:.60}", path)
+    return entry
+
+
 def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int = 0) -> None:
     """Append a table.
 
@@ -90,7 +101,8 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
             )
         table = FieldTable(table)
     start = _begin(out, path, depth)
-    for name, letter, value in table.entries:
+    for entry in table.entries:
+        name, letter, value = _parts_of(entry, 3, path)
         if not out.text(1, name):
             write_shortstr(out, name, f"{path}[{name!r:.60}]")  # says what is wrong, or takes bytes
         if letter == "S" and type(value) is str:
@@ -104,9 +116,14 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
 
 def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> None:
     if type(array) is not FieldArray:
+        if not isinstance(array, (FieldArray, list, tuple)):
+            raise EncodeError(
+                f"an array is a FieldArray, a list or a tuple, not {type(array).__name__}", path
+            )
         array = FieldArray(array)
     start = _begin(out, path, depth)
-    for index, (letter, value) in enumerate(array.entries):
+    for index, entry in enumerate(array.entries):
+        letter, value = _parts_of(entry, 2, path)
         write_value(out, letter, value, dialect, path, index, depth)
     _end(out, start, path)
 
@@ -148,6 +165,8 @@ def write_value(
         elif form is not None:
             out.add(form.pack(value))
         elif letter == "t":
+            if not isinstance(value, int) or value not in (0, 1):  # bool and OddTrue are ints
+                raise EncodeError(f"a boolean field is True or False, not {value!r:.60}", here)
             out.octet(value.octet if isinstance(value, OddTrue) else bool(value))
         elif letter == "V":
             if value is not None:
@@ -155,6 +174,8 @@ def write_value(
         elif letter == "d":
             out.add(_F64.pack(value))
         elif letter == "f":
+            if not isinstance(value, (float, int)):
+                raise EncodeError(f"a float field is a number, not {value!r:.60}", here)
             out.add(_U32.pack(Float(value).bits))
         elif letter == "D":
             if isinstance(value, decimal.Decimal):
@@ -194,6 +215,11 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
     except struct.error:
         most = "255" if width == 1 else "2^64 - 1"
         raise EncodeError(f"must be an int from 0 to {most}, not {value!r:.60}", path) from None
+
+
+def is_unchanged(layout: PropertyRows, source: Any, dialect: Any) -> bool:
+    """Whether properties were decoded, and no value of them has changed since."""
+    return layout.unchanged(source, layout.attributes.values(source), dialect) is not None
 
 
 def write_rows(out: Any, layout: PropertyRows, source: Any, dialect: Any) -> None:

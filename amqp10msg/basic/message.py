@@ -8,12 +8,19 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic._reader import BasicReader
-from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
+from amqp10msg.basic._writer import is_unchanged, write_shortstr
+from amqp10msg.basic.properties import (
+    BASIC,
+    BasicProperties,
+    decode_properties,
+    encode_properties,
+    input_octets,
+)
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import EncodeError, as_bytes, expect, wrong_type
-from amqp10msg.wire.kernel.twin import Slots
-from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.kernel.twin import FieldOutput, Slots
+from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.reprs import shown
 
 # By library, what makes a message of its properties.
@@ -105,6 +112,38 @@ class BasicMessage(kernel.Record):
 
 
 kernel.make_fast(BasicMessage, properties=(BasicProperties,), body=(bytes, bytearray))
+
+
+def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessage:
+    """Return a message whose values have the types that decoding returns.
+
+    AMQP 0-9-1 can hold some values of other types, such as a datetime as timestamp or bytes as
+    message-id: they are converted. It cannot hold any other value that was built wrongly.
+
+    Args:
+        basic: the message, which is not changed.
+        dialect: how the letters of field tables are written.
+
+    Raises:
+        EncodeError: a value does not fit; the error's path says which.
+    """
+    for name in ("exchange", "routing_key"):
+        text = getattr(basic, name)
+        path = name.replace("_", "-")
+        if not isinstance(text, str):
+            raise EncodeError(f"must be str, not {type(text).__name__}: {text!r:.60}", path)
+        write_shortstr(FieldOutput(), text, path)
+    if not isinstance(basic.redelivered, bool):
+        raise EncodeError(f"must be True or False, not {basic.redelivered!r:.60}", "redelivered")
+    if not isinstance(basic.body, (bytes, bytearray, memoryview)):
+        raise EncodeError(f"must be bytes, not {type(basic.body).__name__}", "body")
+    properties = basic.properties
+    if not isinstance(properties, BasicProperties):
+        raise EncodeError(f"must be BasicProperties, not {type(properties).__name__}", "properties")
+    if not is_unchanged(BASIC, properties, dialect):
+        octets = encode_properties(properties, dialect=dialect)
+        properties = decode_properties(octets, dialect=dialect, limits=UNLIMITED)
+    return attrs.evolve(basic, properties=properties, body=bytes(basic.body))
 
 
 def _whence(method: Any) -> tuple[str, str, bool]:

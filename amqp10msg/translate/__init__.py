@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from amqp10msg.basic.message import (
     BasicMessage,
+    as_encoded,
     decode_content_header,
     encode_content_header,
     how_to_make_of,
@@ -82,7 +83,8 @@ def to_amqp10(
         TranslationError: the profile's broker refuses the message or fails on it; in strict mode
             also a loss that translating back does not make good. Never in the profile lossless
             without `strict`.
-        EncodeError: the message was built with values that AMQP 0-9-1 cannot hold.
+        EncodeError: the message was built with a value that AMQP 0-9-1 cannot hold; the error's
+            path says which.
         ValueError: there is no profile of that name.
         TypeError: that is another kind of message.
     """
@@ -171,18 +173,20 @@ class EncodedBasic(NamedTuple):
         """Encode a message.
 
         Raises:
-            EncodeError: a property does not fit; the error's path says which.
+            EncodeError: a value does not fit; the error's path says which.
         """
+        basic = as_encoded(basic)
         header = encode_content_header(basic.properties, len(basic.body))
-        whence = basic.exchange, basic.routing_key, basic.redelivered
-        return cls(header, bytes(basic.body), *whence)
+        return cls(header, basic.body, basic.exchange, basic.routing_key, basic.redelivered)
 
     def decode(self) -> BasicMessage:
         """Decode the content header.
 
         Raises:
             DecodeError: it cannot be read, or is that of a body of another size.
+            TypeError: the body is not bytes.
         """
+        expect(self.body, (bytes, bytearray, memoryview), "the body of an EncodedBasic", "bytes")
         header = decode_content_header(self.content_header)
         if header.weight:
             text = f"the weight must be 0, and is {header.weight}"
@@ -221,7 +225,9 @@ def encoded_to_amqp10(
     Raises:
         DecodeError: the content header cannot be read, or is that of a body of another size.
         TranslationError: as `to_amqp10`.
+        EncodeError: exchange, routing key or redelivered have the wrong type or do not fit.
         ValueError: there is no profile of that name.
+        TypeError: the body is not bytes.
     """
     given = circumstances or USUAL
     name = profile if isinstance(profile, str) else profile.name

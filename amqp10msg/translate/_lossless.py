@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.message import BasicMessage, as_encoded
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.brokers import STREAM_OFFSET
@@ -83,6 +83,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
     octets = by_engine(basic, "lossless", notes)
     if octets is not None:
         return _decoded(octets, basic)
+    basic = as_encoded(basic)
     if _has_residual(basic.properties.headers):
         return _with_residual(basic, notes)
     made: Message | None = translated(basic, notes)

@@ -58,7 +58,7 @@ def translated(
         given: what a broker's result depends on besides the message.
     """
     engine = _engine_for("1.0", profile, given)
-    if engine is None:
+    if engine is None or type(basic.redelivered) is not bool:
         return None
     try:
         made = engine.one(basic)
@@ -87,8 +87,10 @@ def encoded_translation(
         The encoded message; and the losses, as the engine tells of them, by numbers.
     """
     engine = _engine_for("1.0", profile, given)
+    if engine is None or type(content[4]) is not bool:
+        return None
     try:
-        return None if engine is None else engine.encoded(*content)
+        return engine.encoded(*content)  # type: ignore[no-any-return]  # a compiled function
     except (AttributeError, TypeError, UnicodeEncodeError):
         return None  # as above
 

@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
-from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.message import BasicMessage, as_encoded
 from amqp10msg.basic.tables import as_table
 from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.message import Message
@@ -45,6 +45,7 @@ class _RabbitMQ:
     def to_amqp10(self, basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
         octets = translated(basic, self.version.profile, notes, given)
         if octets is None:
+            basic = as_encoded(basic)
             try:
                 octets = self.from_basic(self.version, basic, notes, given)
             except BrokerError as error:

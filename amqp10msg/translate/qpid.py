@@ -12,11 +12,12 @@ import math
 import re
 import uuid
 import zlib
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.message import BasicMessage, as_encoded
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal, as_table, seconds_of
 from amqp10msg.brokers import EXCHANGE_TYPES
@@ -26,7 +27,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.report import Notes
-from amqp10msg.wire.errors import ContentError, DecodeError, TranslationError
+from amqp10msg.wire.errors import ContentError, DecodeError, EncodeError, TranslationError
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
     Byte,
@@ -50,6 +51,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
     """Translate as its 0-8 to 1.0 converter does."""
+    basic = _as_encoded(basic)
     own = basic.properties
     table = as_table(own.headers)
     headers = {name: (letter, value) for name, letter, value in table.entries}
@@ -93,6 +95,20 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
         properties=properties,
         application_properties=application or None,
     )
+
+
+def _as_encoded(basic: BasicMessage) -> BasicMessage:
+    """Return the message with the types that decoding returns, in the dialect of its letters.
+
+    Raises:
+        EncodeError: a value does not fit, in any dialect.
+    """
+    try:
+        return as_encoded(basic)
+    except EncodeError as error:
+        with suppress(EncodeError):
+            return as_encoded(basic, "qpid")  # only this dialect has the letters c, C and k
+        raise error from None
 
 
 def to_basic(message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
