@@ -10,6 +10,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from amqp10msg.translate.report import owner_of
 from amqp10msg.validation.rules import RuleCount
 
 #: The map sections whose keys and types are counted.
@@ -27,6 +28,16 @@ def _counted(array: Any) -> Iterator[tuple[Any, int]]:
     return zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
 
 
+_PERMANENT = 2  # the gravest of what `_gravity` returns
+
+
+def _gravity(recoverable: bool, reason: str) -> int:
+    """Return how bad a loss is: 2 if data of a sender is lost for good, 1 if a broker's mark is."""
+    if recoverable:
+        return 0
+    return _PERMANENT if owner_of(reason) == "sender" else 1
+
+
 @attrs.define(repr=False)
 class Stats:
     """Counts of a job; as text, a table of them.
@@ -40,8 +51,9 @@ class Stats:
         sizes: messages by the number of bits of their size: 8 for 128 to 255 bytes.
         hours: messages by the hour, counted from the Unix epoch.
         types: by section, key and AMQP type, how many messages have it so.
-        losses: by path and action, what translations lost.
-        reasons: by path and action, whether the first of them can be recovered, and why it is so.
+        losses: by path and action, what translations changed or lost.
+        reasons: by path and action, whether all of them can be recovered, and why it is so; if some
+            cannot, the reason of the first one that cannot.
     """
 
     rows: int = 0
@@ -137,7 +149,8 @@ class Stats:
                 for name, count in types.items():
                     self._type(section, key, name, count)
         self.losses += other.losses
-        self.reasons = {**other.reasons, **self.reasons}
+        for loss, (recoverable, reason) in other.reasons.items():
+            self._explain(loss, recoverable, reason)
 
     def add_losses(self, array: Any) -> None:
         """Count what translations lost, an array of lists of losses."""
@@ -149,33 +162,46 @@ class Stats:
         places = pa.array(range(len(lost)), pa.int64())
         found = (
             given.append_column("place", places)
-            .group_by(["path", "action"], use_threads=False)
+            .group_by([*names], use_threads=False)
             .aggregate([("place", "min"), ("place", "count")])
             .sort_by("place_min")
         )
-        first = given.select(names[2:]).take(found.column("place_min"))
-        columns = [*found.select(["path", "action", "place_count"]).columns, *first.columns]
+        columns = found.select([*names, "place_count"]).columns
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        for path, action, count, recoverable, reason in rows:
+        for path, action, recoverable, reason, count in rows:
             key = (path, action)
-            if key in self.losses or len(self.losses) < _MAX_KEYS:
-                self.losses[key] += count
-                self.reasons.setdefault(key, (recoverable, reason))
+            if key not in self.losses and len(self.losses) >= _MAX_KEYS:
+                key = (_OTHERS, action)  # counted together, so that none is missing
+            self.losses[key] += count
+            self._explain(key, recoverable, reason)
+
+    def _explain(self, key: tuple[str, str], recoverable: bool, reason: str) -> None:
+        """Keep the reason of a loss, unless a worse one of the same path and action is known."""
+        known = self.reasons.get(key)
+        if known is None or _gravity(recoverable, reason) > _gravity(*known):
+            self.reasons[key] = recoverable, reason
 
     def lost(self) -> Iterator[tuple[str, str, int, str]]:
         """Yield what translations lost, the most frequent first: path, action, messages, and why.
 
-        The action says where it is lost for good.
+        The action says whether it is lost for good, or is only a mark of the broker.
         """
         for (path, action), count in self.losses.most_common():
             recoverable, reason = self.reasons.get((path, action), (True, ""))
-            yield path or "message", action if recoverable else f"{action}, for good", count, reason
+            words = action
+            if owner_of(reason) == "broker":
+                words = f"{action}, a mark of the broker"
+            elif not recoverable:
+                words = f"{action}, for good"
+            yield path or "message", words, count, reason
 
     @property
     def lost_for_good(self) -> int:
-        """How many values translations lost that cannot be recovered."""
+        """How many values of senders translations lost that cannot be recovered."""
         return sum(
-            count for key, count in self.losses.items() if not self.reasons.get(key, (True,))[0]
+            count
+            for key, count in self.losses.items()
+            if _gravity(*self.reasons.get(key, (True, ""))) == _PERMANENT
         )
 
     def drifting(self) -> list[tuple[str, str, Counter[str]]]:
@@ -235,4 +261,6 @@ class Stats:
 
     def _reason(self, path: str, action: str) -> dict[str, Any]:
         found = self.reasons.get((path, action))
-        return {} if found is None else {"recoverable": found[0], "reason": found[1]}
+        if found is None:
+            return {}
+        return {"recoverable": found[0], "reason": found[1], "owner": owner_of(found[1])}

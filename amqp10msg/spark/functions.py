@@ -208,7 +208,7 @@ def translate(
         to: the protocol to translate to: ``1.0``, or ``0-9-1`` for class basic of it.
         profile: a name of `amqp10msg.translate.PROFILES`.
         column: the column of the 1.0 messages: read for ``0-9-1``, new for ``1.0``.
-        strict: refuse messages of which something would be lost for good.
+        strict: refuse messages of which data of the sender would be lost for good.
         circumstances: what a broker's result depends on besides the message, the same for all.
         keep: the columns of `df` to carry through; all but those read where None.
 

@@ -37,7 +37,7 @@ from amqp10msg.translate._single import (
 from amqp10msg.translate.account import explain
 from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
 from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
-from amqp10msg.translate.report import Action, Loss, Notes, Translation, unread
+from amqp10msg.translate.report import Action, Loss, Notes, Owner, Translation, unread
 from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, as_bytes, expect
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -48,6 +48,7 @@ __all__ = [
     "Death",
     "EncodedBasic",
     "Loss",
+    "Owner",
     "ProfileName",
     "Translation",
     "TranslationError",
@@ -73,7 +74,7 @@ def to_amqp10(
     Args:
         basic: the message; exchange and routing key are those it was published with.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which something would be lost for good.
+        strict: refuse a message of which data of the sender would be lost for good.
         circumstances: what a broker's result depends on besides the message.
 
     Returns:
@@ -81,7 +82,7 @@ def to_amqp10(
 
     Raises:
         TranslationError: the profile's broker refuses the message or fails on it; in strict mode
-            also a loss that translating back does not make good. Never in the profile lossless
+            also a permanent loss (`Loss.is_permanent`). Never in the profile lossless
             without `strict`.
         EncodeError: the message was built with a value that AMQP 0-9-1 cannot hold; the error's
             path says which.
@@ -116,7 +117,7 @@ def to_basic(
     Args:
         message: the message.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which something would be lost for good.
+        strict: refuse a message of which data of the sender would be lost for good.
         circumstances: what a broker's result depends on besides the message.
 
     Returns:
@@ -124,7 +125,7 @@ def to_basic(
 
     Raises:
         TranslationError: the profile's broker refuses the message or fails on it; in strict mode
-            also a loss that translating back does not make good. Never in the profile lossless
+            also a permanent loss (`Loss.is_permanent`). Never in the profile lossless
             without `strict`.
         EncodeError: the message was built with values that cannot be encoded.
         ValueError: there is no profile of that name.
@@ -216,7 +217,7 @@ def encoded_to_amqp10(
     Args:
         content: content header and body; exchange and routing key are those it was published with.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which something would be lost for good.
+        strict: refuse a message of which data of the sender would be lost for good.
         circumstances: what a broker's result depends on besides the message.
 
     Returns:
@@ -258,7 +259,7 @@ def encoded_to_basic(
     Args:
         data: the encoded message.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which something would be lost for good.
+        strict: refuse a message of which data of the sender would be lost for good.
         circumstances: what a broker's result depends on besides the message.
 
     Returns:

@@ -87,7 +87,8 @@ def encoded_translation(
         The encoded message; and the losses, as the engine tells of them, by numbers.
     """
     engine = _engine_for("1.0", profile, given)
-    if engine is None or type(content[4]) is not bool:
+    *_, redelivered = content
+    if engine is None or type(redelivered) is not bool:
         return None
     try:
         return engine.encoded(*content)  # type: ignore[no-any-return]  # a compiled function

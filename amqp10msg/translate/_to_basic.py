@@ -329,10 +329,10 @@ def property_header(
     if named is None or not letter:
         notes.carried(path, value, "no header can say it")
         return "", "", None, False
-    _in_stream(path, letter, value, item, notes)
     if not exact or letter in "AF":
         notes.tell(LOSSES["type"], path, value, item)
         return named[0], letter, item, False
+    _in_stream(path, letter, value, item, notes)
     return named[0], letter, item, True
 
 
@@ -419,15 +419,15 @@ def annotation_header(
     if found is None or not letter or found[0] in names:
         notes.carried(path, value, "no header can say it")
         return "", "", None, False
-    if not saved:
-        _in_stream(path, letter, value, item, notes)
+    is_exact = found[1] and same
     if found[0] in HEADERS:
         reason = "unchanged, but where the message dies, a broker writes its own in that place"
         notes.add(path, "dropped", value, item, reason, recoverable=True)
-    if found[1] and same:
-        return found[0], letter, item, True
-    notes.tell(LOSSES["type-or-name"], path, value, item)
-    return found[0], letter, item, False
+    elif not is_exact:
+        notes.tell(LOSSES["type-or-name"], path, value, item)
+    elif not saved:
+        _in_stream(path, letter, value, item, notes)
+    return found[0], letter, item, is_exact
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:

@@ -50,7 +50,8 @@ def explain(
     if not made.losses:
         lines.append("Nothing is lost.")
     else:
-        lines.append("Losses:")
+        is_lossy = any(loss.is_permanent for loss in made.losses)
+        lines.append("Losses:" if is_lossy else "Nothing is lost for good:")
         lines += [f"  {_told(loss)}" for loss in made.losses]
     return "\n".join(lines) + "\n"
 
@@ -58,6 +59,7 @@ def explain(
 def _told(loss: Loss) -> str:
     after = "" if loss.after is None else f" -> {shown(loss.after)}"
     again = " (comes back)" if loss.recoverable else ""
+    again = again or (" (the broker's)" if loss.owner == "broker" else "")
     path = loss.path or "message"
     return f"{path}: {loss.action}{again}: {shown(loss.before)}{after}: {loss.reason}"
 

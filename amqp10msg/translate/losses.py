@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from amqp10msg.translate.report import Action
+from amqp10msg.translate.report import (
+    ADDED_AT_DELIVERY,
+    BROKERS_OWN,
+    HEADER_OF_3_10,
+    REDELIVERED_TO_0_9_1,
+    REDELIVERED_TO_1_0,
+    Action,
+)
 
 __all__ = ["ENGINE_LOSSES", "TO_AMQP10_LOSSES", "TO_BASIC_LOSSES", "LossRule"]
 
@@ -29,7 +36,6 @@ class LossRule(NamedTuple):
 
 
 # In more than one rule.
-_ADDED = "RabbitMQ added it at delivery"
 _NO_PROPERTY = "0-9-1 has no such property"
 _NO_FOOTER = "0-9-1 has no footer"
 _JOINED = "the data sections are joined"
@@ -37,10 +43,8 @@ _SINCE_1970 = "0-9-1 has whole seconds since 1970"
 
 #: From 0-9-1, in every profile.
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
-    "redelivered": LossRule(
-        "retyped", "header.delivery-count says it; a broker on the way back says both again", True
-    ),
-    "fact": LossRule("dropped", _ADDED),
+    "redelivered": LossRule("retyped", REDELIVERED_TO_1_0, True),
+    "fact": LossRule("dropped", ADDED_AT_DELIVERY),
     "unplaced": LossRule(
         "carried", "1.0 has no place for it, or a broker could not deliver it", True
     ),
@@ -63,15 +67,11 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "type-or-name": LossRule("retyped", "0-9-1 has no such type, or the name is another", True),
     "carried-field": LossRule("carried", _NO_PROPERTY, True),
     "inexact": LossRule("retyped", "0-9-1 cannot express it exactly", True),
-    "redelivered": LossRule(
-        "retyped", "redelivered says it; a broker on the way back says both again", True
-    ),
+    "redelivered": LossRule("retyped", REDELIVERED_TO_0_9_1, True),
     "delivered-before": LossRule(
         "carried", "0-9-1 says only whether it may have been delivered before", True
     ),
-    "header-of-3": LossRule(
-        "dropped", "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
-    ),
+    "header-of-3": LossRule("dropped", HEADER_OF_3_10),
     "low-priority": LossRule("clamped", "a priority of 0-9-1 is 0 to 9", True),
     "in-stream": LossRule(
         "retyped", "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8", True
@@ -88,11 +88,11 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "joined": LossRule("retyped", _JOINED, True),
     "carried-delivery-annotations": LossRule("carried", "0-9-1 has no delivery-annotations", True),
     "carried-footer": LossRule("carried", _NO_FOOTER, True),
-    "fact": LossRule("dropped", _ADDED),
+    "fact": LossRule("dropped", ADDED_AT_DELIVERY),
     "field": LossRule("dropped", _NO_PROPERTY),
     "sections": LossRule("retyped", "the encoded sections are the payload"),
     "joined-for-good": LossRule("retyped", _JOINED),
-    "broker's-own": LossRule("dropped", "the broker's own annotation"),
+    "broker's-own": LossRule("dropped", BROKERS_OWN),
     "number": LossRule("retyped", "the number becomes text"),
     "unsigned": LossRule("wrapped", "no unsigned 64-bit number"),
     "symbol": LossRule("retyped", "a symbol becomes a long string"),

@@ -16,9 +16,11 @@ from amqp10msg.translate import _lossless, qpid
 from amqp10msg.translate._single import translated
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
+from amqp10msg.translate.rabbitmq.fields import no_sections
 from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import MARKER
 from amqp10msg.wire.errors import DecodeError, TranslationError
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -62,11 +64,14 @@ class _RabbitMQ:
             _report_violations(self.version, message, basic, notes)
             return message
         except DecodeError as error:
-            raise TranslationError(
-                error.path,
-                f"the broker delivers what no receiver can read: {error}",
-                delivered=octets,
-            ) from None
+            reason = f"the broker delivers what no receiver can read: {error}"
+            path = error.path
+            # RabbitMQ 3.10 pastes such a body without reading it.
+            if self.version.is_plugin and basic.properties.type == MARKER and basic.body:
+                offset = error.offset - octets.rindex(basic.body)
+                if 0 <= offset <= len(basic.body):
+                    path, reason = path or "body", no_sections(offset, reason)
+            raise TranslationError(path, reason, delivered=octets) from None
 
     def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
         try:

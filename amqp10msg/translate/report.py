@@ -22,6 +22,26 @@ Action: TypeAlias = Literal[
 ]
 
 
+#: Whose data a loss concerns: the ``sender``'s, or a mark that a ``broker`` writes at delivery.
+Owner: TypeAlias = Literal["sender", "broker"]
+
+# Why a mark of a broker is not translated. These texts stand here once: `owner_of` knows them, and
+# the tables of `losses` use them.
+ADDED_AT_DELIVERY = "RabbitMQ added it at delivery"
+BROKERS_OWN = "the broker's own annotation"
+HEADER_OF_3_10 = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
+REDELIVERED_TO_1_0 = "header.delivery-count says it; a broker on the way back says both again"
+REDELIVERED_TO_0_9_1 = "redelivered says it; a broker on the way back says both again"
+_MARKS = frozenset(
+    {ADDED_AT_DELIVERY, BROKERS_OWN, HEADER_OF_3_10, REDELIVERED_TO_1_0, REDELIVERED_TO_0_9_1}
+)
+
+
+def owner_of(reason: str) -> Owner:
+    """Return whose data a loss with this reason concerns."""
+    return "broker" if reason in _MARKS else "sender"
+
+
 @shown
 @attrs.frozen(repr=False)
 class Loss:
@@ -43,6 +63,16 @@ class Loss:
     after: Any
     reason: str
     recoverable: bool
+
+    @property
+    def owner(self) -> Owner:
+        """Whose data it is: the ``sender``'s, or a mark of the ``broker`` for one delivery."""
+        return owner_of(self.reason)
+
+    @property
+    def is_permanent(self) -> bool:
+        """Whether data of the sender is lost that no translation back restores."""
+        return not self.recoverable and self.owner == "sender"
 
 
 class _Unread:
@@ -80,7 +110,13 @@ class Translation(_Unread, Generic[M]):
             (loss.path or "message", loss.action, loss.reason, short_repr(loss.before))
             for loss in self.losses
         ]
-        title = "Nothing was lost." if not rows else f"Lost or changed: {len(rows):,}"
+        lost = sum(loss.is_permanent for loss in self.losses)
+        if lost:
+            title = f"Lost for good: {lost:,} of {len(rows):,}"
+        else:
+            title = (
+                f"Changed, nothing lost for good: {len(rows):,}" if rows else "Nothing was lost."
+            )
         table = html_table(title, ("where", "what", "why", "before"), rows)
         shown = getattr(self.message, "_repr_html_", lambda: None)()
         return table + (shown or f"<pre {_WRAPPED}>{escape(repr(self.message))}</pre>")
@@ -163,13 +199,17 @@ class Notes:
         self.add(path, "carried", before, None, reason, recoverable=True)
 
     def translation(self, message: M, strict: bool) -> Translation[M]:
-        """Return a message with the losses; in strict mode, raise for one that is for good."""
+        """Return a message with the losses; in strict mode, raise for a permanent one.
+
+        Raises:
+            TranslationError: data of the sender would be lost for good.
+        """
         if self.unread is not None and not strict:
             return unread(message, self.unread)
         losses = self.unread() if self.unread is not None else tuple(self.losses)
         if strict:
             for loss in losses:
-                if not loss.recoverable:
+                if loss.is_permanent:
                     raise TranslationError(
                         loss.path, f"would be lost ({loss.action}): {loss.reason}"
                     )

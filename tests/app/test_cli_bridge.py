@@ -447,3 +447,48 @@ def test_without_a_bound_an_end_is_tried_for_ever() -> None:
             {"connect_timeout": 5.0},
         )
     )
+
+
+def test_dry_run_does_not_count_marks_of_the_broker(tmp_path: Path) -> None:
+    marks = {"x-routing-key": "q", "x-exchange": "e"}
+    grouped = Properties(group_id="g", reply_to="/queues/r")
+    messages = [
+        Message(b"x", message_annotations=marks),
+        Message(b"x", message_annotations=marks, properties=grouped),
+        Message(b"x", message_annotations=marks, properties=Properties(to="there")),
+    ]
+    source, report = tmp_path / "in.jsonl", tmp_path / "r.json"
+    lines = [json.dumps({"raw": message.encode().hex()}) + "\n" for message in messages]
+    source.write_text("".join(lines))
+    ends = ["--from", f"file:{source}?protocol=1.0", "--to", "amqp091://nowhere/?queue=q"]
+    reports = ["--report", str(report), "--report", str(report.with_suffix(".html"))]
+    how = ["--profile", "rabbitmq-4.3", "--dry-run", "--idle", "0.3"]
+    done = run(*ends, *how, *reports)
+
+    assert "3 messages read and returned; 1 of 3 would lose data" in done.output
+    (row,) = json.loads(report.read_text())["queues"]
+    assert ["properties.to"] == [loss["property"] for loss in row["losses"]]
+    assert {3} == {mark["messages"] for mark in row["broker_marks"]}
+    assert {"message-annotations['x-exchange']", "message-annotations['x-routing-key']"} == {
+        mark["property"] for mark in row["broker_marks"]
+    }
+    assert [] == row["carried"]
+    assert {("properties.group-id", "renamed"), ("properties.reply-to", "renamed")} == {
+        (change["property"], change["rule"]) for change in row["changed"]
+    }
+    page = report.with_suffix(".html").read_text()
+    assert "Marks of the broker" in page
+    assert "What is kept in the residual alone" not in page
+
+
+def test_dry_run_lists_what_the_residual_keeps(tmp_path: Path) -> None:
+    source, report = tmp_path / "in.jsonl", tmp_path / "r.json"
+    message = Message(b"x", properties=Properties(to="there", group_id="g"))
+    source.write_text(json.dumps({"raw": message.encode().hex()}) + "\n")
+    ends = ["--from", f"file:{source}?protocol=1.0", "--to", "amqp091://nowhere/?queue=q"]
+    done = run(*ends, "--dry-run", "--idle", "0.3", "--report", str(report))
+
+    assert "1 message read and returned; none would lose data" in done.output
+    (row,) = json.loads(report.read_text())["queues"]
+    assert ["properties.group-id", "properties.to"] == sorted(x["property"] for x in row["carried"])
+    assert [] == row["changed"]

@@ -236,6 +236,18 @@ def test_what_a_translation_lost_is_shown(tmp_path: Path) -> None:
     assert "2 messages: 2 good, 2 values lost for good" in lossy.stdout
 
 
+def test_marks_of_a_broker_are_no_lost_values(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    delivered = Message(b"x", message_annotations={"x-exchange": "", "x-routing-key": "q"})
+    source.write_text(f'{{"raw": "{delivered.encode().hex()}"}}\n')
+    how = ("translate", "--to", "0-9-1", "--engine", "local", "--profile", "rabbitmq-4.3", source)
+    result = run(*how, tmp_path / "out")
+
+    assert 0 == result.exit_code
+    assert result.stdout.count("dropped, a mark of the broker") == 2
+    assert "for good" not in result.stdout
+
+
 @pytest.mark.parametrize("key", ["u", "/u"])
 def test_a_key_is_shown_as_it_is(tmp_path: Path, key: str) -> None:
     message = Message("x", application_properties={key: ULong(2**64 - 1)})

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from amqp10msg import Message, Properties, ULong
+from amqp10msg import Header, Message, Properties, ULong, encode_value
 from amqp10msg.app.cli import main
-from amqp10msg.basic import BasicProperties, encode_content_header
+from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 
 pytestmark = pytest.mark.once
 
@@ -151,3 +151,93 @@ def test_a_long_residual_is_cut_in_a_comparison_and_whole_in_json() -> None:
     assert longest[:20] in shown.stdout.replace("\n", "")
     assert len(shown.stdout.splitlines()) < 60
     assert "…" in shown.stdout
+
+
+#: 1.0 messages as RabbitMQ 4.0 and 4.3 deliver them: the broker's marks are all that is dropped.
+DELIVERED = [
+    Message(b"x", message_annotations={"x-exchange": "", "x-routing-key": "q"}),
+    Message(b"x", message_annotations={"x-routing-key": "q", "x-exchange": "e", "x-opt-a": 1}),
+]
+
+
+@pytest.mark.parametrize("profile", ["rabbitmq-4.0", "rabbitmq-4.3"])
+@pytest.mark.parametrize("message", DELIVERED)
+def test_marks_of_a_broker_are_listed_and_do_not_count(message: Message, profile: str) -> None:
+    arguments = ("translate", "--to", "0-9-1", "--profile", profile, message.encode().hex())
+    plain, strict, record = run(*arguments), run(*arguments, "--strict"), run(*arguments, "--json")
+
+    assert (0, 0, 0) == (plain.exit_code, strict.exit_code, record.exit_code), strict.output
+    assert "nothing lost for good" in plain.output
+    assert "a mark of the broker" in plain.output
+    assert {"broker"} == {loss["owner"] for loss in json.loads(record.stdout)["losses"]}
+
+
+def test_data_of_the_sender_counts_beside_marks_of_a_broker() -> None:
+    message = DELIVERED[0].evolve(properties=Properties(to="there"))
+    arguments = ("translate", "--to", "0-9-1", "--profile", "rabbitmq-4.3")
+    plain = run(*arguments, message.encode().hex())
+    many = run(*arguments, message.encode().hex(), DELIVERED[1].encode().hex())
+    strict = run(*arguments, "--strict", message.encode().hex())
+
+    assert (1, 1, 1) == (plain.exit_code, many.exit_code, strict.exit_code)
+    assert "1 value lost" in plain.output
+    assert "2 messages: 1 without permanent loss, 1 with it" in many.output
+    assert "properties.to: would be lost" in strict.output
+
+
+def test_header_of_rabbitmq_3_10_is_a_mark_of_the_broker() -> None:
+    octets = bytes.fromhex("005370c006054140404140") + Message(b"x").encode()
+    result = run("translate", "--to", "0-9-1", "--strict", octets.hex())
+
+    assert 0 == result.exit_code
+    assert "a mark of the broker" in result.output
+    kept = run(
+        "translate", "--to", "0-9-1", Message(b"x", header=Header(priority=7)).encode().hex()
+    )
+    assert "nothing lost" in kept.output
+
+
+def test_each_value_has_one_loss_that_says_it_comes_back() -> None:
+    annotations = {"x-list": ["a", 1], "x-map": {"k": b"v"}, "x-bytes": b"text", "x-list-2": [[1]]}
+    message = Message(b"x", message_annotations=annotations)
+    result = run("translate", "--to", "0-9-1", "--json", message.encode().hex())
+    losses = json.loads(result.stdout)["losses"]
+
+    assert [f"message-annotations[{key!r}]" for key in annotations] == [x["path"] for x in losses]
+    assert {("retyped", True)} == {(loss["action"], loss["recoverable"]) for loss in losses}
+
+
+#: Bodies that are no sections of AMQP 1.0, and the byte at which reading them fails.
+NO_SECTIONS = [(b"Test", 2), (b"hello", 0), (b'{"a": 1}', 0), (Message(b"x").encode() + b"\x3f", 6)]
+
+
+@pytest.mark.parametrize("profile", ["rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.3"])
+@pytest.mark.parametrize("body, offset", NO_SECTIONS)
+def test_type_that_promises_sections_is_named_if_the_body_has_none(
+    profile: str, body: bytes, offset: int
+) -> None:
+    content = encode_content_header(BasicProperties(type="amqp-1.0"), len(body)) + body
+    result = run("translate", "--to", "1.0", "--profile", profile, "--json", content.hex())
+    error = json.loads(result.stdout)["error"]
+
+    if profile == "rabbitmq-3.10" and body == b"Test":
+        offset = 3  # this version does not read it, and its consumers fail at a later byte
+    assert 1 == result.exit_code
+    assert error.startswith("body: the type 'amqp-1.0' makes RabbitMQ read the body as encoded")
+    assert f"fails at byte {offset} of the body: " in error
+
+
+def test_type_beside_sections_that_rabbitmq_3_10_saved() -> None:
+    """A message that RabbitMQ 3.10 made of one of 1.0, and of which somebody replaced the body."""
+    saved = encode_value(Properties(message_id="m", content_encoding="UTF-8")).decode(
+        "utf-8", "surrogateescape"
+    )
+    headers = FieldTable({"x-amqp-1.0-properties": saved})
+    properties = BasicProperties(content_encoding="UTF-8", headers=headers, type="amqp-1.0")
+    content = encode_content_header(properties, 4) + b"Test"
+    result = run("translate", "--to", "1.0", "--profile", "rabbitmq-4.3", "--json", content.hex())
+
+    assert 1 == result.exit_code
+    assert json.loads(result.stdout)["error"].startswith(
+        "body: the type 'amqp-1.0' makes RabbitMQ read the body"
+    )

@@ -15,6 +15,7 @@ from amqp10msg import Header, Message, Properties, ULong
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate.report import ADDED_AT_DELIVERY
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
 
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs  # noqa: E402
 from amqp10msg.jobs import Job  # noqa: E402
+from amqp10msg.jobs._stats import Stats  # noqa: E402
 
 translating = importlib.import_module("amqp10msg.jobs.translating")
 TO_BASIC = translating.Translator("0-9-1", "lossless")
@@ -136,3 +138,37 @@ skipped                                                  1  rows without a messa
   properties.to dropped, for good                        3  0-9-1 has no such property"""  # noqa: E501
     assert expected == str(stats) == str(jobs.read_stats(tmp_path / "out"))
     assert "Stats(rows=4, octets=106, errors=1, skipped=1, ...)" == repr(stats)
+
+
+def test_stats_count_values_lost_for_good_after_recoverable_ones() -> None:
+    """A path and an action may be recoverable in one message and permanent in the next."""
+    first, second = Stats(), Stats()
+    first.add_losses(losses_of(("headers['k']", "retyped", True, "it comes back")))
+    second.add_losses(losses_of(("headers['k']", "retyped", False, "it does not")))
+    mark = ("headers['x-delivery-count']", "dropped", False, ADDED_AT_DELIVERY)
+    second.add_losses(losses_of(mark, mark))
+
+    for one, other in ((first, second), (second, first)):
+        total = Stats()
+        total.add(one)
+        total.add(other)
+        assert 2 == total.lost_for_good
+        assert ("headers['k']", "retyped, for good", 2, "it does not") in [*total.lost()]
+        again = Stats.from_json(total.as_json())
+        assert [*total.lost()] == [*again.lost()]
+
+
+def test_stats_count_all_losses_of_many_paths() -> None:
+    stats = Stats()
+    for start in range(0, 12_000, 4_000):
+        rows = [(f"headers['{n}']", "dropped", False, "gone") for n in range(start, start + 4_000)]
+        stats.add_losses(losses_of(*rows))
+
+    assert 12_000 == stats.losses.total() == stats.lost_for_good
+    assert len(stats.losses) < 11_000
+
+
+def losses_of(*rows: tuple[str, str, bool, str]) -> Any:
+    """Return an array of lists of losses, as a job passes it to its counts."""
+    names = ("path", "action", "recoverable", "reason")
+    return pa.array([[dict(zip(names, row, strict=True))] for row in rows])

@@ -506,4 +506,4 @@ def test_tables_that_nest_too_deeply_are_refused() -> None:
     basic = BasicMessage(BasicProperties(headers=FieldTable.of([("x-k", "F", table)])))
     for profile in RABBITMQ:
         with pytest.raises(EncodeError, match="nested too deeply"):
-            to_amqp10(basic, profile)
+            to_amqp10(basic, PROFILES[profile])

@@ -117,9 +117,9 @@ def translate(
     A table shows the losses: each of them for one message, how often each occurs for many, and a
     line for each message that is refused. With -o, the translated messages go into that file, one
     JSON object per line with the bytes in hex under raw; with --json, such objects with the
-    losses are the only output. The exit status is 1 if something was lost for good, or if a
-    message was refused or cannot be read; unlike with encode and convert, the file of -o then
-    still has all the others.
+    losses are the only output. The exit status is 1 if data of the sender was lost for good, or if
+    a message was refused or cannot be read; unlike with encode and convert, the file of -o then
+    still has all the others. Marks that a broker wrote at delivery are listed, and do not count.
     """
     names = (exchange, routing_key)
     how = {"profile": profile or "lossless", "strict": strict, "user": user}
@@ -161,7 +161,7 @@ def _show(made: _Translated, colored: bool) -> None:
     if made.fault:
         screen.print(Text(f"{source}: refused: {safe(made.fault)}", style="red"))
         return
-    lost = sum(not loss.recoverable for loss in made.losses)
+    lost = sum(loss.is_permanent for loss in made.losses)
     size = len(made.record["raw"]) // 2
     kept = "nothing lost for good" if made.losses else "nothing lost"
     says = f"{plural(lost, 'value')} lost" if lost else kept
@@ -175,7 +175,7 @@ def _show(made: _Translated, colored: bool) -> None:
             screen,
             rows,
             (safe(loss.path) or "message", loss.reason),
-            _action(loss.action, loss.recoverable),
+            _action(loss.action, loss.recoverable, loss.owner),
             Text(_short(loss.before)),
             Text("" if loss.after is None else _short(loss.after)),
         )
@@ -187,6 +187,8 @@ def _show_total(total: _Losses, colored: bool) -> None:
     """Show what many messages lose, how often, and the sum of it."""
     from rich.text import Text
 
+    from amqp10msg.translate.report import owner_of
+
     screen = console(colored)
     if total.rows:
         rows = table("Path", "Action", "Messages", "First in")
@@ -197,7 +199,7 @@ def _show_total(total: _Losses, colored: bool) -> None:
                 screen,
                 rows,
                 (safe(path) or "message", why),
-                _action(action, recoverable),
+                _action(action, recoverable, owner_of(why)),
                 Text(f"{number:,}"),
                 Text(safe(first)),
             )
@@ -223,11 +225,15 @@ def _add_loss(screen: Console, rows: Table, what: tuple[str, str], *cells: Text)
     rows.add_row(Text(path), *cells, Text(why))
 
 
-def _action(action: str, recoverable: bool) -> Text:
+def _action(action: str, recoverable: bool, owner: str) -> Text:
+    """Return an action in words, red only if data of the sender is lost for good."""
     from rich.text import Text
 
-    words = action + ("" if recoverable else ", for good")
-    return Text(words, style=_ACTIONS.get(action, "red"))
+    if owner == "broker":
+        return Text(f"{action}, a mark of the broker", style="dim")
+    if recoverable:
+        return Text(action, style=_ACTIONS.get(action, "yellow"))
+    return Text(f"{action}, for good", style=_ACTIONS.get(action, "red"))
 
 
 def _short(value: Any) -> str:
@@ -377,7 +383,7 @@ class _Losses:
         """Count a message."""
         self.messages += 1
         self.refused += bool(made.fault)
-        self.lossy += any(not loss.recoverable for loss in made.losses)
+        self.lossy += any(loss.is_permanent for loss in made.losses)
         for key in {(x.path, x.action, x.recoverable, x.reason) for x in made.losses}:
             number, first = self.rows.get(key, (0, made.source))
             self.rows[key] = number + 1, first
@@ -480,7 +486,7 @@ def _alike(found: dict[str, dict[str, str]]) -> list[tuple[list[str], dict[str, 
 
 def _loss_json(loss: Loss) -> dict[str, Any]:
     """Return a loss as JSON; values without a JSON type appear as their `repr`."""
-    made = attrs.asdict(loss, recurse=False)
+    made = {**attrs.asdict(loss, recurse=False), "owner": loss.owner}
     for name in ("before", "after"):
         try:
             json.dumps(made[name])

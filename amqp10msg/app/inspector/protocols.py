@@ -68,7 +68,7 @@ def translate(
     Args:
         message: of either protocol.
         profile: a name of `amqp10msg.translate.PROFILES`.
-        strict: refuse what loses something for good.
+        strict: refuse what loses data of the sender for good.
         user: the user that the broker knows as sender.
 
     Raises:

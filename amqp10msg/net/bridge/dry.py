@@ -52,9 +52,21 @@ class Example:
 class DryRun:
     """What a route would make of the messages of its source.
 
-    `losses` counts messages by path, action and reason, `failures` by why, and `carried` those that
-    have something in the residual alone, where only a translation back finds it. `examples` says
-    for each loss and failure where it stands in `messages`.
+    Attributes:
+        spec: the route.
+        read: messages read.
+        octets: their bytes.
+        exact: messages that lose no data of their senders.
+        unmatched: messages that do not pass the route's filter.
+        losses: messages that lose data of their senders for good, by path, action and reason.
+        marks: messages that lose a mark that the source's broker wrote at delivery, likewise.
+        changed: messages with a value that arrives in another form, which a translation back
+            restores, likewise.
+        carried: messages with a value that is in the residual alone, where only a translation back
+            finds it, by path and reason.
+        failures: messages that cannot be sent, by reason.
+        examples: for each loss and failure, the index of its example in `messages`.
+        messages: the examples.
     """
 
     spec: RouteSpec
@@ -63,6 +75,8 @@ class DryRun:
     exact: int = 0
     unmatched: int = 0
     losses: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
+    marks: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
+    changed: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
     carried: Counter[tuple[str, str]] = attrs.Factory(Counter)
     failures: Counter[str] = attrs.Factory(Counter)
     examples: dict[Any, int] = attrs.Factory(dict)
@@ -104,10 +118,14 @@ class DryRun:
             return
         lost: dict[tuple[str, str, str], None] = {}
         for one in made.losses:
-            if one.recoverable:
+            if one.is_permanent:
+                lost[one.path, one.action, one.reason] = None
+            elif one.owner == "broker":
+                count_apart(self.marks, (one.path, one.action, one.reason))
+            elif one.action == "carried":
                 count_apart(self.carried, (one.path, one.reason))
             else:
-                lost[one.path, one.action, one.reason] = None
+                count_apart(self.changed, (one.path, one.action, one.reason))
         self.exact += not lost
         for key in lost:
             count_apart(self.losses, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +63,16 @@ def _json_of(one: Checked) -> dict[str, Any]:
             {"property": path, "reason": reason, "messages": count}
             for (path, reason), count in run.carried.most_common()
         ],
+        "changed": _changes(run.changed),
+        "broker_marks": _changes(run.marks),
     }
+
+
+def _changes(counts: Counter[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    return [
+        {"property": path, "rule": action, "reason": reason, "messages": count}
+        for (path, action, reason), count in counts.most_common()
+    ]
 
 
 def _words(run: DryRun, key: Any) -> str | None:
@@ -94,7 +104,7 @@ def as_html(
         target=target,
         profile=profile,
         counts=counts,
-        parts=[*parts, *_carried(runs)],
+        parts=[*parts, *_carried(runs), *_changed(runs), *_marks(runs)],
         others=shown.others,
         messages=shown.messages,
         more=0,
@@ -187,9 +197,34 @@ def _carried(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
         for name, run in runs
         for (path, reason), count in run.carried.most_common()
     ]
-    note = "Kept in annotations, from where a translation back by this library restores it."
+    note = (
+        "Kept in the annotation or header x-opt-amqp10msg-residual, which only a translation back "
+        "by this library reads. Other consumers do not see it."
+    )
     columns = {"queue": "", "property": "", "because": "", "messages": "n"}
-    return _if_any("What is kept in annotations alone", note, columns, rows)
+    return _if_any("What is kept in the residual alone", note, columns, rows)
+
+
+def _changed(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+    note = "Under another name or of another type; a translation back restores the value."
+    return _listed("What arrives in another form", note, [(n, run.changed) for n, run in runs])
+
+
+def _marks(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+    note = "What the source's broker wrote for one delivery. It is not data of the sender."
+    return _listed("Marks of the broker", note, [(name, run.marks) for name, run in runs])
+
+
+def _listed(
+    title: str, note: str, counts: Sequence[tuple[str, Counter[tuple[str, str, str]]]]
+) -> list[Part]:
+    rows = [
+        (name, path, action, reason, f"{count:,}")
+        for name, found in counts
+        for (path, action, reason), count in found.most_common()
+    ]
+    columns = {"queue": "", "property": "", "action": "", "because": "", "messages": "n"}
+    return _if_any(title, note, columns, rows)
 
 
 def _if_any(title: str, note: str, columns: dict[str, str], rows: list[Any]) -> list[Part]:

@@ -452,14 +452,16 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
                 return ODD
         elif not begins(key.at, key.n, b"x-opt-"):
             is_same_name = False
-    if v.kind == BINARY and is_utf8(v.at, v.n) and not (is_annotation and self.saved.at != NULL):
-        if not is_plain_name(key.at, key.n):
-            return ODD
-        self.tell_entry(key, v)
-        json_value(&self.losses.after.data, v)
-        end_loss(&self.losses, LOST_IN_STREAM, True)
     entry.kept = not is_letter_exact(v.kind) or (v.kind == TIMESTAMP and v.number % 1000 != 0)
     if not entry.kept and is_same_name:
+        if v.kind == BINARY and is_utf8(v.at, v.n) and not (
+            is_annotation and self.saved.at != NULL
+        ):
+            if not is_plain_name(key.at, key.n):
+                return ODD
+            self.tell_entry(key, v)
+            json_value(&self.losses.after.data, v)
+            end_loss(&self.losses, LOST_IN_STREAM, True)
         return GOOD
     if not is_plain_name(key.at, key.n) or v.kind == DOUBLE or v.kind == FLOAT:
         return ODD

@@ -12,6 +12,7 @@ from amqp10msg.basic.tables import FieldTable, as_array, as_table
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, Term, check_level
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import MARKER
 
 #: The specification's names of the fields, in the order of their declarations.
 HEADER_NAMES, PROPERTY_NAMES = (
@@ -151,6 +152,19 @@ def checked_expiration(text: str) -> int:
             "properties.expiration",
         )
     return number
+
+
+def no_sections(offset: int, reason: str) -> str:
+    """Return why a broker fails on a body that its type promises to be sections of AMQP 1.0.
+
+    Args:
+        offset: where the section begins on which the broker fails, in bytes of the body.
+        reason: what is wrong with it.
+    """
+    return (
+        f"the type {MARKER!r} makes RabbitMQ read the body as encoded sections of AMQP 1.0, which "
+        f"fails at byte {offset} of the body: {reason}. Use another type for this body"
+    )
 
 
 def utf8_without_nul(data: bytes) -> bool:

@@ -21,6 +21,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     PROPERTY_NAMES,
     checked_headers,
     header_fields,
+    no_sections,
     octets,
     text,
     utf8_without_nul,
@@ -39,8 +40,10 @@ from amqp10msg.translate.rabbitmq.sections import (
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
     CODES,
+    BrokerError,
     CrashedError,
     Term,
+    TermReader,
     check_level,
     kind_of,
     section,
@@ -200,7 +203,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
             part = name, _application_properties(table, notes)
         parts.append(part)
     if given.type == MARKER:
-        parts += [_section(term) for term in broker.codec.parse_all(basic.body)]
+        parts += _marked_body(broker, basic.body)
     else:
         parts.append(("data", ("binary", basic.body)))
     footer = _forged(broker, table, "footer") if forged else None
@@ -209,6 +212,28 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
             raise CrashedError("the 1.0 consumer's session dies: the header holds no footer")
         parts.append(footer)
     return _folded(parts)
+
+
+def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
+    """Read a body whose type says that it is encoded sections of AMQP 1.0.
+
+    Raises:
+        BrokerError: it is something else, on which the broker fails.
+    """
+    reader = TermReader(broker.codec, body, 0)
+    terms: list[tuple[int, Term]] = []
+    start = 0
+    try:
+        while reader.pos < reader.end:
+            start = reader.pos
+            terms.append((start, reader.term()))
+        parts = []
+        for place, term in terms:
+            start = place
+            parts.append(_section(term))
+    except BrokerError as error:
+        raise type(error)(no_sections(start, error.reason), "body") from None
+    return parts
 
 
 def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -238,7 +263,11 @@ def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str
     name = SAVED_SECTIONS[section]
     if name not in table or table.letter(name) not in "Sx":
         return None
-    parsed = broker.codec.parse_all(octets(table[name]))
+    try:
+        parsed = broker.codec.parse_all(octets(table[name]))
+    except BrokerError as error:
+        text = f"RabbitMQ reads this header as an encoded section: {error.reason}"
+        raise type(error)(text, f"headers[{name!r}]") from None
     if len(parsed) != 1:
         raise CrashedError(
             "the 1.0 consumer's session dies: the header holds not one section",
