@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -19,11 +19,13 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldArray, FieldTable
 from amqp10msg.brokers import ACQUIRED_COUNT, DEATHS, DELIVERY_COUNT, STREAM_OFFSET
 from amqp10msg.message import Message
-from amqp10msg.sections import Header
+from amqp10msg.sections import Data, Header, Properties
+from amqp10msg.sections.parts import parts_of
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
-from amqp10msg.translate.report import Notes
+from amqp10msg.translate.report import BODY_OF_3_10, Notes
 from amqp10msg.translate.table import DEFAULT_PRIORITY, is_text
 from amqp10msg.wire import kernel
+from amqp10msg.wire.kernel.codes import DATA_CODE, PROPERTIES_CODE
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Array, Symbol, UInt
 
@@ -76,25 +78,55 @@ def is_header_of_3(octets: bytes) -> bool:
 
 
 def without_header_of_3(message: Message, notes: Notes) -> Message:
-    """Return a message whose header says only what its sender said: durable, priority and ttl.
+    """Return a message without what RabbitMQ 3.10 wrote for its delivery.
 
-    RabbitMQ 3.10 replaces the header section at delivery, with first-acquirer and with defaults
-    that nobody set (`is_header_of_3`).
+    It replaces the header section (`is_header_of_3`): only durable, priority and ttl are of the
+    sender. To a message without properties it adds some: thirteen fields, all null but the subject,
+    which is the routing key. It encodes 255 bytes of data as others encode 256.
 
     Args:
         message: with such a header.
-        notes: takes the loss.
+        notes: takes the losses.
     """
     header: Any = message.header
     notes.tell(TO_BASIC_LOSSES["header-of-3"], "header", header)
+    changes: dict[str, Any] = {"header": None}
+    parts = dict(_sections(message.encode()))
+    if _is_subject_of_3(message.properties, parts.get(PROPERTIES_CODE, b"")):
+        subject = message.properties.subject  # type: ignore[union-attr]  # there is one
+        notes.tell(TO_BASIC_LOSSES["subject-of-3"], "properties.subject", subject)
+        changes["properties"] = None
     annotations = message.message_annotations
-    rest = message.evolve(header=None).encode()
+    rest = message.evolve(**changes).encode()
+    data = parts.get(DATA_CODE, b"")
+    if isinstance(message.body, Data) and data.startswith(_DATA_OF_3):
+        notes.add("body", "retyped", "long form", "short form", BODY_OF_3_10)
+        short = Message(message.body).encode()
+        rest = b"".join(short if code == DATA_CODE else part for code, part in _sections(rest))
     if annotations is not None and "x-exchange" in annotations:
         front = decorated(header)  # RabbitMQ 4 delivered it before, with all fields
     else:
         sent = Header(durable=header.durable, priority=header.priority, ttl=header.ttl)
         front = b"" if sent == Header() else kernel.encode_value(sent)
     return Message.decode(front + rest, limits=UNLIMITED, message_format=message.message_format)
+
+
+# The head of a data section of 255 bytes in the long form.
+_DATA_OF_3 = bytes.fromhex("005375b0000000ff")
+
+
+def _sections(wire: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the code and the bytes of each section."""
+    for code, start, _, end in parts_of(wire):
+        yield code, wire[start:end]
+
+
+def _is_subject_of_3(properties: Properties | None, octets: bytes) -> bool:
+    """Whether properties are those that RabbitMQ 3.10 adds to a message that has none."""
+    fields = [field.name for field in attrs.fields(Properties)]
+    if properties is None or octets[3:4] != b"\xc0" or octets[5:6] != bytes([len(fields)]):
+        return False
+    return [name for name in fields if getattr(properties, name) is not None] == ["subject"]
 
 
 def received(message: Message, notes: Notes) -> Message:

@@ -15,6 +15,7 @@ from amqp10msg.translate.report import (
     HEADER_OF_3_10,
     REDELIVERED_TO_0_9_1,
     REDELIVERED_TO_1_0,
+    SUBJECT_OF_3_10,
     Action,
 )
 
@@ -72,6 +73,7 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
         "carried", "0-9-1 says only whether it may have been delivered before", True
     ),
     "header-of-3": LossRule("dropped", HEADER_OF_3_10),
+    "subject-of-3": LossRule("dropped", SUBJECT_OF_3_10),
     "low-priority": LossRule("clamped", "a priority of 0-9-1 is 0 to 9", True),
     "in-stream": LossRule(
         "retyped", "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8", True

@@ -30,10 +30,15 @@ Owner: TypeAlias = Literal["sender", "broker"]
 ADDED_AT_DELIVERY = "RabbitMQ added it at delivery"
 BROKERS_OWN = "the broker's own annotation"
 HEADER_OF_3_10 = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
+SUBJECT_OF_3_10 = "RabbitMQ 3.10 adds the routing key as subject"
+BODY_OF_3_10 = "RabbitMQ 3.10 encodes 255 bytes of data in the long form"
 REDELIVERED_TO_1_0 = "header.delivery-count says it; a broker on the way back says both again"
 REDELIVERED_TO_0_9_1 = "redelivered says it; a broker on the way back says both again"
 _MARKS = frozenset(
-    {ADDED_AT_DELIVERY, BROKERS_OWN, HEADER_OF_3_10, REDELIVERED_TO_1_0, REDELIVERED_TO_0_9_1}
+    {
+        *(ADDED_AT_DELIVERY, BROKERS_OWN, HEADER_OF_3_10, SUBJECT_OF_3_10, BODY_OF_3_10),
+        *(REDELIVERED_TO_1_0, REDELIVERED_TO_0_9_1),
+    }
 )
 
 

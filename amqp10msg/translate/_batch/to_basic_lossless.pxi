@@ -15,6 +15,11 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         return ODD
     if header.at != NULL and tell_header_of_3(self, header) == ODD:
         return ODD
+    if self.is_of_3:
+        if made.keeps_shape:
+            return ODD
+        if sections[1].at != NULL and is_subject_of_3(self, &sections[1]):
+            sections[1].at = NULL
     # What a delivery added to the header is told before the body.
     if not (self.has_facts and header.at != NULL) and tell_body(self, body) == ODD:
         return ODD
@@ -192,6 +197,23 @@ cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
     )
     end_loss(&self.losses, LOST_HEADER_OF_3, False)
     return GOOD
+
+
+cdef bint is_subject_of_3(ToBasic self, Span* section) except -1:
+    """Whether RabbitMQ 3.10 added the properties, as `without_header_of_3` has it; report them."""
+    cdef Value[FIELDS] fields
+    cdef Py_ssize_t count = 0, i
+    if section.at[3] != 0xC0 or self.read_fields(section, fields, &count) == ODD:
+        return False
+    if count != FIELDS or fields[3].kind != STRING:
+        return False
+    for i in range(FIELDS):
+        if i != 3 and fields[i].kind != NULL_KIND:
+            return False
+    say(&self.losses.path.data, b"properties.subject")
+    json_value(&self.losses.before.data, &fields[3])
+    end_loss(&self.losses, LOST_SUBJECT_OF_3, False)
+    return True
 
 
 cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1:
