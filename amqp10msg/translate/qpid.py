@@ -26,7 +26,7 @@ from amqp10msg.interop.jms.messages import JAVA_OBJECT, MESSAGE_TYPE
 from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate.circumstances import Circumstances
-from amqp10msg.translate.report import Notes
+from amqp10msg.translate.report import ADDED_AT_DELIVERY, Notes
 from amqp10msg.wire.errors import ContentError, DecodeError, EncodeError, TranslationError
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
@@ -54,6 +54,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
     basic = _as_encoded(basic)
     own = basic.properties
     table = as_table(own.headers)
+    _report_silent_changes(basic, table, notes)
     headers = {name: (letter, value) for name, letter, value in table.entries}
     body, hint, content_type, encoding = _body_to_amqp10(basic)
     properties = Properties(
@@ -95,6 +96,34 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
         properties=properties,
         application_properties=application or None,
     )
+
+
+def _report_silent_changes(basic: BasicMessage, table: FieldTable, notes: Notes) -> None:
+    """Report what the converter does not carry over, and says nothing of."""
+    texts = {
+        "exchange": basic.exchange,
+        "routing-key": basic.routing_key,
+        **{
+            f"properties.{name.replace('_', '-')}": getattr(basic.properties, name)
+            for name in ("message_id", "reply_to", "type")
+        },
+    }
+    last = {name: place for place, (name, _, _) in enumerate(table.entries)}
+    for place, (name, letter, value) in enumerate(table.entries):
+        path = f"headers[{name!r}]"
+        if place != last[name]:
+            notes.dropped(path, value, "of several headers of one name, only the last is converted")
+        else:
+            texts[f"{path} (the name)"] = name
+            texts[path] = value if letter == "S" else None
+    for path, text in texts.items():
+        if isinstance(text, str) and text != _string(text, path):
+            reason = "bytes that are not UTF-8 become the character U+FFFD"
+            notes.add(path.removesuffix(" (the name)"), "retyped", text, None, reason)
+    subject = table.entries[last["qpid.subject"]] if "qpid.subject" in last else None
+    if basic.properties.type is not None and subject is not None and subject[1] == "S":
+        reason = "the header qpid.subject becomes the subject in its place"
+        notes.dropped("properties.type", basic.properties.type, reason)
 
 
 def _as_encoded(basic: BasicMessage) -> BasicMessage:
@@ -151,6 +180,12 @@ def to_basic(message: Message, notes: Notes, given: Circumstances) -> BasicMessa
     ):
         if section:
             notes.dropped(name, section, "it is not converted")
+    for name, mark in (
+        ("header.first-acquirer", header.first_acquirer),
+        ("header.delivery-count", int(header.delivery_count)),
+    ):
+        if mark:
+            notes.dropped(name, mark, ADDED_AT_DELIVERY)
     exchange, _, key = (_short(own.to, "to") or "").rpartition("/")
     if own.to is None:
         key = own.subject or ""
@@ -224,7 +259,10 @@ def _unsigned(moment: int | None) -> int | None:
 
 
 def _ttl(text: str | None, arrival: int | None, notes: Notes) -> int | None:
-    if text is None or not _DIGITS.fullmatch(text) or int(text) <= 0:
+    if text is None:
+        return None
+    if not _DIGITS.fullmatch(text) or int(text) <= 0:
+        notes.dropped("properties.expiration", text, "it is not a positive number")
         return None
     if arrival is None:
         notes.dropped(

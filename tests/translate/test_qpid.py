@@ -363,3 +363,22 @@ def test_a_moment_is_the_number_that_0_9_1_has_of_it() -> None:
     read = BasicMessage(decode_properties(encode_properties(basic.properties)), b"x")
 
     assert to_amqp10(read, QPID).message == to_amqp10(basic, QPID).message
+
+
+SILENT = [
+    ({"headers": FieldTable.of([("a", "I", 1), ("a", "I", 2)])}, "headers['a']"),
+    ({"headers": FieldTable.of([("a", "S", "\udcff")])}, "headers['a']"),
+    ({"headers": FieldTable.of([("\udcff", "I", 1)])}, "headers['\\udcff']"),
+    ({"headers": {"qpid.subject": "s"}, "type": "t"}, "properties.type"),
+    ({"message_id": "\udcff"}, "properties.message-id"),
+    ({"reply_to": "\udcff"}, "properties.reply-to"),
+    ({"expiration": "soon"}, "properties.expiration"),
+    ({"expiration": "0"}, "properties.expiration"),
+]
+
+
+@pytest.mark.parametrize("values, path", SILENT)
+def test_values_that_the_converter_changes_are_reported(values: Any, path: str) -> None:
+    made = to_amqp10(BasicMessage(BasicProperties(**values)), "qpid-broker-j")
+
+    assert [path] == [loss.path for loss in made.losses if loss.is_permanent]
