@@ -100,6 +100,9 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
 
 def _report_silent_changes(basic: BasicMessage, table: FieldTable, notes: Notes) -> None:
     """Report what the converter does not carry over, and says nothing of."""
+    mode = basic.properties.delivery_mode
+    if mode not in (None, 1, 2):
+        notes.add("properties.delivery-mode", "retyped", mode, False, "only 2 is durable")
     texts = {
         "exchange": basic.exchange,
         "routing-key": basic.routing_key,
@@ -180,6 +183,9 @@ def to_basic(message: Message, notes: Notes, given: Circumstances) -> BasicMessa
     ):
         if section:
             notes.dropped(name, section, "it is not converted")
+    if own.content_type is not None and content_type != own.content_type:
+        reason = "the kind of the body says it"
+        notes.add("properties.content-type", "retyped", own.content_type, content_type, reason)
     for name, mark in (
         ("header.first-acquirer", header.first_acquirer),
         ("header.delivery-count", int(header.delivery_count)),

@@ -19,6 +19,7 @@ from amqp10msg import (
     DecodeError,
     Described,
     Float,
+    Header,
     Int,
     Message,
     Properties,
@@ -295,3 +296,22 @@ def test_rabbitmq_3_10_refuses_the_address_of_direct_replies(profile: Any, addre
 def test_direct_replies_over_0_9_1_are_refused(profile: Any, address: Any) -> None:
     with pytest.raises(TranslationError, match=r"properties\.reply-to: publishing fails"):
         to_amqp10(BasicMessage(BasicProperties(reply_to=address)), profile)
+
+
+@pytest.mark.parametrize("profile", [name for name in PROFILES if name != "lossless"])
+def test_delivery_count_is_reported(profile: Any) -> None:
+    message = Message(b"x", header=Header(durable=True, delivery_count=3))
+    losses = to_basic(message, profile).losses
+
+    assert [("header.delivery-count", 3, "broker")] == [
+        (loss.path, loss.before, loss.owner) for loss in losses if "delivery" in loss.path
+    ]
+    assert () == to_basic(message.evolve(header=Header(durable=True)), profile).losses
+
+
+@pytest.mark.parametrize("letter, value", [("A", []), ("F", {})])
+def test_section_that_a_stream_of_3_10_does_not_store_is_reported(letter: str, value: Any) -> None:
+    headers = FieldTable.of([("x-amqp-1.0-footer", letter, value)])
+    made = to_amqp10(BasicMessage(BasicProperties(headers=headers)), "rabbitmq-3.10-stream")
+
+    assert ["headers['x-amqp-1.0-footer']"] == [loss.path for loss in made.losses]

@@ -162,6 +162,7 @@ cdef class ToBasic:
     cdef bint puts_first, has_facts, is_wider, has_compounds, has_history
     # Exchange and routing key of a delivery are neither the first nor the last annotations.
     cdef bint is_elsewhere
+    cdef int64_t delivery_count  # of the header, as the profiles of RabbitMQ report it
     cdef bint is_of_3  # the header is as RabbitMQ 3.10 writes it at delivery
     cdef bint is_sections  # the payload is the body's sections, as a residual says
     cdef bint is_busy  # with one message

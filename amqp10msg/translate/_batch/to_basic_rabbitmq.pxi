@@ -9,6 +9,7 @@ cdef int remember(ToBasic self, Span* section) except -1:
     cdef bint durable = self.durable_by_default
     if self.read_header(section, values, &count) == ODD:
         return ODD
+    self.delivery_count = values[4].number if values[4].kind == UINT else 0
     if values[0].kind == BOOLEAN:
         durable = values[0].number != 0
     # A stream keeps a header section, and has one written where there is none.
@@ -21,6 +22,15 @@ cdef int remember(ToBasic self, Span* section) except -1:
     made.there[EXPIRATION] = values[2].kind == UINT
     made.given[EXPIRATION].number = values[2].number
     return GOOD
+
+
+cdef int tell_delivery_count(ToBasic self) except -1:
+    """Report a count of earlier deliveries, for which 0-9-1 has no place."""
+    if self.delivery_count == 0:
+        return 0
+    say(&self.losses.path.data, b"header.delivery-count")
+    digits(&self.losses.before.data, <uint64_t> self.delivery_count)
+    return end_loss(&self.losses, LOST_FACT, False)
 
 
 cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
@@ -49,6 +59,7 @@ cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
         made.given[TYPE] = type_
     if self.set_fields(fields, self.late, self.late_count) == ODD:
         return ODD
+    tell_delivery_count(self)
     if tell_map(self, &made.footer, b"footer", -1 if made.is_marked else LOST_FOOTER) == ODD:
         return ODD
     return tell_map(self, &made.delivery, b"delivery-annotations", LOST_DELIVERY)
@@ -177,6 +188,7 @@ cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) exce
         if remember(self, header) == ODD:
             return ODD
         made.there[DELIVERY_MODE] = True
+        tell_delivery_count(self)
     if sections[0].at != NULL and check_map(self, &sections[0], SYMBOL) == ODD:
         return ODD
     if self.read_fields(&sections[1], fields, &count) == ODD:

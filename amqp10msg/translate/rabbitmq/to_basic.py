@@ -157,12 +157,20 @@ def to_basic(
     for name in LEFT_OUT:
         if fields[name] is not None:
             notes.tell(LOSSES["field"], f"properties.{name}", shown(fields[name]))
+    report_delivery_count(found.header, notes)
     if footer:
         notes.tell(LOSSES["footer"], "footer", footer)
     if found.delivery_annotations:
         rule = LOSSES["delivery-annotations"]
         notes.tell(rule, "delivery-annotations", found.delivery_annotations)
     return BasicMessage(made, payload, "", "", before.again)
+
+
+def report_delivery_count(header: dict[str, Term] | None, notes: Notes) -> None:
+    """Report a count of earlier deliveries, for which 0-9-1 has no place."""
+    count = untyped(header["delivery-count"]) if header else None
+    if count:
+        notes.tell(LOSSES["fact"], "header.delivery-count", count)
 
 
 def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:

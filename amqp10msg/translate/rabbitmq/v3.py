@@ -40,6 +40,7 @@ from amqp10msg.translate.rabbitmq.terms import (
     section_name,
     untyped,
 )
+from amqp10msg.translate.rabbitmq.to_basic import report_delivery_count
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import MARKER
@@ -77,8 +78,8 @@ def to_amqp10(
     if broker.stream:  # which stores no arrays and tables
         kept = FieldTable.of([entry for entry in table.entries if entry[1] not in "AF"])
     saved = {name: _saved(kept, name) for name in _SAVED}
-    for name, _, value in table.entries:
-        if name not in _SAVED.values():
+    for name, letter, value in table.entries:
+        if name not in _SAVED.values() or (broker.stream and letter in "AF"):
             notes.tell(LOSSES["header"], f"headers[{name!r}]", value)
     for name in ("type", "app_id", "cluster_id"):
         value = getattr(given, name)
@@ -169,6 +170,7 @@ def to_basic(
     made = BasicProperties()
     if "header" in found:
         _transport(made, found["header"][0])
+        report_delivery_count(found["header"][0], notes)
     before = redelivery(broker, circumstances)
     headers: list[tuple[bytes, str, Any]] = []
     for name, header in _SAVED.items():
