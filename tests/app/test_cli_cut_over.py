@@ -324,6 +324,35 @@ def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(
     assert 3 == found.queues()[0]["at_source_after"]
 
 
+@pytest.mark.parametrize("earlier_runs", [0, 1])
+def test_stream_messages_published_after_the_route_ended_are_not_done(
+    earlier_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cut_of_a_stream() as found:
+        for _ in range(earlier_runs):
+            found.run()
+        with monkeypatch.context() as patch:
+            meanwhile(patch, lambda: found.old.streams["s"].extend(numbered(13)[10:]))
+            done = found.run(status=3)
+        first = found.queues()[0]
+        again = found.run()
+
+        assert [b"%d" % one for one in range(13)] == [one.body for one in found.new.streams["s"]]
+    assert "s: 3 messages came to the source after its route had ended" in done.output.splitlines()
+    assert (3, 10) == (first["at_source_after"], first["route"]["position"])
+    assert "done: 1 queue" == again.output.splitlines()[-1]
+
+
+def test_a_stream_redeclared_after_its_route_ended_is_not_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with cut_of_a_stream() as found:
+        meanwhile(monkeypatch, lambda: found.old.streams["s"].__setitem__(slice(5, None), []))
+        done = found.run(status=1)
+
+    assert "the stream ends at position 5, and was read up to 10" in done.output
+
+
 @pytest.mark.parametrize(
     "auto_delete, messages, status", [(False, 0, 3), (True, 2, 3), (True, 0, 0)]
 )

@@ -54,8 +54,8 @@ class Moved:
             they could not be counted.
         before: messages at the target before; None likewise.
         after: messages at the target afterwards; None likewise.
-        since: messages at the source when all was compared; of a stream 0, as it keeps what it has;
-            None likewise.
+        since: messages at the source when all was compared; of a stream those after the last one
+            that was read; None where they could not be counted.
         counts: of its route.
         end: of a stream, the position after the last message of the target before; None where it is
             not known.
@@ -232,8 +232,7 @@ class Migration:
         # At the very end: the route of a queue may have ended long before those of others.
         for one in self.moved:
             if not one.fault:
-                keeps = one.spec.source.keeps
-                one.since = 0 if keeps else asyncio.run(_counted(one, source=True))
+                one.since = asyncio.run(_counted(one, source=True))
 
     def _plan(self) -> None:
         for one in self.moved:
@@ -285,14 +284,21 @@ def _api(management: str | None, endpoint: Any) -> Management:
     return Management(management, endpoint)
 
 
-def _at_source(one: Moved) -> Endpoint:
-    """Return the source; of a stream, from where the last run has read it to."""
+def _next_position(one: Moved) -> int | None:
+    """Return the position after the last message read from a stream; None if none was read."""
+    if one.counts.position is not None:
+        return one.counts.position
     source, state = one.spec.source, one.spec.options.state
     if not source.keeps or state is None or not state.exists():
-        return source
+        return None
     positions = Positions(state, one.spec.name, active=False)
     positions.close()
-    following = positions.next
+    return positions.next
+
+
+def _at_source(one: Moved) -> Endpoint:
+    """Return the source; a stream is read from the position after the last message read."""
+    source, following = one.spec.source, _next_position(one)
     return source if following is None else source.read_from(str(following))
 
 
@@ -348,7 +354,7 @@ def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
 async def _depth(one: Moved, *, source: bool) -> Depth:
     at = _at_source(one) if source else _at_target(one).source
     counting = Counting(at, None)
-    depth = await counting.begin(at)
+    depth = await counting.begin(at, _next_position(one) if source else None)
     if not source and one.end is None:
         one.end = counting.end  # of the target before, as it is counted then for the first time
     return depth

@@ -303,6 +303,7 @@ class Route:
                 self._records.close()  # also where the bridge itself is cancelled meanwhile
             counts = self.statistics
             counts.in_flight = counts.waiting = counts.held = 0
+            counts.position = self._records.positions.next
             self._count_ends()
             self._measure()
             counts.state = "failed" if self._fault else "ended"

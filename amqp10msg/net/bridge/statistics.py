@@ -120,6 +120,8 @@ class Statistics:
         asked: whether the source was asked at the end how many messages remain.
         uncounted: why the messages at the source, or those that others hold, could not be counted.
         lag: messages in the source's queue, None where that is not known.
+        position: of a stream or a file, the position after the last message settled without a gap,
+            from which the next run continues; None for a queue, or if no message was settled.
         state: what the route does, in words.
         seconds: that it ran.
         busy: of these, until a message was settled last, from when the source was open.
@@ -154,6 +156,7 @@ class Statistics:
     asked: bool = False
     uncounted: str = ""
     lag: int | None = None
+    position: int | None = None
     state: str = "starting"
     seconds: float = 0.0
     busy: float = 0.0
