@@ -166,7 +166,9 @@ class StreamPeer(Peer):
             self.sent += 1
             if link.credit <= 0:
                 reader.excess -= 1
-            link.send(b"%d" % self.sent, reader.stream.delivered(offset), settled=True)
+            assert link.remote is not None
+            settled = link.remote.snd_settle_mode is transport.SenderSettleMode.SETTLED
+            link.send(b"%d" % self.sent, reader.stream.delivered(offset), settled=settled)
             link.credit = max(link.credit, 0)
             cuts = reader.stream.cuts
             if cuts and self.sent >= cuts[0]:

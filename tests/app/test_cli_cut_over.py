@@ -33,8 +33,9 @@ from amqp10msg.net.bridge import (  # noqa: E402
     migration,
     route,
 )
+from amqp10msg.net.bridge.fingerprints import digest_of  # noqa: E402
 from amqp10msg.net.bridge.management import Management, Queue, queues_of  # noqa: E402
-from amqp10msg.net.bridge.migration import Moved, digest_of, status_of  # noqa: E402
+from amqp10msg.net.bridge.migration import Moved, status_of  # noqa: E402
 from amqp10msg.net.bridge.topology import Step  # noqa: E402
 from amqp10msg.net.bridge.urls import parse_url  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
@@ -537,6 +538,7 @@ def test_all_is_well() -> None:
         ({"unacknowledged": None}, 3),
         ({"asked": False, "remaining": None}, 3),
         ({"left": 1}, 3),
+        ({"missed": 1}, 6),
         ({"fault": "away"}, 1),
         ({"there": None}, 6),
         ({"there": 4}, 6),

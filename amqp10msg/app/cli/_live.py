@@ -176,5 +176,6 @@ def _fates(one: Statistics) -> list[tuple[int, str]]:
         (one.unmatched, "passed over by the filter"),
         (one.dropped, "dropped by the hook"),
         (one.left, "left at the source: too-large"),
+        (one.missed, "removed by the retention of the stream before they were read"),
     ]
     return [(count, fate) for count, fate in found if count]

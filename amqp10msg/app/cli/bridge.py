@@ -138,7 +138,8 @@ def bridge(
     Exit status: 0 if all is well, after --until-empty only if the source's broker counts no
     messages; 1 if an end or the disk cannot be used; 2 if the command line is wrong; 3 if
     messages remain at a source; 4 if its broker could not say, or a signal ended a dry run; 5
-    if messages are in the quarantine. If several apply, the first of 1, 3, 4, 5.
+    if messages are in the quarantine; 6 if the retention of a stream removed messages before they
+    were read. If several apply, the first of 1, 3, 4, 5, 6.
     """
     check_reports(reports)
     if (config is None) == (not source or not target):

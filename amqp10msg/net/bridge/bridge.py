@@ -462,6 +462,7 @@ STATUSES: Mapping[int, str] = {
     3: "messages remain at a source",
     4: "a source could not say whether messages remain",
     5: "messages are in the quarantine",
+    6: "the retention of a stream removed messages before they were read",
 }
 
 
@@ -478,6 +479,8 @@ def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) 
             found.add(4)
         if one.quarantined and not accept_quarantine:
             found.add(5)
+        if one.missed:
+            found.add(6)
     return min(found - {0}, default=0)
 
 

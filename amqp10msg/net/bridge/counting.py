@@ -71,8 +71,9 @@ class Counting:
 
     With `sole`, the route is known to be the only consumer of the source, so that what it does not
     say of others counts as none. Of a stream, `first` is the position that reading begins with,
-    `end` that after the last message when the route began, and `gone` how many positions are
-    missing between what was read and what is there; None where they are not known.
+    `end` that after the last message when the route began, `oldest` that of its first message, and
+    `gone` how many positions are missing between what was read and what is there; None where they
+    are not known.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Counting:
         self._nought_since: float | None = None
         self.end: int | None = None
         self.first: int | None = None
+        self.oldest: int | None = None
         self.gone = 0
 
     def restart(self) -> None:
@@ -108,7 +110,7 @@ class Counting:
         if self.is_stream:
             depth = await self._begin_stream()
             if following is not None:
-                self._compare(self.first, self.end, following)
+                self._compare(self.oldest, self.end, following)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
             return await _declared(source, self._lines)
@@ -146,12 +148,13 @@ class Counting:
             first = await self._positions(at, "first")
         except LinkError:
             return  # whether it is there is seen when it is read
-        self._compare(end if first is None else first[0], end, following)
+        self.oldest = end if first is None else first[0]
+        self._compare(self.oldest, end, following)
 
-    def _compare(self, first: int | None, end: int | None, following: int) -> None:
+    def _compare(self, oldest: int | None, end: int | None, following: int) -> None:
         """Compare where a stream begins and ends with what was read of it; see `check`."""
         _refuse_another(end, following)
-        self.gone = 0 if first is None else max(first - following, 0)
+        self.gone = 0 if oldest is None else max(oldest - following, 0)
 
     async def _positions(self, at: Endpoint, offset: str) -> tuple[int, int] | None:
         """Return the positions of the first and the last message that come from an offset on."""
@@ -173,12 +176,12 @@ class Counting:
         if start == "next":
             self.first = self.end
         elif last is None:
-            self.first = 0
+            self.first = self.oldest = 0
         elif start == "last":
             self.first = last[0]
         elif start == "first" or isinstance(start, int):
             first = await self._positions(at, "first")
-            self.first = 0 if first is None else first[0]
+            self.first = self.oldest = 0 if first is None else first[0]
             if isinstance(start, int):
                 self.first = max(self.first, start)
         if self.first is None:

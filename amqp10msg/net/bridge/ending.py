@@ -43,6 +43,7 @@ class Ending:
         self._finish = finish
         self._until: int | None = None  # the position in a stream that it is read up to
         self._begun = not options.asks
+        self._counted_to = 0  # positions of a stream before this one are counted as missed or read
         self._counting = Counting(
             source, options.management, sole=options.sole_consumer, lines=lines
         )
@@ -61,11 +62,26 @@ class Ending:
             self._begun = True
         elif self._counting.is_stream and following is not None:
             await self._counting.check(following)
-        if self._counting.gone:
+        self._count_gone(following)
+
+    @property
+    def oldest(self) -> int | None:
+        """The position of the first message of a stream; None if it is not known."""
+        return self._counting.oldest
+
+    def _count_gone(self, following: int | None) -> None:
+        """Log and count the messages that retention removed before they were read, once each."""
+        gone, self._counting.gone = self._counting.gone, 0
+        if not gone or following is None:
+            return
+        start = max(following, self._counted_to)
+        self._counted_to = following + gone
+        missed = self._counted_to - start
+        if missed > 0:
+            self._statistics.missed += missed
             why = "its retention removed them before they were read"
-            fields = {"at": str(self._source), "positions": self._counting.gone, "why": why}
+            fields = {"at": str(self._source), "positions": missed, "why": why}
             self._log("stream-gap", logging.WARNING, **fields)
-            self._counting.gone = 0
 
     async def _begin(self, source: Endpoint, following: int | None) -> None:
         counting = self._counting

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import itertools
 import json
 import os
 from collections import deque
@@ -294,6 +295,40 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
         raise ValueError(f"{path} {text} another file; give another --state to read all of it")
 
 
+def _delivery(number: int, entry: Entry) -> SourceDelivery:
+    """Return an entry as a delivery without a link.
+
+    Raises:
+        OSError: the file of a large message cannot be read.
+    """
+    octets = entry.octets
+    if entry.file is not None:
+        octets = entry.raw[len(entry.content_header or b"") :]
+    return SourceDelivery(
+        octets,
+        entry.content_header,
+        entry.exchange,
+        entry.routing_key,
+        entry.redelivered,
+        position=number,
+        written=entry.time,
+        message_format=entry.message_format,
+    )
+
+
+def message_in_file(path: Path, position: int) -> SourceDelivery | None:
+    """Return the message in line `position`, from 0, of a file; None if there is none.
+
+    Raises:
+        LinkError: the file cannot be read, or is not a file of messages.
+    """
+    try:
+        entry = next(itertools.islice(read_quarantine(path), position, None), None)
+        return None if entry is None else _delivery(position, entry)
+    except (OSError, ValueError) as error:
+        raise LinkError(str(error), permanent=True) from None
+
+
 class FileSource:
     """Reads the messages of a file; deliveries come by `receive`. The file stays as it is."""
 
@@ -327,7 +362,8 @@ class FileSource:
                 return
             try:
                 found = self._back.popleft() if self._back else next(self._entries)
-                delivery = self._delivery(*found)
+                delivery = _delivery(*found)
+                delivery.tag, delivery.link = found, self
             except (OSError, ValueError, StopIteration) as error:
                 self.abort()
                 self._on_lost(LinkError(f"the file was changed while it was read: {error}"))
@@ -336,21 +372,6 @@ class FileSource:
             self._left -= 1
             self._receive([delivery])
         self._schedule()
-
-    def _delivery(self, number: int, entry: Entry) -> SourceDelivery:
-        octets = entry.octets
-        if entry.file is not None:
-            octets = entry.raw[len(entry.content_header or b"") :]
-        names = (entry.exchange, entry.routing_key, entry.redelivered)
-        return SourceDelivery(
-            octets,
-            entry.content_header,
-            *names,
-            (number, entry),
-            self,
-            position=number,
-            message_format=entry.message_format,
-        )
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
         """Settle deliveries; what is released comes again."""

@@ -7,7 +7,6 @@ where the messages of a sample are there as they were.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -15,11 +14,11 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic import BasicMessage, FieldTable, decode_content_header, encode_content_header
 from amqp10msg.net.bridge.bridge import Show, run_bridge
 from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, give_back
 from amqp10msg.net.bridge.files import read_quarantine
+from amqp10msg.net.bridge.fingerprints import digest_of
 from amqp10msg.net.bridge.management import Management, Queue
 from amqp10msg.net.bridge.records import Positions
 from amqp10msg.net.bridge.routes import RouteSpec
@@ -28,8 +27,6 @@ from amqp10msg.net.bridge.terms import Depth, LinkError, SourceDelivery
 from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
-from amqp10msg.translate import as_published
-from amqp10msg.wire.errors import AmqpError
 
 #: Seconds that the target has until its count agrees: a quorum queue counts a little later.
 _SETTLES = 5.0
@@ -117,6 +114,11 @@ class Moved:
             said.append(
                 f"{self.there:,} messages were at the source before, and {gone:,} came: its "
                 "connection was lost, and some may be at the target twice"
+            )
+        if counts.missed:
+            said.append(
+                f"{counts.missed:,} messages were removed by the retention of the stream before "
+                "they were read"
             )
         if self.since is None:
             said.append("the source could not be counted afterwards")
@@ -327,28 +329,6 @@ async def _look(one: Moved, sample: int) -> None:
         at = attrs.evolve(spec, source=_at_source(one))
         await give_back(at, min(sample, ready), spec.options.idle or 2.0, look)
     one.check = check
-
-
-def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
-    """Return a digest of a 0-9-1 message as it was published; None where it is not in memory.
-
-    What a broker adds for one delivery is left out, and headers are sorted by name, as RabbitMQ 4
-    delivers them, so that a message has one digest at both ends.
-    """
-    if delivery.large is not None:
-        return None
-    header = delivery.content_header or b""
-    try:
-        properties = decode_content_header(header).properties
-        basic = as_published(BasicMessage(properties, b"", "", "", redelivered=True), stream=stream)
-        properties = basic.properties
-        if isinstance(properties.headers, FieldTable):  # as it is where it was decoded
-            entries = sorted(properties.headers.entries, key=lambda entry: entry[0])
-            properties = attrs.evolve(properties, headers=FieldTable.of(entries))
-        header = encode_content_header(properties, len(delivery.octets))
-    except AmqpError:
-        pass  # as it stands
-    return hashlib.sha256(len(header).to_bytes(8, "big") + header + delivery.octets).digest()
 
 
 async def _depth(one: Moved, *, source: bool) -> Depth:

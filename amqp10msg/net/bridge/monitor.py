@@ -20,6 +20,7 @@ _COUNTERS = (
     ("duplicates", "Deliveries that the target had before.", "duplicates"),
     ("unmatched", "Messages that the filter passed over.", "unmatched"),
     ("dropped", "Messages that the hook dropped.", "dropped"),
+    ("missed", "Messages of a stream removed by its retention before they were read.", "missed"),
     ("left", "Messages too large for memory and for the folder.", "left"),
     ("source_lost", "Times that the source's connection ended.", "source_lost"),
     ("target_lost", "Times that the target's connection ended.", "target_lost"),

@@ -18,10 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from amqp10msg.basic import BasicProperties, decode_content_header
 from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.files.atomic import lock
 from amqp10msg.net.bridge.files import Quarantine
+from amqp10msg.net.bridge.fingerprints import Fingerprint, fingerprint_of
 from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
@@ -55,8 +58,12 @@ def id_of_properties(properties: BasicProperties) -> str | None:
     return f"string:{text}"
 
 
-def opened(path: Path, schema: str) -> sqlite3.Connection:
-    """Open a file, and make its table where it has none."""
+def opened(path: Path, *tables: str) -> sqlite3.Connection:
+    """Open a SQLite file, and create the tables that it does not have.
+
+    Raises:
+        OSError: the file cannot be opened, or is not a SQLite file; the message names it.
+    """
     try:
         base = sqlite3.connect(path, isolation_level=None)
     except sqlite3.Error as error:
@@ -65,11 +72,26 @@ def opened(path: Path, schema: str) -> sqlite3.Connection:
         # WAL and NORMAL: a transaction outlives the process; a loss of power may undo the last.
         base.execute("PRAGMA journal_mode=WAL")
         base.execute("PRAGMA synchronous=NORMAL")
-        base.execute(schema)
+        for table in tables:
+            base.execute(table)
     except sqlite3.Error as error:
         base.close()
         raise OSError(f"{path}: {error}") from None
     return base
+
+
+def fetched(
+    base: sqlite3.Connection, path: Path, query: str, *arguments: Any
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query.
+
+    Raises:
+        OSError: the file is damaged or has other tables; the message names it.
+    """
+    try:
+        return base.execute(query, arguments).fetchall()
+    except sqlite3.Error as error:
+        raise OSError(f"{path}: {error}") from None
 
 
 @contextlib.contextmanager
@@ -125,18 +147,24 @@ class Ledger:
         self._route = route
         self._most = most
         self._base = opened(path, _TAKEN)
-        row = self._base.execute("SELECT count(*) FROM taken WHERE route = ?", (route,))
-        self._count: int = row.fetchone()[0]
+        try:
+            rows = fetched(self._base, path, "SELECT count(*) FROM taken WHERE route = ?", route)
+        except OSError:
+            self._base.close()
+            raise
+        self._count: int = rows[0][0]
 
     def __len__(self) -> int:
         return self._count
 
     def has(self, identity: str) -> bool:
-        """Whether the target took this message."""
-        found = self._base.execute(
-            "SELECT 1 FROM taken WHERE route = ? AND identity = ?", (self._route, _key(identity))
-        )
-        return found.fetchone() is not None
+        """Whether the target took this message.
+
+        Raises:
+            OSError: the file is damaged.
+        """
+        query = "SELECT 1 FROM taken WHERE route = ? AND identity = ?"
+        return bool(fetched(self._base, self._path, query, self._route, _key(identity)))
 
     def add(self, identities: Iterable[str]) -> None:
         """Remember messages; it is in the file when this returns."""
@@ -170,6 +198,12 @@ def _key(identity: str) -> bytes:
 _POSITION = """
 CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT
 """
+# A table of its own, so that earlier versions can still use the file.
+_FINGERPRINT = """
+CREATE TABLE IF NOT EXISTS fingerprint (
+  route TEXT PRIMARY KEY, position INTEGER NOT NULL, protocol TEXT NOT NULL, digest BLOB NOT NULL
+) STRICT
+"""
 
 
 def position_of(delivery: SourceDelivery) -> int | None:
@@ -189,19 +223,20 @@ def position_of(delivery: SourceDelivery) -> int | None:
 
 def rename(options: RouteOptions, old: str, new: str) -> None:
     """Have a route go on with what one of another name has in its files, unless it has its own."""
-    for path, schema, table in (
-        (options.state, _POSITION, "position"),
-        (options.deduplicate, _TAKEN, "taken"),
+    for path, schemas in (
+        (options.state, {"position": _POSITION, "fingerprint": _FINGERPRINT}),
+        (options.deduplicate, {"taken": _TAKEN}),
     ):
         if path is None or not path.exists():
             continue
-        base = opened(path, schema)
+        base = opened(path, *schemas.values())
         try:
             with written(base, path):
-                base.execute(
-                    f"UPDATE OR IGNORE {table} SET route = ? WHERE route = ?",  # noqa: S608  (one of two names)
-                    (new, old),
-                )
+                for table in schemas:
+                    base.execute(
+                        f"UPDATE OR IGNORE {table} SET route = ? WHERE route = ?",  # noqa: S608  (one of three names)
+                        (new, old),
+                    )
         finally:
             base.close()
 
@@ -249,19 +284,51 @@ class Positions:
     messages, so that its deliveries have positions. Nothing in a message says so: one of a queue
     may have come out of a stream before. All before `next` are finished; None where nothing is
     known.
+
+    `fingerprint` is that of a message before `next`, usually the last one; None where nothing is
+    finished, or the file was written by a version that had no fingerprints. `stream` says that the
+    source is a stream, whose broker adds headers to its messages.
+
+    Raises:
+        OSError: the file cannot be used; the message names it.
     """
 
-    def __init__(self, path: Path | None, route: str, *, active: bool) -> None:
+    def __init__(
+        self, path: Path | None, route: str, *, active: bool, stream: bool = False
+    ) -> None:
         self.active = active
         self.next: int | None = None
         self._route = route
+        self._stream = stream
         self._pending: dict[int, bool] = {}
+        self._turn: list[SourceDelivery] = []  # finished since the last `save`
+        self._last: SourceDelivery | None = None  # finished, and not in `_fingerprint` yet
+        self._fingerprint: Fingerprint | None = None
         self._file: tuple[sqlite3.Connection, Path] | None = None
         if path is not None:
-            base = opened(path, _POSITION)
-            self._file = base, path
-            for (found,) in base.execute("SELECT next FROM position WHERE route = ?", (route,)):
-                self.next = int(found)
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        base = opened(path, _POSITION, _FINGERPRINT)
+        try:
+            query = "SELECT next FROM position WHERE route = ?"
+            for (position,) in fetched(base, path, query, self._route):
+                self.next = position
+            query = "SELECT position, protocol, digest FROM fingerprint WHERE route = ?"
+            for row in fetched(base, path, query, self._route):
+                self._fingerprint = Fingerprint(*row)
+        except OSError:
+            base.close()
+            raise
+        self._file = base, path
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """The fingerprint of the last finished message whose bytes were in memory."""
+        if self._last is not None:
+            self._fingerprint = fingerprint_of(self._last, stream=self._stream)
+            self._last = None
+        return self._fingerprint
 
     def reset(self) -> None:
         """Forget what is not finished: another connection delivers it again."""
@@ -278,6 +345,8 @@ class Positions:
         """Note that a delivery is finished, whatever its fate."""
         if self.active and delivery.position in self._pending:
             self._pending[delivery.position] = True
+            if delivery.large is None:
+                self._turn.append(delivery)
 
     def save(self) -> None:
         """Move on after what is finished without a gap, and remember it."""
@@ -290,13 +359,20 @@ class Positions:
                 break
             del pending[first]
             self.next = first + 1
-        if self._file is not None and self.next is not None and self.next != before:
+        turn, self._turn = self._turn, []
+        if self.next is None or self.next == before:
+            return
+        following = self.next
+        passed = [one for one in turn if one.position is not None and one.position < following]
+        self._last = max(passed, key=lambda one: one.position or 0, default=self._last)
+        if self._file is not None:
             with written(*self._file) as base:
                 base.execute(
-                    "INSERT INTO position VALUES (?, ?) "
-                    "ON CONFLICT (route) DO UPDATE SET next = excluded.next",
-                    (self._route, self.next),
+                    "INSERT OR REPLACE INTO position VALUES (?, ?)", (self._route, following)
                 )
+                if self.fingerprint is not None:
+                    row = (self._route, *attrs.astuple(self.fingerprint))
+                    base.execute("INSERT OR REPLACE INTO fingerprint VALUES (?, ?, ?, ?)", row)
 
     def close(self) -> None:
         """Close the file."""
@@ -451,7 +527,8 @@ class Records:
     ) -> None:
         self.names = {"route": route, "source": str(source), "target": str(target)}
         self._quarantine = Quarantine(options.quarantine)
-        self.positions = Positions(options.state, route, active=source.keeps)
+        stream = source.file is None and source.keeps
+        self.positions = Positions(options.state, route, active=source.keeps, stream=stream)
         self._ledger: Ledger | None = None
         if options.deduplicate is not None:
             try:

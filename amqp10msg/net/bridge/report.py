@@ -16,6 +16,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import REASONS
 
 _UNKNOWN = "could not be counted"
+_RETENTION = "the retention of the stream removed it before it was read"
 _NO_ROOM = "it is larger than max_message, and there was no room for it: max_large"
 
 
@@ -104,6 +105,7 @@ def _of_route(name: str, found: Statistics) -> list[Part]:
         (reason, fate, f"{count:,}", what)
         for reason, fate, count, what in (
             ("too-large", "left at the source", found.left, _NO_ROOM),
+            ("retention", "missed", found.missed, _RETENTION),
             ("filter", "passed over", found.unmatched, "the filter does not pass it"),
             ("hook", "dropped", found.dropped, "the hook returned None"),
             ("duplicate", "left out", found.duplicates, "the target had its message-id before"),

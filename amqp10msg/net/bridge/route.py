@@ -29,6 +29,7 @@ from amqp10msg.net.bridge.links import (
     warn_of_strangers,
 )
 from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
+from amqp10msg.net.bridge.resuming import SourceReplacedError, unchecked
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
@@ -151,6 +152,7 @@ class Route:
         self._asking: asyncio.Task[None] | None = None
         self._started = self._ticked = 0.0
         self._slow = 0.0  # seconds that a message has been coming for
+        self._unchecked: set[str] = set()  # reasons that were logged already
         self._opened = 0.0  # the source, on the loop's clock
         self._over = 0.0  # when nothing is waited for any more, on the same
 
@@ -490,6 +492,7 @@ class Route:
 
     async def _open_source(self) -> SourceLink:
         await self._ending.begin(self._source_now(), self._records.positions.next)
+        await self._check_last_message()
         return await open_source(
             SourceRequest(
                 endpoint=self._source_now(),
@@ -503,6 +506,27 @@ class Route:
                 alone=self._from.alone,
             )
         )
+
+    async def _check_last_message(self) -> None:
+        """Refuse a source that was replaced by another one since it was read.
+
+        Raises:
+            LinkError: it was replaced, or cannot be read.
+        """
+        try:
+            why = await unchecked(
+                self.source,
+                self._records.positions,
+                self._ending.oldest,
+                self.options.max_message,
+                self._sides.counting,
+            )
+        except SourceReplacedError as error:
+            self._fail(error)  # also while it runs: trying again would not help
+            raise
+        if why and why not in self._unchecked:
+            self._unchecked.add(why)
+            self.log("source-unchecked", logging.WARNING, at=str(self.source), why=why)
 
     def _source_opened(self) -> None:
         self._ending.open()
@@ -705,7 +729,13 @@ class Route:
 
     def _is_new(self, delivery: SourceDelivery) -> bool:
         """Whether the target has not this message already, and will not have it soon."""
-        taken = self._records.is_taken(delivery)
+        try:
+            taken = self._records.is_taken(delivery)
+        except OSError as error:  # the file is damaged; the message goes back to the source
+            self._surplus.append(delivery)
+            self._is_disk_full = True
+            self._fail(error)
+            return False
         if taken:
             self.statistics.duplicates += 1
             self._end(delivery, Settle.ACCEPT)

@@ -77,7 +77,16 @@ class Latency:
 #: The counts that go on where a route is replaced by another one of its name.
 _SUMMED = (
     *("received", "redelivered", "accepted", "octets", "duplicates", "dropped", "unmatched"),
-    *("quarantined", "requeued", "rejected", "refused", "losses", "source_lost", "target_lost"),
+    *(
+        "quarantined",
+        "requeued",
+        "rejected",
+        "refused",
+        "losses",
+        "missed",
+        "source_lost",
+        "target_lost",
+    ),
     *("unreachable", "latency", "seconds", "busy"),
 )
 
@@ -98,6 +107,7 @@ class Statistics:
         requeued: messages that went back to the source for good, by reason.
         rejected: messages that the source was told to dead-letter, by reason.
         left: messages too large for memory and for the folder, which go back to the source.
+        missed: messages of a stream that its retention removed before they were read.
         refused: times that the target did not take a message, by reason; one may count often.
         losses: values that the translation changed or dropped, by path and action.
         source_lost: times that the source's connection ended.
@@ -138,6 +148,7 @@ class Statistics:
     requeued: Counter[str] = attrs.Factory(Counter)
     rejected: Counter[str] = attrs.Factory(Counter)
     left: int = 0
+    missed: int = 0
     refused: Counter[str] = attrs.Factory(Counter)
     losses: Counter[tuple[str, str]] = attrs.Factory(Counter)
     source_lost: int = 0

@@ -116,6 +116,7 @@ class SourceDelivery:
         link: what it came by: another link of the same source cannot settle it.
         large: its bytes, where they are too large for memory; `octets` is empty then.
         position: in its stream or file; None where it is of a queue.
+        written: of a file, when the line was written, in ISO 8601; empty where it is not known.
         message_format: of a 1.0 transfer; 0 is that of the specification.
         tries: how often the target refused it.
         attempts: how often it did so for another reason than that it is full.
@@ -137,6 +138,7 @@ class SourceDelivery:
     link: Any = None
     large: Oversized | None = None
     position: int | None = None
+    written: str = ""
     message_format: int = 0
     tries: int = 0
     attempts: int = 0

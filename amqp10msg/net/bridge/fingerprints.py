@@ -1,0 +1,87 @@
+"""Fingerprints of messages: whether two deliveries are the same message.
+
+A position in a stream or a file means nothing once the stream was declared again, or the file was
+rotated. A route therefore keeps the fingerprint of the last message that it settled, and compares
+it before it continues from the position after that message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic import BasicMessage, FieldTable, decode_content_header, encode_content_header
+from amqp10msg.net.bridge.terms import SourceDelivery
+from amqp10msg.sections.parts import scan
+from amqp10msg.translate import as_published
+from amqp10msg.wire.errors import AmqpError
+
+#: The message annotation in which RabbitMQ's interceptor notes when it received a message, in ms.
+_RECEIVED_TIME = "x-opt-rabbitmq-received-time"
+
+
+@attrs.frozen
+class Fingerprint:
+    """The message at one position of a stream or a file.
+
+    Attributes:
+        position: the offset in the stream, or the number of the line, from 0.
+        protocol: ``0-9-1`` or ``1.0``; a broker writes one message differently in each of them.
+        digest: SHA-256 of the message and, where they are known, of the times at which the broker
+            received it and the line was written.
+    """
+
+    position: int
+    protocol: str
+    digest: bytes
+
+
+def fingerprint_of(delivery: SourceDelivery, *, stream: bool) -> Fingerprint | None:
+    """Return the fingerprint of a delivery, or None if its position or its bytes are unknown."""
+    if delivery.position is None or delivery.large is not None:
+        return None
+    basic = delivery.content_header is not None
+    digest = digest_of(delivery, stream=stream) if basic else _digest_of_message(delivery.octets)
+    if digest is None:
+        return None
+    if delivery.written:
+        digest = hashlib.sha256(digest + delivery.written.encode()).digest()
+    return Fingerprint(delivery.position, "0-9-1" if basic else "1.0", digest)
+
+
+def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
+    """Return a digest of a 0-9-1 message as it was published; None if its bytes are not in memory.
+
+    Whatever the broker adds to a single delivery is left out. The headers are sorted by name, as
+    RabbitMQ 4 delivers them, so that a message has the same digest at both ends of a route.
+    """
+    if delivery.large is not None:
+        return None
+    header = delivery.content_header or b""
+    try:
+        properties = decode_content_header(header).properties
+        basic = as_published(BasicMessage(properties, b"", "", "", redelivered=True), stream=stream)
+        properties = basic.properties
+        if isinstance(properties.headers, FieldTable):  # as decoding returns it
+            entries = sorted(properties.headers.entries, key=lambda entry: entry[0])
+            properties = attrs.evolve(properties, headers=FieldTable.of(entries))
+        header = encode_content_header(properties, len(delivery.octets))
+    except AmqpError:
+        pass  # compare the bytes of a header that cannot be decoded
+    return hashlib.sha256(len(header).to_bytes(8, "big") + header + delivery.octets).digest()
+
+
+def _digest_of_message(octets: bytes) -> bytes:
+    """Return a digest of a 1.0 message: the bare message, and when the broker received it.
+
+    The other sections may change from delivery to delivery.
+    """
+    try:
+        parts = scan(octets)
+        annotations: Any = parts.section("message_annotations") or {}
+        received = annotations.get(_RECEIVED_TIME)
+        return hashlib.sha256(parts.bare + repr(received).encode()).digest()
+    except AmqpError:
+        return hashlib.sha256(octets).digest()
