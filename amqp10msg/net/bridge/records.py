@@ -37,19 +37,23 @@ _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 
 
 def id_of_message(parts: Scan) -> str | None:
-    """Return the message-id of a 1.0 message, such as ``uuid:…``; None where it has none."""
+    """Return the message-id of a 1.0 message with its type, such as ``uuid:…``.
+
+    None if the message has no message-id, or an empty one: clients write an empty string or binary
+    instead of leaving the field out, so it does not identify a message.
+    """
     properties = parts.section("properties")
-    if properties is None or properties.message_id is None:
+    message_id = None if properties is None else properties.message_id
+    if message_id is None or message_id in ("", b""):
         return None
-    found = properties.message_id
-    shown = found.hex() if isinstance(found, bytes) else str(found)
-    return f"{_TYPES[type(found)]}:{shown}"
+    shown = message_id.hex() if isinstance(message_id, bytes) else str(message_id)
+    return f"{_TYPES[type(message_id)]}:{shown}"
 
 
 def id_of_properties(properties: BasicProperties) -> str | None:
-    """Return the message-id of a 0-9-1 message; None where it has none."""
+    """Return the message-id of a 0-9-1 message; None if it has none, or an empty one."""
     text = properties.message_id
-    if text is None:
+    if not text:
         return None
     try:
         text.encode()
