@@ -36,11 +36,16 @@ PUBLISH, REJECT = 0x003C0028, 0x003C005A
 
 @attrs.frozen
 class Stored:
-    """A message: content header, body, whether it was delivered before."""
+    """A message: content header, body, whether it was delivered before, where it was published to.
+
+    Without a routing key it is delivered with the name of the queue.
+    """
 
     header: bytes
     body: bytes
     redelivered: bool = False
+    exchange: str = ""
+    routing_key: str | None = None
 
 
 def short(text: str) -> bytes:
@@ -353,7 +358,7 @@ class _Peer:
             properties.headers = FieldTable.of([("x-stream-offset", "l", self.at)])
             self.at += 1
             header = encode_content_header(properties, len(one.body))
-            self.deliver_one(Stored(header, one.body), self.stream_name)
+            self.deliver_one(attrs.evolve(one, header=header), self.stream_name)
         queue = self.broker.queues.get(self.queue)
         while queue and len(self.unacked) < self.prefetch and not self.stream.is_closing():
             if self.dead or self.broker.chokes(queue[0]):
@@ -367,7 +372,8 @@ class _Peer:
         self.tag += 1
         self.unacked[self.tag] = one
         arguments = b"\0\x3c\0\x3c" + short("bridge") + self.tag.to_bytes(8, "big")
-        arguments += bytes((one.redelivered,)) + short("") + short(name)
+        key = name if one.routing_key is None else one.routing_key
+        arguments += bytes((one.redelivered,)) + short(one.exchange) + short(key)
         self.send(arguments, one.header, one.body)
 
     def settle(self, index: int, arguments: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,12 @@ from amqp10msg.message import Message
 from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
 from amqp10msg.net.bridge.routes import RouteSpec
-from amqp10msg.net.bridge.sending import message_of, without_delivery
+from amqp10msg.net.bridge.sending import losses_of_names, message_of, without_delivery
 from amqp10msg.net.bridge.statistics import count_apart
 from amqp10msg.net.bridge.terms import LinkError, Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
-from amqp10msg.translate import PROFILES, Circumstances, explain, to_amqp10, to_basic
+from amqp10msg.translate import PROFILES, Circumstances, Loss, explain, to_amqp10, to_basic
 from amqp10msg.wire.errors import AmqpError, TranslationError
 
 #: Bytes of a message that is shown as an example; of a larger one only the words are kept.
@@ -99,10 +99,11 @@ class DryRun:
             if options.match is not None and not options.match(message):
                 self.unmatched += 1
                 return
+            names = losses_of_names(spec.source, spec.target, options, delivery)
             if spec.source.protocol == spec.target.protocol:
                 if _is_foreign(message, user):
                     raise TranslationError("properties.user-id", _FOREIGN)
-                self.exact += 1
+                self._lose(names, lambda: Example(_published_to(delivery)))
                 return
             message = without_delivery(message, spec.source, options)
             make: Any = to_amqp10 if was_basic else to_basic
@@ -116,8 +117,19 @@ class DryRun:
         except Exception as error:  # noqa: BLE001  (of a hook: what it fails on is not sent)
             self._fail(f"filter: {error!r}", Example(f"begins with {delivery.raw[:32].hex(' ')}"))
             return
+
+        def example() -> Example:
+            words = explain(message, profile, circumstances=given)
+            if names:
+                words = f"{_published_to(delivery)}\n{words}"
+            return Example(words, octets if len(octets) <= _LARGEST else None)
+
+        self._lose([*names, *made.losses], example)
+
+    def _lose(self, losses: Iterable[Loss], example: Callable[[], Example]) -> None:
+        """Count the losses of one message, and keep it as the example of those that are new."""
         lost: dict[tuple[str, str, str], None] = {}
-        for one in made.losses:
+        for one in losses:
             if one.is_permanent:
                 lost[one.path, one.action, one.reason] = None
             elif one.owner == "broker":
@@ -131,8 +143,7 @@ class DryRun:
             count_apart(self.losses, key)
         new = [key for key in lost if key not in self.examples and key in self.losses]
         if new:
-            shown = octets if len(octets) <= _LARGEST else None
-            self._show(new, Example(explain(message, profile, circumstances=given), shown))
+            self._show(new, example())
 
     def _fail(self, why: str, example: Example) -> None:
         why = count_apart(self.failures, why)
@@ -147,6 +158,11 @@ class DryRun:
     def losing(self) -> int:
         """Messages that would lose data, or could not be sent at all."""
         return self.read - self.exact - self.unmatched
+
+
+def _published_to(delivery: SourceDelivery) -> str:
+    exchange, key = delivery.exchange, delivery.routing_key
+    return f"published to the exchange {exchange!r} with the routing key {key!r}"
 
 
 def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:

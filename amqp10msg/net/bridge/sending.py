@@ -23,7 +23,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Header
 from amqp10msg.sections.parts import scan
-from amqp10msg.translate import Circumstances, as_published, to_amqp10, to_basic
+from amqp10msg.translate import Circumstances, Loss, as_published, to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel, tells_of_delivery
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.limits import UNLIMITED
@@ -171,6 +171,33 @@ def _count(
         statistics.lose(path.decode("utf-8", "surrogateescape"), action.decode(), count)
 
 
+def losses_of_names(
+    source: Endpoint, target: Endpoint, options: RouteOptions, given: Any
+) -> list[Loss]:
+    """Return the losses of exchange and routing key of a 0-9-1 message or delivery.
+
+    The sender chose them. They are lost on the way to 1.0 unless `keep_names` puts them into
+    annotations, and on the way to 0-9-1 where the URL of the target names other ones.
+    A message that was sent directly to the queue that the route reads loses nothing: exchange and
+    routing key only name that queue.
+    """
+    own = given.exchange, given.routing_key
+    queue = None if source.file is not None else source.queue
+    if source.protocol != "0-9-1" or own in (("", ""), ("", queue)):
+        return []
+    if target.protocol == "1.0":
+        if options.keep_names:
+            return []
+        sent, reason = ("", ""), "1.0 has no such field; --keep-names puts it into an annotation"
+    else:
+        sent, reason = _names(target, given), "the URL of the target names another one"
+    return [
+        Loss(path, "dropped", before, after or None, reason, recoverable=False)
+        for path, before, after in zip(("exchange", "routing-key"), own, sent, strict=True)
+        if before and before != after
+    ]
+
+
 #: Returns what to send, or None where the hook dropped the message.
 Prepare = Callable[[SourceDelivery], Outgoing | None]
 #: Returns that of each delivery, or what its `Prepare` raised.
@@ -199,6 +226,11 @@ def sender_of(
 ) -> PrepareAll:
     """Return the preparation of deliveries; what goes wrong with one is in its place."""
     one = _sender_of_one(source, target, options, statistics)
+
+    def count_names(given: Any) -> None:
+        for loss in losses_of_names(source, target, options, given):
+            statistics.lose(loss.path, loss.action)
+
     translates = source.protocol != target.protocol
     translate = None
     if translates and options.change is None and not options.keep_names:
@@ -214,18 +246,25 @@ def sender_of(
                 "are translated or changed: move it to a target of 1.0, without a hook"
             )
         try:
-            return one(delivery)
+            made = one(delivery)
         except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
             return error
+        if made is not None and delivery.is_new:
+            count_names(delivery)
+        return made
 
     def prepare_all(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | Exception | None]:
         if translate is None or any(one.size > _SMALL or one.message_format for one in deliveries):
             return [prepare(delivery) for delivery in deliveries]
-        made = translate(deliveries)
-        return [
-            prepare(delivery) if found is None else found
-            for delivery, found in zip(deliveries, made, strict=True)
-        ]
+        made: list[Outgoing | Exception | None] = []
+        for delivery, found in zip(deliveries, translate(deliveries), strict=True):
+            if found is None:
+                made.append(prepare(delivery))
+                continue
+            made.append(found)
+            if delivery.is_new:
+                count_names(delivery)
+        return made
 
     return prepare_all
 

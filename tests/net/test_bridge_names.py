@@ -1,0 +1,116 @@
+"""Exchange and routing key of a 0-9-1 message are the sender's: a bridge counts their loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+click_testing = pytest.importorskip("click.testing")
+pytest.importorskip("pika")
+
+from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url  # noqa: E402
+from amqp10msg.net.bridge.sending import sender_of  # noqa: E402
+from amqp10msg.net.bridge.terms import SourceDelivery  # noqa: E402
+from amqp10msg.net.serve import Server  # noqa: E402
+from tests.basic_broker import BasicBroker, running  # noqa: E402
+from tests.bridging import numbered  # noqa: E402
+
+pytestmark = [pytest.mark.usefixtures("in_a_folder"), pytest.mark.once]
+
+BOTH = {"exchange": 3, "routing-key": 3}
+
+
+@pytest.fixture
+def brokers() -> Iterator[tuple[BasicBroker, Server]]:
+    with (
+        running(BasicBroker("from", "to")) as broker,
+        Server(accept_durable=True) as server,
+    ):
+        yield broker, server
+
+
+@pytest.mark.parametrize("protocol", ["1.0", "0-9-1"])
+@pytest.mark.parametrize(
+    "published, options, lost",
+    [
+        ({"exchange": "orders", "routing_key": "eu.new"}, [], BOTH),
+        ({"exchange": "orders", "routing_key": ""}, [], {"exchange": 3}),
+        ({"exchange": "", "routing_key": "other"}, [], {"routing-key": 3}),
+        ({"exchange": "", "routing_key": "from"}, [], {}),
+        ({"exchange": "orders", "routing_key": "eu.new"}, ["--profile", "rabbitmq-4"], BOTH),
+        ({"exchange": "orders", "routing_key": "eu.new"}, ["--keep-names"], {}),
+    ],
+)
+def test_a_bridge_counts_lost_names(
+    brokers: tuple[BasicBroker, Server],
+    protocol: str,
+    published: dict[str, Any],
+    options: list[str],
+    lost: dict[str, int],
+) -> None:
+    broker, server = brokers
+    if protocol == "0-9-1" and options:
+        options, lost = [], BOTH  # no translation, so nothing keeps them
+    broker.queues["from"].extend(attrs.evolve(one, **published) for one in numbered(3))
+    target = broker.url("queue=to") if protocol == "0-9-1" else f"{server.url}/to"
+    command = ["bridge", "--from", broker.url("queue=from"), "--to", target, *options]
+    runner = click_testing.CliRunner()
+    dry = runner.invoke(main, [*command, "--dry-run", "--idle", "0.1", "--report", "dry.json"])
+    done = runner.invoke(main, [*command, "--max-messages", "3", "--report", "report.json"])
+
+    assert (0, 0) == (dry.exit_code, done.exit_code), done.output
+    (counts,) = json.loads(Path("report.json").read_text())["routes"]
+    found = {row["path"]: row["count"] for row in counts["losses"] if row["action"] == "dropped"}
+    assert lost == found
+    for path in lost:
+        assert f"from -> to: {path}: dropped 3 times" in done.output
+        assert f"3 messages: {path}: dropped: " in dry.output
+    losing = "3 of 3 would lose data" if lost else "none would lose data"
+    assert losing in dry.output
+    if lost and "1.0" == protocol:
+        assert "--keep-names puts it into an annotation" in dry.output
+        key = published["routing_key"]
+        exchange = published["exchange"]
+        assert f"exchange {exchange!r} with the routing key {key!r}" in dry.output
+
+
+@pytest.mark.parametrize(
+    "query, lost", [("exchange=e", 1), ("exchange=e&routing_key=k", 2), ("", 0)]
+)
+def test_names_that_the_url_of_the_target_replaces_are_lost(query: str, lost: int) -> None:
+    ends = parse_url("amqp091://h/?queue=q"), parse_url(f"amqp091://i/?{query}")
+    statistics = Statistics()
+    stored = numbered(1)[0]
+    delivery = SourceDelivery(stored.body, stored.header, "orders", "eu.new")
+    (made,) = sender_of(*ends, RouteOptions(), statistics)([delivery])
+
+    assert lost == statistics.losses.total()
+    assert ("orders" if not lost else "e") == made.exchange  # type: ignore[union-attr]
+
+
+@given(st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=9), st.booleans())
+def test_the_fast_and_the_slow_path_count_the_same(names: Any, small: bool) -> None:
+    """A hook has messages translated one by one; without it they are translated together."""
+    ends = parse_url("amqp091://h/?queue=q"), parse_url("amqp://i/q")
+    stored = numbered(1)[0]
+    found = []
+    for change in (None, lambda message, _: message):
+        statistics = Statistics()
+        deliveries = [SourceDelivery(stored.body, stored.header, *one) for one in names]
+        if not small and deliveries:
+            deliveries[0].octets = b"x" * (1 << 17)  # too large for the batch
+        sender_of(*ends, RouteOptions(change=change), statistics)(deliveries)
+        found.append(statistics.losses)
+
+    assert found[0] == found[1]
+    assert sum(bool(exchange) for exchange, _ in names if (exchange, _) != ("", "q")) == sum(
+        count for (path, _), count in found[0].items() if path == "exchange"
+    )
