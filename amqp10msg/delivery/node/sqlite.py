@@ -39,6 +39,14 @@ CREATE TABLE IF NOT EXISTS quarantine (
     PRIMARY KEY (node, sequence)
 )
 """
+_DEFINITION = """
+CREATE TABLE IF NOT EXISTS definition (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    octets BLOB NOT NULL,
+    PRIMARY KEY (kind, name)
+)
+"""
 _PUT = """
 INSERT INTO message (node, sequence, arrival, message_format, octets) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (node, sequence) DO UPDATE SET
@@ -59,6 +67,9 @@ SELECT node, sequence, arrival, octets, message_format, reason FROM quarantine
 WHERE node = ifnull(?, node) ORDER BY node, sequence
 """
 _DISCARD = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
+_DEFINE = "INSERT OR REPLACE INTO definition (kind, name, octets) VALUES (?, ?, ?)"
+_UNDEFINE = "DELETE FROM definition WHERE kind = ? AND name = ?"
+_LOAD_DEFINITIONS = "SELECT name, octets FROM definition WHERE kind = ? ORDER BY name"
 
 # What SQLite raises, and its module where the text in a damaged file is not UTF-8.
 _FAULTS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
@@ -88,6 +99,7 @@ class SqliteStore:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = fspath(path)
         self._pending: dict[tuple[str, int], Stored | None] = {}
+        self._undefined: dict[tuple[str, str], None] = {}
         self._depth = 0
         try:
             # Nodes are used by one thread at a time, not always the same one.
@@ -129,6 +141,7 @@ class SqliteStore:
                 f"version {_VERSION}"
             )
         run(_QUARANTINE)
+        run(_DEFINITION)
 
     def _place_now(self) -> tuple[int, int] | None:
         """The device and the inode of the file; None where there is none of this name."""
@@ -236,13 +249,44 @@ class SqliteStore:
         """
         self._write((_DISCARD, [(node, sequence)]))
 
+    def define(self, kind: str, name: str, octets: bytes) -> None:
+        """Write what the user of the store knows about a name, at once; replace what it had.
+
+        The store does not read it. A server keeps here how queues and exchanges were declared.
+
+        Args:
+            kind: what is defined, such as ``queue``.
+            name: its name, unique within the kind.
+            octets: its encoded definition.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self._write((_DEFINE, [(kind, name, octets)]))
+        self._undefined.pop((kind, name), None)
+
+    def undefine(self, kind: str, name: str) -> None:
+        """Delete a definition from the next commit on, together with what is removed with it."""
+        self._undefined[kind, name] = None
+
+    def definitions(self, kind: str) -> dict[str, bytes]:
+        """Return the encoded definitions of a kind, by name.
+
+        Raises:
+            StoreError: they cannot be read.
+        """
+        found = dict(self._rows(_LOAD_DEFINITIONS, kind))
+        if not all(isinstance(octets, bytes) for octets in found.values()):
+            raise StoreError(f"{self.path} cannot be read: the definition of a {kind} is damaged")
+        return found
+
     def commit(self) -> None:
         """Write and sync everything since the last commit; nothing within a `batch`.
 
         Raises:
             StoreError: nothing was written, and everything is still pending: commit again.
         """
-        if self._depth or not self._pending:
+        if self._depth or not self.pending:
             return
         puts = [
             (node, stored.sequence, stored.arrival, stored.message_format, stored.octets)
@@ -250,13 +294,14 @@ class SqliteStore:
             if stored is not None
         ]
         removes = [key for key, stored in self._pending.items() if stored is None]
-        self._write((_PUT, puts), (_REMOVE, removes))
+        self._write((_PUT, puts), (_REMOVE, removes), (_UNDEFINE, [*self._undefined]))
         self._pending.clear()
+        self._undefined.clear()
 
     @property
     def pending(self) -> int:
         """How many changes wait for a commit."""
-        return len(self._pending)
+        return len(self._pending) + len(self._undefined)
 
     @contextmanager
     def batch(self, wanted: Callable[[], bool] | None = None) -> Iterator[None]:
@@ -289,6 +334,7 @@ class SqliteStore:
     def abandon(self) -> None:
         """Close the file without what is pending."""
         self._pending.clear()
+        self._undefined.clear()
         self._database.close()
 
     def __enter__(self) -> Self:

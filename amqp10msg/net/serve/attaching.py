@@ -21,6 +21,7 @@ from amqp10msg.delivery import (
     StdDistMode,
     Step,
     Target,
+    TerminusDurability,
     TxnCapability,
     resume,
 )
@@ -417,11 +418,16 @@ class Attacher:
         return node
 
     def _answer(self, terminus: Any, node: DistributionNode | None) -> Any:
-        """Our terminus: as the peer asked for it, with the address of a dynamic node."""
+        """Our terminus: as the peer asked for it, with the address of a dynamic node.
+
+        It never claims to be durable: the server forgets termini when it stops (Part 3, 3.5.5).
+        """
         topic = isinstance(terminus.address, str) and self._broker.nodes.is_topic(terminus.address)
         known = {_TOPIC} if topic else _QUEUE
         answer = attrs.evolve(
-            terminus, capabilities=tuple(name for name in terminus.capabilities if name in known)
+            terminus,
+            durable=TerminusDurability.NONE,
+            capabilities=tuple(name for name in terminus.capabilities if name in known),
         )
         if terminus.dynamic and node is not None:
             answer.address = node.name

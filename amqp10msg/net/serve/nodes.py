@@ -33,17 +33,21 @@ from amqp10msg.delivery.node import (
     NodeError,
     Quarantined,
     Store,
+    StoreError,
 )
 from amqp10msg.delivery.termini import LIFETIME_POLICY
 from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
+from amqp10msg.net.serve.definitions import EXCHANGES, SUBSCRIPTION, Definitions
 from amqp10msg.sections import MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import NOT_ALLOWED, NOT_FOUND, DecodeError, EncodeError
+from amqp10msg.wire.errors import NOT_ALLOWED, NOT_FOUND, AmqpError, DecodeError, EncodeError
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
 _QUEUES = "/queues/"
+#: Comes between the names of a topic and of a subscription in an address of Service Bus.
+SUBSCRIPTIONS = "/Subscriptions/"
 
 
 class Place(Protocol):
@@ -76,6 +80,10 @@ class Nodes:
         on_quarantined: called with each stored message that its node could not read.
         on_fault: called with a node that could not expire or be deleted, and the exception.
         options: of every node, as `DistributionNode` takes them.
+
+    Attributes:
+        definitions: keeps the names of subscriptions of Service Bus in the file of the store; a
+            subscription without messages would be forgotten, and would get none after a restart.
     """
 
     store: Store
@@ -92,6 +100,7 @@ class Nodes:
         self._limited: dict[str, DistributionNode] = {}
         self._dynamic = 0
         self._topics: dict[str, dict[str, DistributionNode]] = {}
+        self.definitions = Definitions(self.store)
 
     def __iter__(self) -> Iterator[DistributionNode]:
         return iter(list(self._nodes.values()))
@@ -186,6 +195,8 @@ class Nodes:
             **options,
         )
         node.on_available = partial(self._on_available, node)
+        if SUBSCRIPTIONS in address and lifetime is None and options["store"] is self.store:
+            self.definitions.put(SUBSCRIPTION, address, {})
         self._nodes[address] = node
         for quarantined in node.quarantined:
             self._on_quarantined(quarantined)
@@ -223,6 +234,8 @@ class Nodes:
     def _delete(self, node: DistributionNode) -> None:
         node.delete()
         del self._nodes[node.name]
+        if SUBSCRIPTIONS in node.name:
+            self.definitions.remove(SUBSCRIPTION, node.name)
         self._limited.pop(node.name, None)
         for subscriptions in self._topics.values():
             subscriptions.pop(node.name, None)
@@ -357,14 +370,45 @@ def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
 
 
 class Exchanges:
-    """The exchanges of a server, by name; those that begin with ``amq.`` are always there."""
+    """The exchanges of a server, by name; those that begin with ``amq.`` are always there.
+
+    They and their bindings are kept in the file of the server's store.
+    """
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
+        self._definitions = nodes.definitions
         self._pick = Picker("properties.subject", "application_properties", limits=nodes.limits)
         self._exchanges = {
             f"amq.{kind}": Exchange(f"amq.{kind}", kind, {}) for kind in EXCHANGE_TYPES
         }
+
+    def restore(self) -> None:
+        """Declare and bind what the file of the store has.
+
+        Raises:
+            StoreError: the file cannot be read, or is damaged.
+        """
+        for name, made in [*self._definitions.load(EXCHANGES)]:
+            try:
+                exchange = self._exchanges.setdefault(
+                    name, Exchange(name, made["type"], made["options"])
+                )
+                for row in made["bindings"]:
+                    self._bind(exchange, Binding(*row))
+            except (AmqpError, LookupError, TypeError, ValueError) as error:
+                raise StoreError(
+                    f"the definition of the exchange {name!r} in the store is damaged: {error}"
+                ) from None
+
+    def _save(self, exchange: Exchange) -> None:
+        """Write an exchange with its bindings to the file of the store."""
+        rows = [
+            [one.source, one.destination, one.to_queue, one.key, dict(one.arguments)]
+            for one in exchange.bindings
+        ]
+        definition = {"type": exchange.type, "options": exchange.options, "bindings": rows}
+        self._definitions.put(EXCHANGES, exchange.name, definition)
 
     def get(self, name: str) -> Exchange:
         """Return an exchange."""
@@ -375,27 +419,39 @@ class Exchanges:
 
     def declare(self, name: str, kind: str, options: dict[str, Any]) -> Exchange:
         """Return the exchange of a name, created if there is none."""
-        return self._exchanges.setdefault(name, Exchange(name, kind, options))
+        if name not in self._exchanges:
+            self._exchanges[name] = Exchange(name, kind, options)
+            self._save(self._exchanges[name])
+        return self._exchanges[name]
 
     def delete(self, name: str) -> None:
         """Delete an exchange, if it exists, with its bindings."""
-        self._exchanges.pop(name, None)
+        if self._exchanges.pop(name, None) is not None:
+            self._definitions.remove(EXCHANGES, name)
         self.unbind_all(name, to_queue=False)
 
     def unbind_all(self, destination: str, *, to_queue: bool) -> None:
         """Remove the bindings to a queue or an exchange."""
         for exchange in self._exchanges.values():
-            exchange.bindings = [
-                one
-                for one in exchange.bindings
-                if (one.destination, one.to_queue) != (destination, to_queue)
-            ]
+            self._keep(
+                exchange, lambda one: (one.destination, one.to_queue) != (destination, to_queue)
+            )
+
+    def _keep(self, exchange: Exchange, stays: Callable[[Binding], bool]) -> None:
+        """Remove the bindings of an exchange that do not stay."""
+        left = [one for one in exchange.bindings if stays(one)]
+        if len(left) < len(exchange.bindings):
+            exchange.bindings = left
+            self._save(exchange)
 
     def bind(self, binding: Binding) -> None:
         """Add a binding; an equal one is not added again."""
         exchange = self.get(binding.source)
-        if binding in exchange.bindings:
-            return
+        if binding not in exchange.bindings:
+            self._bind(exchange, binding)
+            self._save(exchange)
+
+    def _bind(self, exchange: Exchange, binding: Binding) -> None:
         filters: dict[str, Any] = {"direct": DirectBinding, "topic": TopicBinding}
         matches = None
         if exchange.type == "headers":
@@ -409,9 +465,7 @@ class Exchanges:
         exchange = self._exchanges.get(source)
         if exchange is not None:
             gone = destination, to_queue, key
-            exchange.bindings = [
-                one for one in exchange.bindings if (one.destination, one.to_queue, one.key) != gone
-            ]
+            self._keep(exchange, lambda one: (one.destination, one.to_queue, one.key) != gone)
 
     def bindings(self) -> Iterator[Binding]:
         """Yield all bindings."""

@@ -137,7 +137,7 @@ class Server(ServerOptions):
 
     def _new_broker(self) -> Broker:
         broker = Broker(self)
-        management = Management(broker)
+        management = self._management = Management(broker)
         broker.services[MANAGEMENT] = management.answer
         broker.on_ended = management.end_of
         on_token = self.on_token
@@ -347,13 +347,12 @@ class Server(ServerOptions):
             self.broker.service_bus.tick()
 
     def _open(self, stack: ExitStack) -> None:
-        names: list[str] = []
+        store: SqliteStore | None = None
         if self.file is not None:
             from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415  (where a file is asked for)
 
             self.broker.store = store = SqliteStore(self.file)
             stack.callback(self._close_store, store)
-            names = store.names()
         self.broker.nodes = Nodes(
             store=self.broker.store,
             create=True,
@@ -373,6 +372,9 @@ class Server(ServerOptions):
         if self.broker.service_bus is not None:
             self.broker.service_bus.nodes = self.broker.nodes
         self.broker.exchanges = Exchanges(self.broker.nodes)
+        self._management.restore()
+        self.broker.store.commit()  # what belonged to exclusive queues is deleted
+        names = [] if store is None else store.names()
         for name in (*names, *self.nodes):
             self.broker.nodes.make(name)
         for name in self.topics:

@@ -28,6 +28,7 @@ from amqp10msg.delivery.node import (
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.message.picks import Picker
+from amqp10msg.net.serve.nodes import SUBSCRIPTIONS as _SUBSCRIPTIONS
 from amqp10msg.net.serve.nodes import Nodes, Place, Published, all_or_none
 from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
@@ -44,7 +45,6 @@ from amqp10msg.wire.primitives import Array, Int, Symbol, Timestamp
 
 MANAGEMENT_SUFFIX = "/$management"
 _DEAD_LETTERS = "/$DeadLetterQueue"
-_SUBSCRIPTIONS = "/Subscriptions/"
 _URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
 _SEQUENCE, _ENQUEUED = "x-opt-sequence-number", "x-opt-enqueued-time"
 _SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"

@@ -19,9 +19,10 @@ from urllib.parse import parse_qs, unquote
 import attrs
 
 from amqp10msg.brokers import EXCHANGE_TYPES, INTERVAL
-from amqp10msg.delivery.node import NodeError
+from amqp10msg.delivery.node import NodeError, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
+from amqp10msg.net.serve.definitions import QUEUE, SUBSCRIPTION
 from amqp10msg.net.serve.nodes import Binding
 from amqp10msg.net.serve.service_bus import asked_value, response_to
 from amqp10msg.sections import Properties
@@ -54,13 +55,33 @@ class _Queue:
 class Management:
     """Answers the requests to the management node.
 
-    Options of queues and exchanges are kept and reported. Exclusive queues end with their
-    connection; otherwise the options have no effect on how a node works.
+    Options of queues and exchanges are kept and reported, also after a restart if the server has a
+    file. Exclusive queues end with their connection; otherwise the options have no effect on how a
+    node works.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._queues: dict[str, _Queue] = {}
+
+    def restore(self) -> None:
+        """Declare the queues, exchanges, bindings and subscriptions that the store's file has.
+
+        A queue that was exclusive is deleted with its messages, as its connection has ended.
+
+        Raises:
+            StoreError: the file cannot be read or written, or is damaged.
+        """
+        nodes = self._broker.nodes
+        for name, _ in nodes.definitions.load(SUBSCRIPTION):
+            nodes.make(name)
+        self._broker.exchanges.restore()
+        for name, options in nodes.definitions.load(QUEUE):
+            nodes.make(name)
+            if options.get("exclusive"):
+                self._delete_queue(name)
+            else:
+                self._queues[name] = _Queue({**_QUEUE_OPTIONS, "arguments": {}, **options})
 
     def answer(self, request: Message, owner: object) -> Message:
         """Carry out a request, and return the response."""
@@ -71,6 +92,8 @@ class Management:
             )
         except _StatusError as error:
             status, value = error.status, str(error)
+        except StoreError:
+            raise  # nothing may be confirmed
         except NodeError as error:
             status, value = HTTPStatus.NOT_FOUND, str(error)
         except (AmqpError, LookupError, TypeError, AttributeError) as error:
@@ -139,18 +162,20 @@ class Management:
         _check_name("queue", name)
         options = _declared_options(body, _QUEUE_OPTIONS)
         _check_queue(options)
-        if name in self._broker.nodes:
-            if name in self._queues and options != self._options_of(name):
+        nodes = self._broker.nodes
+        is_new = name not in nodes
+        if not is_new and name in self._queues:
+            if options != self._options_of(name):
                 raise _StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
-            status = HTTPStatus.OK
         else:
-            self._broker.nodes.make(name)
-            status = HTTPStatus.CREATED
-        self._queues.setdefault(name, _Queue(options, owner if options["exclusive"] else None))
-        return status, self._info(name)
+            nodes.make(name)
+            nodes.definitions.put(QUEUE, name, options)
+            self._queues[name] = _Queue(options, owner if options["exclusive"] else None)
+        return HTTPStatus.CREATED if is_new else HTTPStatus.OK, self._info(name)
 
     def _delete_queue(self, name: str) -> dict[str, Any]:
         self._queues.pop(name, None)
+        self._broker.nodes.definitions.remove(QUEUE, name)
         # Those of a queue that had gone by itself, too.
         self._broker.exchanges.unbind_all(name, to_queue=True)
         return {"message_count": ULong(self._broker.delete(name))}

@@ -1,0 +1,63 @@
+"""How queues, exchanges and subscriptions were declared, kept in the file of a server's store.
+
+Messages alone would bring their queue back without its type and arguments, and an exchange would
+lose its bindings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from amqp10msg.delivery.node import MemoryStore, StoreError
+from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.kernel import decode_values, encode_value
+
+#: The kinds of definitions.
+QUEUE, EXCHANGES, SUBSCRIPTION = "queue", "exchanges", "subscription"
+
+
+class Definitions:
+    """The definitions in a store, as maps of AMQP values. A store in memory keeps none.
+
+    Args:
+        store: the store of the server, a `MemoryStore` or a `SqliteStore`.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._store = None if isinstance(store, MemoryStore) else store
+
+    def put(self, kind: str, name: str, definition: Mapping[str, Any]) -> None:
+        """Write a definition; it is on disk when this returns.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        if self._store is not None:
+            self._store.define(kind, name, encode_value(dict(definition)))
+
+    def remove(self, kind: str, name: str) -> None:
+        """Delete a definition from the next commit on, if there is one."""
+        if self._store is not None:
+            self._store.undefine(kind, name)
+
+    def load(self, kind: str) -> Iterable[tuple[str, dict[str, Any]]]:
+        """Yield the names and the definitions of a kind.
+
+        Raises:
+            StoreError: the file cannot be read, or a definition is damaged.
+        """
+        if self._store is None:
+            return
+        for name, octets in self._store.definitions(kind).items():
+            try:
+                (found,) = decode_values(octets)
+            except (AmqpError, ValueError) as error:
+                raise self._damaged(kind, name, str(error)) from None
+            if not isinstance(found, dict):
+                raise self._damaged(kind, name, "it is not a map")
+            yield name, {str(key): value for key, value in found.items()}
+
+    def _damaged(self, kind: str, name: str, why: str) -> StoreError:
+        path = getattr(self._store, "path", "the store")
+        return StoreError(f"{path} cannot be read: the definition of {kind} {name!r}: {why}")
