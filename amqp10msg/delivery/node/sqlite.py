@@ -43,7 +43,7 @@ _DEFINITION = """
 CREATE TABLE IF NOT EXISTS definition (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
-    octets BLOB NOT NULL,
+    content BLOB NOT NULL,
     PRIMARY KEY (kind, name)
 )
 """
@@ -67,9 +67,9 @@ SELECT node, sequence, arrival, octets, message_format, reason FROM quarantine
 WHERE node = ifnull(?, node) ORDER BY node, sequence
 """
 _DISCARD = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
-_DEFINE = "INSERT OR REPLACE INTO definition (kind, name, octets) VALUES (?, ?, ?)"
+_DEFINE = "INSERT OR REPLACE INTO definition (kind, name, content) VALUES (?, ?, ?)"
 _UNDEFINE = "DELETE FROM definition WHERE kind = ? AND name = ?"
-_LOAD_DEFINITIONS = "SELECT name, octets FROM definition WHERE kind = ? ORDER BY name"
+_LOAD_DEFINITIONS = "SELECT name, content FROM definition WHERE kind = ? ORDER BY name"
 
 # What SQLite raises, and its module where the text in a damaged file is not UTF-8.
 _FAULTS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
