@@ -31,6 +31,7 @@ ACTIONS = ("quarantine", "requeue", "reject")
 #: Why a target does not take it, and how often that is tried again.
 REASONS: Mapping[str, str] = {
     "untranslatable": "it cannot be translated, or its bytes are not a message; not tried again",
+    "unreadable": "a line of a file that is not a message; not tried again",
     "too-large": "it is larger than the target takes, or than max_message; not tried again",
     "rejected": "outcome rejected; not tried again where the target says why",
     "modified": "outcome modified; not tried again where it is undeliverable here",

@@ -26,7 +26,8 @@ from amqp10msg.net.bridge.basic_frames import (
     nack,
     publish,
 )
-from amqp10msg.net.bridge.files import Quarantine, read_quarantine
+from amqp10msg.net.bridge.entries import read_quarantine
+from amqp10msg.net.bridge.files import Quarantine
 from amqp10msg.net.bridge.records import Ledger
 from amqp10msg.net.bridge.terms import Outcome, SourceDelivery
 from amqp10msg.net.bridge.urls import parse_url

@@ -18,7 +18,8 @@ from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge.bridge import Bridge
-    from amqp10msg.net.bridge.files import Entry, Quarantine, read_quarantine
+    from amqp10msg.net.bridge.entries import Entry, read_quarantine
+    from amqp10msg.net.bridge.files import Quarantine
     from amqp10msg.net.bridge.route import Route
     from amqp10msg.net.bridge.routes import RouteSpec
     from amqp10msg.net.bridge.statistics import Statistics
@@ -50,7 +51,8 @@ if not TYPE_CHECKING:  # so that type checkers find names that are not there
         __name__,
         {
             "bridge": ["Bridge"],
-            "files": ["Entry", "Quarantine", "read_quarantine"],
+            "entries": ["Entry", "read_quarantine"],
+            "files": ["Quarantine"],
             "route": ["Route"],
             "routes": ["RouteSpec"],
             "statistics": ["Statistics"],

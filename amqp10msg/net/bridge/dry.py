@@ -92,6 +92,9 @@ class DryRun:
             self.octets += len(delivery.large)
             self._fail(_TOO_LARGE, Example(f"{len(delivery.large):,} bytes"))
             return
+        if delivery.fault:
+            self._fail(delivery.fault, Example(f"begins with {delivery.octets[:32]!r}"))
+            return
         profile: Any = options.profile
         was_basic = delivery.content_header is not None
         try:

@@ -1,5 +1,7 @@
 """Messages in files, a line each: the quarantine, and the ends of a bridge that are files.
 
+`entries` reads the lines.
+
 What no target takes is on disk with its exact bytes before it is settled. A quarantine may be sent
 again, and a recording is written and read in the same lines.
 """
@@ -16,10 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from amqp10msg.files.atomic import lock, sync_folder
+from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
+from amqp10msg.net.bridge.entries import Entry, Unreadable, entries_in, entry_of
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Depth,
@@ -32,57 +34,7 @@ from amqp10msg.net.bridge.terms import (
     SourceRequest,
     TargetRequest,
 )
-
-
-@attrs.frozen
-class Entry:
-    """One message in the quarantine.
-
-    Attributes:
-        protocol: ``0-9-1`` or ``1.0``.
-        octets: of a 1.0 message, or the body.
-        content_header: of a 0-9-1 message.
-        exchange: of a 0-9-1 message.
-        routing_key: of a 0-9-1 message.
-        redelivered: as the source said.
-        reason: such as ``too-large``.
-        condition: what the target said, such as ``amqp:not-allowed``.
-        description: what the target or the translation said.
-        route: its name.
-        source: where it came from, without credentials.
-        target: where it did not go.
-        time: when, in ISO 8601, UTC.
-        message_format: of a 1.0 message.
-        file: of a message that was too large for memory, whose `octets` are empty: content header,
-            if it has one, and body.
-    """
-
-    protocol: str
-    octets: bytes
-    content_header: bytes | None
-    exchange: str
-    routing_key: str
-    redelivered: bool
-    reason: str
-    condition: str
-    description: str
-    route: str
-    source: str
-    target: str
-    time: str
-    message_format: int = 0
-    file: Path | None = None
-
-    @property
-    def raw(self) -> bytes:
-        """The bytes of a 1.0 message, or content header and body of one of 0-9-1.
-
-        Raises:
-            OSError: the file of a large one cannot be read.
-        """
-        if self.file is not None:
-            return self.file.read_bytes()
-        return (self.content_header or b"") + self.octets
+from amqp10msg.net.bridge.urls import Endpoint
 
 
 class Quarantine:
@@ -192,86 +144,17 @@ def _ends_a_line(path: Path, end: int) -> bool:
         return file.read(1) == b"\n"
 
 
-def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
-    """Yield the messages of a quarantine; a line that was not finished is passed over.
-
-    Its message was not settled either, and came again. Lines that say no more than ``raw``, as the
-    commands write them, are of 1.0.
-
-    Args:
-        path: of the file.
-        start: bytes of it that are passed over: what it had at some time.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: a line is whole, but no entry.
-    """
-    with path.open("rb") as file:
-        first = 1 + file.read(start).count(b"\n")
-        for number, line in enumerate(file, first):
-            try:
-                found = json.loads(line)
-            except ValueError as error:
-                if _is_unfinished(line.strip()):
-                    continue
-                raise ValueError(f"{path}, line {number}: not JSON: {error}") from None
-            try:
-                yield entry_of(found, path.parent)
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from None
-
-
-def _is_unfinished(line: bytes) -> bool:
-    """Whether a line that is not JSON is what a kill leaves, or a loss of power: zeros."""
-    return not line or b"\0" in line or (line[:1] == b"{" and line[-1:] != b"}")
-
-
-_TEXTS = (
-    *("exchange", "routing_key", "reason", "condition", "description"),
-    *("route", "source", "target", "time"),
-)
-
-
-def entry_of(found: Any, folder: Path) -> Entry:
-    """Return the entry of a line.
-
-    The file of a large message is named from `folder` on.
-    """
-    try:
-        protocol = found.get("protocol", "1.0")
-        cut = found["content_header"] if protocol == "0-9-1" else 0
-        file = folder / found["raw_file"] if "raw_file" in found else None
-        if file is None:
-            raw = bytes.fromhex(found["raw"])
-        else:
-            with file.open("rb") as opened:
-                raw = opened.read(cut)
-        texts = {name: found.get(name, "") for name in _TEXTS}
-        if not all(isinstance(text, str) for text in texts.values()):
-            raise TypeError(f"{', '.join(_TEXTS)} are texts")
-        kind = found.get("message_format") or 0
-        if type(kind) is not int or not 0 <= kind < 1 << 32:
-            raise ValueError("message_format is a number of 32 bits")
-        header, octets = raw[:cut], raw[cut:]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"no entry of a quarantine: {error!r}") from None
-    return Entry(
-        protocol=protocol,
-        message_format=kind,
-        octets=octets,
-        content_header=header if protocol == "0-9-1" else None,
-        redelivered=found.get("redelivered") is True,
-        file=file,
-        **texts,
-    )
-
-
 #: Messages that are handed over in one turn of the loop.
 _TURN = 100
 
 
-def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
-    """Yield the messages that are meant, each with its number in the file, from 0."""
+def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]:
+    """Yield the messages to read, and the unreadable lines, each with its number from 0.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: ``offset=`` is wrong, or the file is shorter than what was read of it.
+    """
     endpoint = request.endpoint
     start = 0 if endpoint.offset in {None, "", "first"} else endpoint.start
     if not isinstance(start, int):
@@ -279,31 +162,52 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
         raise ValueError(text)  # noqa: TRY004  (of a URL)
     path = Path(endpoint.file or "")
     number = -1
-    for number, entry in enumerate(read_quarantine(path)):
-        if number < start or endpoint.route not in {None, entry.route}:
+    lines = entries_in(path, protocol=endpoint.protocol, max_message=request.max_message)
+    for number, entry in enumerate(lines):
+        if number < start:
             continue
-        if entry.protocol != endpoint.protocol:
-            text = f"is of AMQP {entry.protocol}: give ?protocol={entry.protocol}, or ?route="
-            raise ValueError(f"{path}: message {number + 1} {text}")
-        if entry.file is not None and entry.file.stat().st_size > request.max_message:
-            size = entry.file.stat().st_size
-            text = f"has {size} bytes, and max-message are {request.max_message}"
-            raise ValueError(f"{path}: message {number + 1} {text}")
+        if isinstance(entry, Entry):
+            if endpoint.route not in {None, entry.route}:
+                continue
+            if entry.protocol != endpoint.protocol:
+                text = f"is of AMQP {entry.protocol}: give ?protocol={entry.protocol}, or ?route="
+                yield number, Unreadable(entry.octets, f"{path}: message {number + 1} {text}")
+                continue
         yield number, entry
     if number + 1 < start:
         text = f"has {number + 1} messages, and was read up to {start}: it was cut, or is"
         raise ValueError(f"{path} {text} another file; give another --state to read all of it")
 
 
-def _delivery(number: int, entry: Entry) -> SourceDelivery:
-    """Return an entry as a delivery without a link.
+def _count(request: SourceRequest) -> int:
+    """Return how many lines are to be read.
 
     Raises:
-        OSError: the file of a large message cannot be read.
+        OSError: the file cannot be read.
+        ValueError: as of `_entries`; or there are lines, and none of them can be sent.
     """
+    sendable, unreadable, first = 0, 0, ""  # the first fault that is not an unfinished line
+    for _, entry in _entries(request):
+        if isinstance(entry, Entry):
+            sendable += 1
+        else:
+            unreadable += 1
+            first = first or ("" if entry.unfinished else entry.why)
+    if first and not sendable:
+        raise ValueError(first)
+    return sendable + unreadable
+
+
+def _delivery(number: int, entry: Entry | Unreadable) -> SourceDelivery:
+    """Return a line as a delivery without a link; an unreadable one has the reason as `fault`."""
+    if isinstance(entry, Unreadable):
+        return SourceDelivery(entry.octets, position=number, fault=entry.why)
     octets = entry.octets
     if entry.file is not None:
-        octets = entry.raw[len(entry.content_header or b"") :]
+        try:
+            octets = entry.raw[len(entry.content_header or b"") :]
+        except OSError as error:
+            return SourceDelivery(b"", position=number, fault=str(error))
     return SourceDelivery(
         octets,
         entry.content_header,
@@ -316,17 +220,19 @@ def _delivery(number: int, entry: Entry) -> SourceDelivery:
     )
 
 
-def message_in_file(path: Path, position: int) -> SourceDelivery | None:
-    """Return the message in line `position`, from 0, of a file; None if there is none.
+def message_in_file(endpoint: Endpoint, position: int, max_message: int) -> SourceDelivery | None:
+    """Return the line at a position, from 0, of a file as a delivery; None if there is none.
 
     Raises:
-        LinkError: the file cannot be read, or is not a file of messages.
+        LinkError: the file cannot be read.
     """
+    path = Path(endpoint.file or "")
     try:
-        entry = next(itertools.islice(read_quarantine(path), position, None), None)
-        return None if entry is None else _delivery(position, entry)
-    except (OSError, ValueError) as error:
+        lines = entries_in(path, protocol=endpoint.protocol, max_message=max_message)
+        entry = next(itertools.islice(lines, position, None), None)
+    except OSError as error:
         raise LinkError(str(error), permanent=True) from None
+    return None if entry is None else _delivery(position, entry)
 
 
 class FileSource:
@@ -340,10 +246,9 @@ class FileSource:
         self._receive, self._on_lost = request.receive, request.on_lost
         self._window = request.window
         self._loop = asyncio.get_running_loop()
-        # Looked through before anything is sent.
-        self._left = sum(1 for _ in _entries(request))
+        self._left = _count(request)  # the whole file is checked before anything is sent
         self._entries = _entries(request)
-        self._back: deque[tuple[int, Entry]] = deque()
+        self._back: deque[tuple[int, Entry | Unreadable]] = deque()
         self._unsettled = 0
         self._held = self._stopped = self._scheduled = False
         self.alive = True
@@ -419,12 +324,14 @@ def _line_of(outgoing: Outgoing) -> str:
 
 def _entry_in(outgoing: Outgoing) -> str:
     """Return the line that a message of a quarantine's queue is."""
-    octets, is_basic = outgoing.octets, outgoing.content_header is not None
-    try:
-        found = json.loads(octets) if is_basic else Message.decode(octets).json()
-    except ValueError as error:
-        raise ValueError(f"no entry of a quarantine: {error}") from None
-    entry_of(found, Path())
+    if outgoing.content_header is not None:
+        found = parse_json(outgoing.octets)
+    else:
+        try:
+            found = Message.decode(outgoing.octets).json()
+        except RecursionError:
+            raise ValueError("not JSON: nested too deeply") from None
+    entry_of(found, None)  # whoever sent it must not name files of this machine
     return json.dumps(found)
 
 

@@ -17,7 +17,7 @@ import attrs
 from amqp10msg.net.bridge.bridge import Show, run_bridge
 from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, give_back
-from amqp10msg.net.bridge.files import read_quarantine
+from amqp10msg.net.bridge.entries import read_quarantine
 from amqp10msg.net.bridge.fingerprints import digest_of
 from amqp10msg.net.bridge.management import Management, Queue
 from amqp10msg.net.bridge.records import Positions

@@ -531,6 +531,9 @@ class Records:
     ) -> None:
         self.names = {"route": route, "source": str(source), "target": str(target)}
         self._quarantine = Quarantine(options.quarantine)
+        self._reads_quarantine = source.file is not None and (
+            Path(source.file).resolve() == options.quarantine.resolve()
+        )
         stream = source.file is None and source.keeps
         self.positions = Positions(options.state, route, active=source.keeps, stream=stream)
         self._ledger: Ledger | None = None
@@ -590,7 +593,10 @@ class Records:
         aside = [
             (delivery, outcome)
             for delivery, _, outcome in finished
-            if outcome is not None and outcome.kind != "accepted"
+            if outcome is not None
+            and outcome.kind != "accepted"
+            # A line of the quarantine itself stays there.
+            and not (delivery.fault and self._reads_quarantine)
         ]
         try:
             if aside:

@@ -61,7 +61,7 @@ async def unchecked(
     if last.protocol != source.protocol:
         return f"the last message was read over AMQP {last.protocol}, {_UNKNOWN}"
     if source.file is not None:
-        line = message_in_file(Path(source.file), last.position)
+        line = message_in_file(source, last.position, max_message)
         if line is None or fingerprint_of(line, stream=False) == last:
             return ""  # a file that is shorter now is refused when it is read
         place, cause = f"line {last.position + 1}", "the file was rotated or replaced"

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from amqp10msg.net.bridge.ending import Ending
+from amqp10msg.net.bridge.entries import UNREADABLE
 from amqp10msg.net.bridge.links import (
     Absence,
     Caution,
@@ -702,6 +703,9 @@ class Route:
         self._records.positions.receive(delivery)
         if delivery.large is not None:
             self._receive_large(delivery, delivery.large)
+            return False
+        if delivery.fault:
+            self._refused(delivery, Outcome(UNREADABLE, "", delivery.fault, final=True))
             return False
         self._bytes += delivery.size
         if self._bytes > options.max_bytes and not self._holding and source is not None:

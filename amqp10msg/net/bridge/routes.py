@@ -153,7 +153,9 @@ def read_routes(path: Path) -> list[RouteSpec]:
     """
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise ValueError(f"{path}: its values are nested too deeply") from None
+    except ValueError as error:  # no TOML, or no UTF-8
         raise ValueError(f"{path}: {error}") from None
     defaults, routes = found.pop("defaults", {}), found.pop("route", [])
     if found or not isinstance(routes, list) or not routes or not isinstance(defaults, dict):

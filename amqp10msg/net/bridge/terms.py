@@ -117,6 +117,7 @@ class SourceDelivery:
         large: its bytes, where they are too large for memory; `octets` is empty then.
         position: in its stream or file; None where it is of a queue.
         written: of a file, when the line was written, in ISO 8601; empty where it is not known.
+        fault: of a file, why its line is not a message, and `octets` are the line; else empty.
         message_format: of a 1.0 transfer; 0 is that of the specification.
         tries: how often the target refused it.
         attempts: how often it did so for another reason than that it is full.
@@ -139,6 +140,7 @@ class SourceDelivery:
     large: Oversized | None = None
     position: int | None = None
     written: str = ""
+    fault: str = ""
     message_format: int = 0
     tries: int = 0
     attempts: int = 0

@@ -1,0 +1,331 @@
+"""Lines of messages: one reader for the quarantine, for recordings, and for captured messages.
+
+A line is a JSON object:
+
+``raw``
+    The message in hex (also ``hex``, ``base64`` or ``data_base64``). A 0-9-1 message is the payload
+    of its content header frame, followed by the body.
+``raw_file``
+    Instead of ``raw``: a file in the folder of the lines, or below it, with these bytes.
+``protocol``
+    ``0-9-1`` or ``1.0``; by default the protocol that the reader was told.
+``content_header``
+    Bytes of the content header of a 0-9-1 message. By default the header ends where the body
+    begins, whose size it states.
+``message_format``
+    The message format of a 1.0 message, 0 by default.
+``exchange``, ``routing_key``, ``redelivered``
+    How a 0-9-1 message was published and delivered; empty and false by default.
+``time``, ``route``, ``source``, ``target``, ``reason``, ``condition``, ``description``
+    What the quarantine notes about a message; empty by default.
+
+Other fields are ignored. A peer may have written the lines, so nothing in a line is trusted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic import decode_content_header
+from amqp10msg.files.atomic import lock
+from amqp10msg.files.containers import RECORD_KEYS, octets_of_record, read_lines
+from amqp10msg.files.text import parse_json
+from amqp10msg.wire.errors import DecodeError
+
+#: The reason of lines that were set aside because they cannot be read as a message.
+UNREADABLE = "unreadable"
+#: Bytes of a content header, at most; real ones fit into one frame of usually 128 KiB.
+_MAX_HEADER = 16 << 20
+#: Bytes of a content header without its properties.
+_MIN_HEADER = 14
+#: Bytes of a line besides its message.
+_MAX_FIELDS = 1 << 20
+#: Bytes of an unreadable line that are kept, to be set aside.
+_MAX_KEPT = 1 << 16
+#: Bytes of a message, where the caller has no limit.
+MAX_MESSAGE = 1 << 31
+_PROTOCOLS = ("0-9-1", "1.0")
+_TEXTS = (
+    *("exchange", "routing_key", "reason", "condition", "description"),
+    *("route", "source", "target", "time"),
+)
+
+
+@attrs.frozen
+class Entry:
+    """One message in the quarantine.
+
+    Attributes:
+        protocol: ``0-9-1`` or ``1.0``.
+        octets: of a 1.0 message, or the body.
+        content_header: of a 0-9-1 message.
+        exchange: of a 0-9-1 message.
+        routing_key: of a 0-9-1 message.
+        redelivered: as the source said.
+        reason: such as ``too-large``.
+        condition: what the target said, such as ``amqp:not-allowed``.
+        description: what the target or the translation said.
+        route: its name.
+        source: where it came from, without credentials.
+        target: where it did not go.
+        time: when, in ISO 8601, UTC.
+        message_format: of a 1.0 message.
+        file: of a message that was too large for memory, whose `octets` are empty: content header,
+            if it has one, and body.
+    """
+
+    protocol: str
+    octets: bytes
+    content_header: bytes | None
+    exchange: str
+    routing_key: str
+    redelivered: bool
+    reason: str
+    condition: str
+    description: str
+    route: str
+    source: str
+    target: str
+    time: str
+    message_format: int = 0
+    file: Path | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of a 1.0 message, or content header and body of one of 0-9-1.
+
+        Raises:
+            OSError: the file of a large one cannot be read.
+        """
+        if self.file is not None:
+            return self.file.read_bytes()
+        return (self.content_header or b"") + self.octets
+
+
+@attrs.frozen
+class Unreadable:
+    """A line that is not a message.
+
+    Attributes:
+        octets: the line, at most its first 64 KiB.
+        why: what is wrong with it, with its number.
+        unfinished: it ends too early, as when its writer was killed; a bridge did not settle its
+            message, which came again.
+    """
+
+    octets: bytes
+    why: str
+    unfinished: bool = False
+
+
+def entries_in(
+    path: Path, *, protocol: str = "1.0", max_message: int = MAX_MESSAGE, start: int = 0
+) -> Iterator[Entry | Unreadable]:
+    """Yield the messages of a file, and the lines that are not messages; skip blank lines.
+
+    Lines that are appended meanwhile are not read.
+
+    Args:
+        path: the file.
+        protocol: of lines that do not say theirs.
+        max_message: bytes of a message, at most.
+        start: bytes of the file to skip.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        end = _end_of(path)
+        number = file.read(start).count(b"\n")
+        for _, line, fault in read_lines(file, 2 * max_message + _MAX_FIELDS, start, end):
+            number += 1
+            where = f"{path}, line {number}"
+            try:
+                if fault:
+                    raise ValueError(f"the line is {fault}")
+                if not line.strip():
+                    continue
+                found = parse_json(line)
+            except ValueError as error:
+                torn = not fault and _is_unfinished(line.strip())
+                yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}", torn)
+                continue
+            try:
+                yield entry_of(found, path.parent, protocol=protocol, max_message=max_message)
+            except ValueError as error:
+                yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}")
+
+
+def _end_of(path: Path) -> int:
+    """Return the size of a file at a moment when no bridge is appending a line to it."""
+    with path.open("rb") as file:
+        lock(file.fileno(), wait=True)
+        return file.seek(0, os.SEEK_END)
+
+
+def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
+    """Yield the messages of a quarantine; skip lines that were not finished.
+
+    The message of an unfinished line was not settled, and came again.
+
+    Args:
+        path: of the file.
+        start: bytes of the file to skip: its size at some time.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is complete, but is not a message. It may also name a ``raw_file`` that
+            is missing, not a regular file, or outside of the folder of the quarantine.
+    """
+    for entry in entries_in(path, start=start):
+        if isinstance(entry, Entry):
+            yield entry
+        elif not entry.unfinished:
+            raise ValueError(entry.why)
+
+
+def _is_unfinished(line: bytes) -> bool:
+    """Whether a line that is not JSON is what a kill leaves, or a loss of power: zeros."""
+    return b"\0" in line or (line[:1] == b"{" and line[-1:] != b"}")
+
+
+def entry_of(
+    found: Any,
+    folder: Path | None,
+    *,
+    protocol: str = "1.0",
+    max_message: int = MAX_MESSAGE,
+) -> Entry:
+    """Return the message of a parsed line; see this module for the fields.
+
+    Args:
+        found: the JSON value.
+        folder: where a ``raw_file`` may be; None to refuse one, as for a line from the network.
+        protocol: where the line does not say it.
+        max_message: bytes of the message, at most.
+
+    Raises:
+        ValueError: it is not a message; the text says what is wrong.
+    """
+    if not isinstance(found, dict):
+        raise ValueError("not a message: a line is a JSON object")  # noqa: TRY004  (of a text)
+    texts = {name: _text(found, name) for name in _TEXTS}
+    if texts["reason"] == UNREADABLE:
+        raise ValueError(f"it was set aside before as unreadable: {texts['description']}")
+    protocol = found.get("protocol", protocol)
+    if protocol not in _PROTOCOLS:
+        raise ValueError(f"not a message: protocol is 0-9-1 or 1.0, not {protocol!r:.40}")
+    kind = found.get("message_format") or 0
+    if type(kind) is not int or not 0 <= kind < 1 << 32:
+        raise ValueError("not a message: message_format is a number of 32 bits")
+    file = _file_in(folder, found["raw_file"]) if "raw_file" in found else None
+    octets: bytes | None = None
+    if file is None:
+        octets = octets_of_record(found)
+        if octets is None:
+            keys = ", ".join(RECORD_KEYS)
+            raise ValueError(f"not a message: none of the fields {keys} and raw_file is a text")
+    header = _header_in(found, file, octets or b"", max_message, protocol)
+    return Entry(
+        protocol=protocol,
+        message_format=kind,
+        octets=b"" if octets is None else octets[len(header or b"") :],
+        content_header=header,
+        redelivered=found.get("redelivered") is True,
+        file=file,
+        **texts,
+    )
+
+
+def _header_in(
+    found: dict[str, Any], file: Path | None, octets: bytes, max_message: int, protocol: str
+) -> bytes | None:
+    """Return the content header of a message in a file, or of these bytes; None of a 1.0 message.
+
+    Raises:
+        ValueError: there is none, or the message is too large.
+    """
+    size = len(octets)
+    try:
+        if file is not None:
+            size = file.stat().st_size
+        if size > max_message:
+            raise ValueError(f"it has {size:,} bytes, and max-message is {max_message:,}")
+        if protocol != "0-9-1":
+            return None
+        if file is None:
+            header = octets[: _size_of_header(found, octets, size)]
+        else:
+            with file.open("rb") as opened:
+                cut = _size_of_header(found, opened.read(_MIN_HEADER), size)
+                opened.seek(0)
+                header = opened.read(cut)
+    except OSError as error:
+        raise ValueError(f"raw_file cannot be read: {error}") from None
+    if "content_header" not in found:
+        _check_header(header)
+    return header
+
+
+def _text(found: dict[str, Any], name: str) -> str:
+    text = found.get(name, "")
+    if not isinstance(text, str):
+        raise ValueError(f"not a message: {', '.join(_TEXTS)} are texts, and {name} is not")  # noqa: TRY004  (of a text)
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise ValueError(f"not a message: {name} has half of a surrogate pair") from None
+    return text
+
+
+def _size_of_header(found: dict[str, Any], beginning: bytes, size: int) -> int:
+    """Return the bytes of a content header: as the line says, or as the size of the body says.
+
+    The whole message has `size` bytes; `beginning` has at least its first 14.
+    """
+    cut = found.get("content_header")
+    if "content_header" in found:
+        if type(cut) is not int or not 0 <= cut <= min(size, _MAX_HEADER):
+            raise ValueError(
+                f"not a message: content_header is a number of bytes from 0 to "
+                f"{min(size, _MAX_HEADER):,}, not {cut!r:.40}"
+            )
+        return cut
+    body = int.from_bytes(beginning[4:12], "big")
+    if size < _MIN_HEADER or not _MIN_HEADER <= size - body <= _MAX_HEADER:
+        raise ValueError(
+            f"not a 0-9-1 message: {size:,} bytes are not a content header and a body of "
+            f"{body:,} bytes; content_header may say how many bytes the header has"
+        )
+    return size - body
+
+
+def _check_header(header: bytes) -> None:
+    try:
+        decode_content_header(header)
+    except DecodeError as error:
+        raise ValueError(f"not a 0-9-1 message: its content header: {error}") from None
+
+
+def _file_in(folder: Path | None, name: Any) -> Path:
+    """Return the path of a ``raw_file``: a regular file in a folder, or below it."""
+    if folder is None:
+        raise ValueError("not a message: raw_file is not taken from a message of a queue")
+    if not isinstance(name, str) or not name:
+        raise ValueError("not a message: raw_file is the name of a file")
+    root = folder.resolve()
+    try:
+        path = (root / name).resolve()
+        inside, regular = path.is_relative_to(root), path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:  # such as a loop of symbolic links
+        raise ValueError(f"not a message: raw_file {name!r:.80}: {error}") from None
+    if not inside:
+        raise ValueError(f"not a message: raw_file {name!r:.80} is outside of the folder {root}")
+    if not regular:
+        raise ValueError(f"not a message: raw_file {name!r:.80} is not a regular file in {root}")
+    return path
