@@ -13,13 +13,13 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NoReturn
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import attrs
 
 from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.urls import Endpoint, split_url
 from amqp10msg.net.landing import Landing, Spooled
 from amqp10msg.wire.reprs import readable
 
@@ -70,8 +70,12 @@ class _Place:
 
     @classmethod
     def of(cls, url: str, node: str, protocol: str) -> _Place:
-        """Read the URL of a peer."""
-        parts = urlsplit(url if "://" in url else f"amqp://{url}")
+        """Read the URL of a peer.
+
+        Raises:
+            ValueError: it is not such a URL; the message does not repeat it.
+        """
+        parts = split_url(url if "://" in url else f"amqp://{url}")
         if parts.scheme not in {"amqp", "amqps"}:
             raise ValueError(f"a URL begins with amqp:// or amqps://, not {parts.scheme[:20]!r}")
         tls = parts.scheme == "amqps"
@@ -106,7 +110,10 @@ def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
         elif name == "retry_delay":
             attempts["delay"] = float(text)
         elif name == "ssl_options":
-            given = ast.literal_eval(text) or {}
+            try:
+                given = dict(ast.literal_eval(text) or {})
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                raise ValueError("ssl_options is not a dict as Python writes it") from None
             unknown = given.keys() - _OF_TLS.keys()
             if unknown:
                 raise ValueError(

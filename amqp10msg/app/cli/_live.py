@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -81,10 +81,31 @@ def _width() -> int:
         return _USUAL_WIDTH
 
 
+class _EventLines(logging.Formatter):
+    """Formats events as text, in which a terminal finds nothing to act on.
+
+    Names, descriptions and errors of peers are in it.
+
+    Args:
+        live: clear the line that `LiveLine` writes over.
+    """
+
+    def __init__(self, *, live: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._start = _CLEAR if live else ""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (of logging)
+        """Return the line of a record."""
+        return self._start + safe(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  (of logging)
+        """Return the lines of a traceback."""
+        return "\n".join(map(safe, super().formatException(ei).split("\n")))
+
+
 def log_lines(*, live: bool) -> logging.Formatter:
     """Return how events are written, beside a line that is written over where there is one."""
-    text = "%(asctime)s %(levelname)s %(message)s"
-    return logging.Formatter(f"{_CLEAR}{text}" if live else text)
+    return _EventLines(live=live)
 
 
 log_option = click.option(

@@ -9,8 +9,9 @@ import click
 
 from amqp10msg.app.cli._bridging import lacking
 from amqp10msg.app.cli._options import number_option
-from amqp10msg.app.cli._output import complain
+from amqp10msg.app.cli._output import complain, safe
 from amqp10msg.app.text import plural
+from amqp10msg.wire.errors import AmqpError
 
 
 @click.command(
@@ -76,5 +77,9 @@ def spool(
             total = consume(url, address, landing, batches, protocol=protocol, warn=complain)
     except ModuleNotFoundError as error:
         raise lacking(error, "net,arrow") from None
-    click.echo(f"{plural(total, 'message')} in {folder}")
+    except AmqpError:
+        raise
+    except ValueError as error:  # of the URL
+        raise click.UsageError(str(error)) from None
+    click.echo(safe(f"{plural(total, 'message')} in {folder}"))
     return 0

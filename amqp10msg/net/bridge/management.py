@@ -12,12 +12,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import attrs
 
 from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint, secret, with_files
+from amqp10msg.net.bridge.urls import Endpoint, secret, split_url, with_files
 
 _LARGEST = 64 << 20
 _SECONDS = 30.0
@@ -45,11 +45,11 @@ class Management:
         self, management: str, endpoint: Endpoint, environment: Mapping[str, str] | None = None
     ) -> None:
         text = with_files(management)
-        parts = urlsplit(text)
         try:
-            host, _ = parts.hostname or "", parts.port
+            parts = split_url(text)
         except ValueError:
-            host = ""  # urllib would repeat what may be a password
+            parts = split_url("")  # the error below says how to write it
+        host = parts.hostname or ""
         # An @ elsewhere is after a user or password with a slash in it.
         if (
             parts.scheme not in {"http", "https"}

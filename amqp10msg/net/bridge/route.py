@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
+from amqp10msg.app.text import printable
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
 from amqp10msg.net.bridge.links import (
@@ -72,8 +73,12 @@ _STANDS_BY = "another bridge runs it"
 
 
 def log_event(logger: logging.Logger, event: str, level: int, **fields: Any) -> None:
-    """Log an event of a bridge: its record has ``event`` and ``fields``."""
-    text = " ".join(f"{name}={value}" for name, value in fields.items())
+    """Log an event of a bridge: its record has ``event`` and ``fields``.
+
+    The text of the record is printable: a peer must not write lines into a log, or act on a
+    terminal. The fields are as they came.
+    """
+    text = printable(" ".join(f"{name}={value}" for name, value in fields.items()))
     logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
 

@@ -215,6 +215,28 @@ def parse_urls(
     return attrs.evolve(first, others=tuple(others))
 
 
+def split_url(text: str) -> SplitResult:
+    """Split a URL into its parts, whose host and port can be read without another error.
+
+    Raises:
+        ValueError: it cannot be split, or its port is wrong. Unlike the errors of urllib, the
+            message repeats no part of the URL, which may be a password.
+    """
+    try:
+        parts = urlsplit(text)
+        _ = parts.hostname
+    except ValueError:
+        raise ValueError(
+            "a URL cannot be split into user, password and host: write the characters []/?#@: in a "
+            "user or password as %5B, %5D, %2F, %3F, %23, %40 and %3A, and others in UTF-8 likewise"
+        ) from None
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError("the port of a URL is a number from 1 to 65535") from None
+    return parts
+
+
 def parse_url(
     text: str,
     environment: Mapping[str, str] | None = None,
@@ -246,7 +268,7 @@ def parse_url(
     text = with_files(text)
     if "#" in text:
         raise ValueError("a # in a URL is written %23")
-    parts = urlsplit(text.strip())
+    parts = split_url(text.strip())
     if parts.scheme == "file":
         return _file(parts)
     schemes = {**_SCHEMES, **also}
@@ -257,10 +279,7 @@ def parse_url(
         )
     protocol, tls, port = schemes[parts.scheme]
     variables = os.environ if environment is None else environment
-    try:
-        port = parts.port or port
-    except ValueError:
-        raise ValueError("the port of a URL is a number from 1 to 65535") from None
+    port = parts.port or port
     query = _query(parts.query)
     made: dict[str, Any] = {
         "protocol": protocol,

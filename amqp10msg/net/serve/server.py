@@ -105,7 +105,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+        # JSON may hold DEL as it is, and a terminal acts on it.
+        return json.dumps(line, default=str).replace("\x7f", "\\u007f")
 
 
 @attrs.define(kw_only=True, eq=False, repr=False, slots=False)
