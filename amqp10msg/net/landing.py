@@ -37,6 +37,7 @@ LANDED = pa.schema(
         ("protocol", pa.string()),
         ("address", pa.string()),
         ("delivery_tag", pa.binary()),
+        ("message_format", pa.int64()),
         ("wire", pa.binary()),
         ("content_header", pa.binary()),
         ("payload", pa.binary()),
@@ -60,6 +61,8 @@ class Spooled:
         payload: the body of a message of AMQP 0-9-1.
         exchange: the exchange that it was published to.
         routing_key: the key that it was published with.
+        message_format: of the transfer of AMQP 1.0, 0 to 2^32 - 1; as format 0, a batch of Azure
+            would be read as one message.
     """
 
     address: str
@@ -71,6 +74,7 @@ class Spooled:
     payload: bytes | None = None
     exchange: str | None = None
     routing_key: str | None = None
+    message_format: int | None = None
 
     @property
     def protocol(self) -> str:

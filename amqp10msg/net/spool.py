@@ -211,7 +211,14 @@ class _Spooler:
         header = delivery.content_header
         if header is None:
             tag = bytes(delivery.tag.tag)
-            return Spooled(self._node, received, tag, delivery.redelivered, delivery.octets)
+            return Spooled(
+                self._node,
+                received,
+                tag,
+                delivery.redelivered,
+                delivery.octets,
+                message_format=delivery.message_format,
+            )
         return Spooled(
             self._node,
             received,

@@ -302,7 +302,7 @@ class _Reader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # An
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for number in partition.value:
             with plainly(), pq.ParquetFile(self._options.path(number)) as file:
-                yield from file.iter_batches(_ROWS)
+                yield from map(_with_all_columns, file.iter_batches(_ROWS))
         settle()
 
     def commit(self, end: Offset) -> None:
@@ -319,3 +319,13 @@ class _Reader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # An
         if self._consumer is not None:
             self._consumer.stop()
             self._consumer = None
+
+
+def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Add columns of nulls that a file of an earlier version does not have."""
+    names = set(batch.schema.names)
+    columns = [
+        batch.column(field.name) if field.name in names else pa.nulls(len(batch), field.type)
+        for field in LANDED
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=LANDED)

@@ -24,14 +24,16 @@ from amqp10msg.testing import messages
 
 proton = pytest.importorskip("proton")
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("click")
+click_testing = pytest.importorskip("click.testing")
 cproton: Any = pytest.importorskip("cproton")  # comes with proton
 
 import pyarrow.parquet as pq  # noqa: E402
 
+from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.net import spool as spooling  # noqa: E402
 from amqp10msg.net.bridge.terms import LinkError, SourceDelivery, SourceRequest  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled, file_name  # noqa: E402
+from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.queue_broker import Broker, Queue, running  # noqa: E402
 
@@ -236,6 +238,26 @@ def test_the_delivery_limit_of_quorum_queues_is_warned_of(
         spool(broker.url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
 
     assert [warned] * warned == ["delivery-limit" in text for text in said]
+
+
+def test_the_message_format_lands(tmp_path: Path) -> None:
+    """Without it, a batch of Azure would be read as one message."""
+    kinds = [0x80013700, 0, 5]
+    octets = Message("x").encode()
+    with Server() as server:
+
+        def publish(nodes: Any) -> None:
+            for kind in kinds:
+                nodes.make("q").publish(octets, message_format=kind)
+
+        server.call(publish)
+        command = ["spool", server.url, "q", str(tmp_path), "--idle", "0.2"]
+        done = click_testing.CliRunner().invoke(main, command)
+
+    assert 0 == done.exit_code, done.output
+    landed = rows(tmp_path)
+    assert kinds == [row["message_format"] for row in landed]
+    assert all(row["wire"].endswith(octets) for row in landed)  # the server adds a header
 
 
 def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
