@@ -206,6 +206,31 @@ def test_what_retention_removed_before_it_was_read_is_told(
     assert 20 == gap.fields["positions"]  # type: ignore[attr-defined]
 
 
+def test_positions_without_a_message_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also if a lost connection delivers what follows them again."""
+
+    async def do(broker: BasicBroker) -> None:
+        broker.streams["stream"][30:35] = [None] * 5
+        broker.streams["stream"][50] = None
+
+        def cut(stored: Stored) -> str:
+            if stored.body == b"40":
+                broker.refuses = lambda _: ""
+                broker.cut()
+                return "cut"
+            return ""
+
+        broker.refuses = cut
+        counts = await bridged(broker)
+        assert (1, 6, 0) == (counts.source_lost, counts.skipped, counts.missed)
+        assert 6 == counts.as_dict()["skipped"]
+
+    assert {b"%d" % number for number in range(100)} - {
+        b"%d" % number for number in (*range(30, 35), 50)
+    } == set(bodies(run(do)))
+    assert 1 == sum(getattr(one, "event", "") == "stream-skipped" for one in caplog.records)
+
+
 def test_a_stream_that_is_declared_again_meanwhile_is_not_gone_on_with() -> None:
     async def do(broker: BasicBroker) -> None:
         def declare_again(stored: Stored) -> str:

@@ -151,6 +151,9 @@ def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> No
         made.add_row(safe(name), *(f"{number:,}" for number in numbers))
     console(colored=False).print(made)
     for name, one in counts.items():
+        if one.skipped:
+            positions = plural(one.skipped, "position")
+            click.echo(safe(f"{name}: {positions} of the stream without a message over AMQP"))
         for text in _remains(one) if remains else ():
             click.echo(safe(f"{name}: {text}"))
         for count, what in _fates(one):

@@ -21,6 +21,7 @@ _COUNTERS = (
     ("unmatched", "Messages that the filter passed over.", "unmatched"),
     ("dropped", "Messages that the hook dropped.", "dropped"),
     ("missed", "Messages of a stream removed by its retention before they were read.", "missed"),
+    ("skipped", "Positions of a stream for which the broker delivered nothing.", "skipped"),
     ("left", "Messages too large for memory and for the folder.", "left"),
     ("source_lost", "Times that the source's connection ended.", "source_lost"),
     ("target_lost", "Times that the target's connection ended.", "target_lost"),

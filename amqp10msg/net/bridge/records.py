@@ -289,6 +289,7 @@ class Positions:
     may have come out of a stream before. All before `next` are finished; None where nothing is
     known.
 
+    `skipped` counts the positions between two messages that the broker did not deliver.
     `fingerprint` is that of a message before `next`, usually the last one; None where nothing is
     finished, or the file was written by a version that had no fingerprints. `stream` says that the
     source is a stream, whose broker adds headers to its messages.
@@ -302,6 +303,9 @@ class Positions:
     ) -> None:
         self.active = active
         self.next: int | None = None
+        self.skipped = 0
+        self._expected: int | None = None  # the position after the last delivery of this connection
+        self._seen = 0  # positions before this one were delivered, or counted as skipped
         self._route = route
         self._stream = stream
         self._pending: dict[int, bool] = {}
@@ -337,6 +341,7 @@ class Positions:
     def reset(self) -> None:
         """Forget what is not finished: another connection delivers it again."""
         self._pending.clear()
+        self._expected = None
 
     def receive(self, delivery: SourceDelivery) -> None:
         """Note a delivery."""
@@ -344,6 +349,14 @@ class Positions:
             delivery.position = position_of(delivery)
             if delivery.position is not None:
                 self._pending[delivery.position] = False
+                if self._stream:
+                    self._count_skipped(delivery.position)
+
+    def _count_skipped(self, position: int) -> None:
+        if self._expected is not None:
+            self.skipped += max(position - max(self._expected, self._seen), 0)
+        self._expected = position + 1
+        self._seen = max(self._seen, position + 1)
 
     def finish(self, delivery: SourceDelivery) -> None:
         """Note that a delivery is finished, whatever its fate."""

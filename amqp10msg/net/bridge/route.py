@@ -70,6 +70,10 @@ _LAST, _HASTY = 2.0, 0.5
 #: Seconds after which an end shares a connection again, after the end of one that others had, too.
 _APART = 10.0
 _STANDS_BY = "another bridge runs it"
+_SKIPPED = (
+    "the broker delivers nothing for some positions: they are its own entries, or messages that it "
+    "delivers only over its stream protocol, such as those in compressed batches"
+)
 
 
 def log_event(logger: logging.Logger, event: str, level: int, **fields: Any) -> None:
@@ -158,6 +162,7 @@ class Route:
         self._asking: asyncio.Task[None] | None = None
         self._started = self._ticked = 0.0
         self._slow = 0.0  # seconds that a message has been coming for
+        self._skips = False  # whether it was logged that the stream has positions without a message
         self._unchecked: set[str] = set()  # reasons that were logged already
         self._opened = 0.0  # the source, on the loop's clock
         self._over = 0.0  # when nothing is waited for any more, on the same
@@ -705,7 +710,14 @@ class Route:
                 delivery.large.discard()
             self._surplus.append(delivery)
             return False
-        self._records.positions.receive(delivery)
+        positions = self._records.positions
+        positions.receive(delivery)
+        if positions.skipped > counts.skipped:
+            counts.skipped = positions.skipped
+            if not self._skips:
+                self._skips = True
+                at = str(self.source)
+                self.log("stream-skipped", logging.WARNING, at=at, why=_SKIPPED)
         if delivery.large is not None:
             self._receive_large(delivery, delivery.large)
             return False

@@ -77,16 +77,8 @@ class Latency:
 #: The counts that go on where a route is replaced by another one of its name.
 _SUMMED = (
     *("received", "redelivered", "accepted", "octets", "duplicates", "dropped", "unmatched"),
-    *(
-        "quarantined",
-        "requeued",
-        "rejected",
-        "refused",
-        "losses",
-        "missed",
-        "source_lost",
-        "target_lost",
-    ),
+    *("quarantined", "requeued", "rejected", "refused", "losses", "missed", "skipped"),
+    *("source_lost", "target_lost"),
     *("unreachable", "latency", "seconds", "busy"),
 )
 
@@ -108,6 +100,8 @@ class Statistics:
         rejected: messages that the source was told to dead-letter, by reason.
         left: messages too large for memory and for the folder, which go back to the source.
         missed: messages of a stream that its retention removed before they were read.
+        skipped: positions of a stream between two messages, for which the broker delivered nothing:
+            its own entries, or messages that it delivers only over its stream protocol.
         refused: times that the target did not take a message, by reason; one may count often.
         losses: values that the translation changed or dropped, by path and action.
         source_lost: times that the source's connection ended.
@@ -149,6 +143,7 @@ class Statistics:
     rejected: Counter[str] = attrs.Factory(Counter)
     left: int = 0
     missed: int = 0
+    skipped: int = 0
     refused: Counter[str] = attrs.Factory(Counter)
     losses: Counter[tuple[str, str]] = attrs.Factory(Counter)
     source_lost: int = 0
