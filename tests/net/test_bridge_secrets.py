@@ -25,6 +25,7 @@ from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import parse_url  # noqa: E402
 from amqp10msg.net.bridge.management import Management  # noqa: E402
 from amqp10msg.net.bridge.route import log_event  # noqa: E402
+from amqp10msg.net.bridge.terms import LinkError  # noqa: E402
 from amqp10msg.net.bridge.urls import split_url  # noqa: E402
 from amqp10msg.net.serve import JsonFormatter  # noqa: E402
 from tests.amqp10_broker import Broker, Peer, running  # noqa: E402
@@ -89,6 +90,15 @@ def test_any_event_is_one_printable_line(text: str, live: bool) -> None:
     shown = out.getvalue().replace("\r\x1b[K", "")
     assert is_clean(shown), ascii(shown)
     assert 2 == sum(line.startswith("{") for line in shown.splitlines())
+
+
+@given(st.text())
+def test_an_error_of_a_link_is_printable(text: str) -> None:
+    error = LinkError(text, said=True)
+
+    assert str(error).isprintable()
+    assert error.said
+    assert str(error) == str(error.of_several()) == str(error.without("x" * 99))
 
 
 def test_an_event_is_printable_for_every_handler(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from amqp10msg.app.text import printable
 from amqp10msg.files.atomic import sync_folder
 from amqp10msg.net.bridge.urls import Endpoint
 
@@ -236,6 +237,8 @@ class Depth:
 class LinkError(ConnectionError):
     """A connection, session, channel or link ended.
 
+    The text is printable: what a peer says in it cannot act on a terminal.
+
     Attributes:
         said: the peer gave an error: it was not merely cut.
         permanent: trying again is pointless: wrong credentials, no such queue.
@@ -257,7 +260,7 @@ class LinkError(ConnectionError):
         shared: bool = False,
         missing: bool = False,
     ) -> None:
-        super().__init__(reason)
+        super().__init__(printable(reason))
         self.said = said
         self.permanent = permanent
         self.failed = failed
