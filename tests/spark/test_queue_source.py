@@ -139,6 +139,22 @@ def test_files_that_are_done_may_go(broker: tuple[str, Any], tmp_path: Path) -> 
         made.partitions({"next": 1}, {"next": 4})
 
 
+def test_a_file_of_an_earlier_version_has_all_columns(
+    broker: tuple[str, Any], tmp_path: Path
+) -> None:
+    """It was written without the column message_format, and read only after an update."""
+    first = reader(broker[0], tmp_path)
+    until(first, 4)
+    first.stop()
+    for path in sorted(tmp_path.glob("*.parquet")):
+        pq.write_table(pq.read_table(path).drop_columns(["message_format"]), path)
+
+    found = rows(first, 0, 4)
+    assert list(range(100)) == numbers(found)
+    assert LANDED.names == list(found[0])
+    assert {None} == {row["message_format"] for row in found}
+
+
 def test_a_landing_is_of_one_query(broker: tuple[str, Any], tmp_path: Path) -> None:
     first = reader(broker[0], tmp_path)
     latest(first)
