@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -173,7 +172,6 @@ def test_a_damaged_definition_is_named(kind: str, octets: bytes) -> None:
         pass
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_the_command_keeps_what_was_declared_over_a_kill() -> None:
     proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
     utils = pytest.importorskip("proton.utils")

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import attrs
 
+from amqp10msg.net.bridge.entries import MAX_MESSAGE
 from amqp10msg.net.bridge.links import at_first, open_source
 from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.terms import (
@@ -120,7 +121,8 @@ class Counting:
                 receive=lambda _: None,
                 on_lost=lambda _: None,
                 window=0,
-                max_message=1,
+                # Of a broker, nothing is requested; the lines of a file are read to be counted.
+                max_message=1 if source.file is None else MAX_MESSAGE,
                 overflow=lambda: Oversized(Path(), 0),
                 lines=self._lines,
             )
