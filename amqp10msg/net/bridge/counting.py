@@ -70,11 +70,16 @@ def over_basic(endpoint: Endpoint) -> Endpoint | None:
 class Counting:
     """Counts what a source has for a route.
 
-    With `sole`, the route is known to be the only consumer of the source, so that what it does not
-    say of others counts as none. Of a stream, `first` is the position that reading begins with,
-    `end` that after the last message when the route began, `oldest` that of its first message, and
-    `gone` how many positions are missing between what was read and what is there; None where they
-    are not known.
+    With `sole`, the caller asserts that the route is the only consumer of the source: an unknown
+    number of other consumers counts as zero.
+
+    Attributes:
+        first: the position of the first message to read from a stream.
+        end: the position after the last message of the stream when the route started.
+        oldest: the position of the oldest message that the stream still has.
+        gone: positions between the last message read and `oldest`, which retention removed.
+
+    All but `gone` are None if they are not known.
     """
 
     def __init__(

@@ -62,21 +62,21 @@ class Entry:
 
     Attributes:
         protocol: ``0-9-1`` or ``1.0``.
-        octets: of a 1.0 message, or the body.
-        content_header: of a 0-9-1 message.
-        exchange: of a 0-9-1 message.
-        routing_key: of a 0-9-1 message.
-        redelivered: as the source said.
-        reason: such as ``too-large``.
-        condition: what the target said, such as ``amqp:not-allowed``.
-        description: what the target or the translation said.
-        route: its name.
-        source: where it came from, without credentials.
-        target: where it did not go.
-        time: when, in ISO 8601, UTC.
-        message_format: of a 1.0 message.
-        file: of a message that was too large for memory, whose `octets` are empty: content header,
-            if it has one, and body.
+        octets: the encoded 1.0 message, or the body of a 0-9-1 message.
+        content_header: the payload of the content header frame; None for a 1.0 message.
+        exchange: the exchange that a 0-9-1 message was published to.
+        routing_key: the routing key that a 0-9-1 message was published with.
+        redelivered: whether the source marked the message as redelivered.
+        reason: why the target did not get it, such as ``too-large``.
+        condition: the target's error condition, such as ``amqp:not-allowed``.
+        description: the error text of the target or the translation.
+        route: the name of the route.
+        source: the URL of the source, without credentials.
+        target: the URL of the target, without credentials.
+        time: when the line was written, in ISO 8601, UTC.
+        message_format: the message format of a 1.0 message, 0 to 2^32 - 1.
+        file: the file of a message that was too large for memory: its content header, if it has
+            one, and its body. `octets` is empty then.
     """
 
     protocol: str
@@ -97,10 +97,10 @@ class Entry:
 
     @property
     def raw(self) -> bytes:
-        """The bytes of a 1.0 message, or content header and body of one of 0-9-1.
+        """The encoded 1.0 message, or the content header and the body of a 0-9-1 message.
 
         Raises:
-            OSError: the file of a large one cannot be read.
+            OSError: the file of a large message cannot be read.
         """
         if self.file is not None:
             return self.file.read_bytes()

@@ -21,7 +21,15 @@ from typing import Any
 from amqp10msg.files.atomic import lock, sync_folder
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.entries import Entry, Unreadable, entries_in, entry_of
+from amqp10msg.net.bridge.entries import (
+    Entry,
+    Unreadable,
+    entries_in,
+    entry_of,
+)
+from amqp10msg.net.bridge.entries import (
+    read_quarantine as read_quarantine,  # it was defined here, and callers import it from here
+)
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Depth,

@@ -282,17 +282,20 @@ class Lease:
 
 
 class Positions:
-    """The positions of deliveries that are not finished, and the one to go on from.
+    """How far a route has read a stream or a file, and from where the next run continues.
 
-    Routes of other names in the same file are told apart. It is `active` where the source keeps its
-    messages, so that its deliveries have positions. Nothing in a message says so: one of a queue
-    may have come out of a stream before. All before `next` are finished; None where nothing is
-    known.
+    A file of positions may be shared by routes of different names.
 
-    `skipped` counts the positions between two messages that the broker did not deliver.
-    `fingerprint` is that of a message before `next`, usually the last one; None where nothing is
-    finished, or the file was written by a version that had no fingerprints. `stream` says that the
-    source is a stream, whose broker adds headers to its messages.
+    Args:
+        path: the file; None to forget the position when the route ends.
+        route: the name of the route.
+        active: the source keeps its messages, so its deliveries have positions. The message itself
+            does not show that: a message of a queue may have been in a stream before.
+        stream: the source is a stream, whose broker adds headers to its messages.
+
+    Attributes:
+        next: every position before this one is finished; None if nothing is finished.
+        skipped: positions between two messages that the broker did not deliver.
 
     Raises:
         OSError: the file cannot be used; the message names it.
@@ -339,12 +342,12 @@ class Positions:
         return self._fingerprint
 
     def reset(self) -> None:
-        """Forget what is not finished: another connection delivers it again."""
+        """Forget unfinished deliveries: the next connection delivers them again."""
         self._pending.clear()
         self._expected = None
 
     def receive(self, delivery: SourceDelivery) -> None:
-        """Note a delivery."""
+        """Add a delivery, and set its position."""
         if self.active:
             delivery.position = position_of(delivery)
             if delivery.position is not None:
@@ -359,14 +362,18 @@ class Positions:
         self._seen = max(self._seen, position + 1)
 
     def finish(self, delivery: SourceDelivery) -> None:
-        """Note that a delivery is finished, whatever its fate."""
+        """Mark a delivery as finished: accepted, set aside, rejected or dropped."""
         if self.active and delivery.position in self._pending:
             self._pending[delivery.position] = True
             if delivery.large is None:
                 self._turn.append(delivery)
 
     def save(self) -> None:
-        """Move on after what is finished without a gap, and remember it."""
+        """Advance `next` past the finished deliveries, and write it to the file.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         if not self.active:
             return
         before, pending = self.next, self._pending
