@@ -26,9 +26,7 @@ from amqp10msg.net.bridge.entries import (
     Unreadable,
     entries_in,
     entry_of,
-)
-from amqp10msg.net.bridge.entries import (
-    read_quarantine as read_quarantine,  # it was defined here, and callers import it from here
+    read_quarantine,
 )
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
@@ -43,6 +41,20 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
+
+__all__ = [
+    "Entry",
+    "FileSource",
+    "FileTarget",
+    "Quarantine",
+    "append_lines",
+    "content_of",
+    "line_of",
+    "message_in_file",
+    "open_source",
+    "open_target",
+    "read_quarantine",
+]
 
 
 class Quarantine:
