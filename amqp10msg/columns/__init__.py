@@ -61,18 +61,9 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.columns._decode import TooMuchError, binary_chunks, decode, in_pieces, suspects
 from amqp10msg.columns._encode import encode
-from amqp10msg.columns._schema import (
-    LEAN,
-    MAPS,
-    SCHEMA,
-    SETS,
-    VALUE,
-    VARIANT,
-    MapsAs,
-    Pick,
-    pick_of,
-    schema_of,
-)
+from amqp10msg.columns._entries import value_structs
+from amqp10msg.columns._picks import VALUE, Pick, pick_of
+from amqp10msg.columns._schema import LEAN, MAPS, SCHEMA, SETS, VARIANT, MapsAs, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
 __all__ = [
@@ -96,4 +87,5 @@ __all__ = [
     "pick_of",
     "schema_of",
     "suspects",
+    "value_structs",
 ]

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg.columns import _prefilter
+from amqp10msg.columns._picks import VALUE
 from amqp10msg.columns._plain import judged, row, text_size
-from amqp10msg.columns._schema import ERROR, ERRORS, VALUE, VARIANT, WIRE, MapsAs, Plan, plan_of
+from amqp10msg.columns._schema import ERROR, ERRORS, VARIANT, WIRE, MapsAs, Plan, plan_of
 from amqp10msg.message.picks import Picker
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire.kernel import COMPILED
@@ -58,7 +59,9 @@ def decode(
             message; and entries of the map sections: ``application_properties.tenant`` as a struct,
             ``application_properties.tenant string`` as a column ``tenant`` of strings, with
             ``as NAME`` after it under another name, likewise ``bigint``, ``double``, ``boolean``,
-            ``timestamp`` and ``binary``. ``all`` or None for `SCHEMA`, ``lean`` for `LEAN`.
+            ``timestamp`` and ``binary``. A key with spaces is quoted:
+            ``application_properties.'a key' string``. ``properties.subject`` is another spelling of
+            the column ``subject``. ``all`` or None for `SCHEMA`, ``lean`` for `LEAN`.
             Sections that no column needs are skipped by their size, so an error inside them is not
             found; the outline of the message is always checked. A `Picker` stands for the columns
             of its paths: those of the fields by their names, such as ``message_id``, entries as
@@ -76,10 +79,10 @@ def decode(
 
     Raises:
         TypeError: `array` does not hold bytes.
-        ValueError: a column or profile is unknown, a path has no column, lengths differ, a column
-            would exceed Arrow's 2 GiB, or small messages hold so many values without content that
-            their JSON would be more than 64 MiB and 32 times their bytes: pass fewer messages at
-            once.
+        ValueError: a column, a type or a profile is unknown, a path has no column, lengths differ,
+            a column would exceed Arrow's 2 GiB, or small messages hold so many values without
+            content that their JSON would be more than 64 MiB and 32 times their bytes: pass fewer
+            messages at once.
     """
     names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
     plan = plan_of(names, maps)
@@ -107,9 +110,10 @@ def _as_asked_for(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
     """Return the columns that were asked for, of those that were read."""
     arrays = []
     for field in plan.result:
-        if field.name in plan.typed:
-            pick = plan.typed[field.name]
-            arrays.append(pick.plain(batch.column(f"{pick.section}.{pick.key}")))
+        if field.name in plan.entries:
+            pick = plan.entries[field.name]
+            structs = batch.column(pick.struct_name)
+            arrays.append(structs if pick.type is None else pick.plain(structs))
         elif field.name == ERROR.name:
             members = [batch.column(error.name) for error in ERRORS]
             arrays.append(

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg.columns._cells import entries_of, identifier_of
 from amqp10msg.columns._decode import replaced
-from amqp10msg.columns._schema import ERRORS, MAPS, SCHEMA, WIRE
+from amqp10msg.columns._derived import check_partners, check_shown
+from amqp10msg.columns._entries import entry_of, fold_entries
+from amqp10msg.columns._picks import Pick
+from amqp10msg.columns._schema import (
+    DERIVED,
+    ERRORS,
+    MAPS,
+    SCHEMA,
+    VARIANT,
+    WIRE,
+    column_name,
+    unknown_column,
+)
 from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.message.templates import Template
@@ -36,29 +50,44 @@ if COMPILED and find_spec("amqp10msg.columns._kernel.write") is not None:
 _TOO_MUCH = "the messages exceed 2 GiB: encode fewer rows at once"
 # Rows that are values of Python at the same time.
 _AT_ONCE = 1024
-# The columns that belong to a message, and those of them that it is made of.
-_TYPES = {field.name: field.type for field in (*SCHEMA, WIRE) if field.name != "message_format"}
-_VALUES = set(_TYPES) - {WIRE.name, "section_offsets", *(field.name for field in ERRORS)}
+# The columns that belong to a message, and those of them that it is made of. The message-format is
+# known to the transfer frame, and to no message.
+_TYPES = {field.name: field.type for field in (*SCHEMA, *DERIVED)}
+_VALUES = set(SCHEMA.names) - {
+    *("message_format", "section_offsets", "body_sections"),
+    *(field.name for field in ERRORS),
+}
+# pandas gives the labels of its rows as columns of these names.
+_ROW_LABELS = re.compile(r"__index_level_\d+__")
 # A section may be there without any field.
 _PRESENT = "has_properties"
 _BODIES = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 
 def encode(
-    batch: pa.RecordBatch | pa.Table | Mapping[str, Any], template: Template | None = None
+    batch: pa.RecordBatch | pa.Table | Mapping[str, Any],
+    template: Template | None = None,
+    *,
+    extra: Literal["error", "ignore"] = "error",
 ) -> pa.Array:
     """Encode rows of columns as messages.
 
-    The columns are those of `SCHEMA`, in any order; missing columns count as null, and others are
-    ignored. A moment without a time zone counts as UTC. Every value is written in the smallest
-    encoding of its type, and a default is left out. A section is written if a column of it is not
-    null. A message from all columns is equal to the one that was decoded; without ``body_lengths``
-    several data sections become one, and without ``has_properties`` a properties section without
-    any field is left out. A row without any value, such as that of a message that cannot be
-    decoded, becomes the bytes of ``wire`` if the batch has that column, zero bytes if
+    The columns are those that `decode` returns, in any order: those of `SCHEMA`, and entries of the
+    map sections, such as ``application_properties.tenant``, as structs or as plain values. Missing
+    columns count as null. A moment without a time zone counts as UTC. Every value is written in the
+    smallest encoding of its type, and a default is left out. A section is written if a column of it
+    is not null. A message from all columns is equal to the one that was decoded; without
+    ``body_lengths`` several data sections become one, and without ``has_properties`` a properties
+    section without any field is left out. A row without any value, such as that of a message that
+    cannot be decoded, becomes the bytes of ``wire`` if the batch has that column, zero bytes if
     ``section_offsets`` is an empty list, and null otherwise.
+
+    ``message_format``, ``section_offsets`` and the columns of errors are not part of a message, and
+    are not written; ``wire`` is written for rows without other values only. ``body_sections``,
+    ``body_text`` and ``body_value`` repeat what other columns hold, and must agree with them.
     The compiled kernel writes the usual rows without the GIL and without objects for them; values
-    of rare types, and rows with an error, take a message of Python each.
+    of rare types, and rows with an error, take a message of Python each, and columns of entries are
+    collected row by row.
 
     With a template, the columns are the values of its paths, and row for row the result is that of
     `Template.encode`: ``encode({"properties.message_id": ids, "body": bodies}, template)``. A null
@@ -71,20 +100,31 @@ def encode(
         batch: a pyarrow RecordBatch or Table, or anything with Arrow's C stream interface, such
             as a Polars or pandas frame; with a template also a mapping of its paths to arrays.
         template: made by `Message.template`.
+        extra: ``ignore`` to leave out columns that belong to no message; by default they are an
+            error, because a misspelt column would be missing in every message.
 
     Returns:
         An Array of binary, a message for each row.
 
     Raises:
-        EncodeError: a value cannot be encoded; the error's path begins with the row's number.
-        TypeError: `batch` is not a frame, a column cannot be cast to its type in `SCHEMA`, or one
-            that the template needs is not there.
+        EncodeError: a value cannot be encoded, or columns of a row contradict each other; the
+            error's path begins with the row's number.
+        TypeError: `batch` is not a frame or has no column of a message, a column cannot be cast to
+            its type in `SCHEMA`, or one that the template needs is not there.
+        ValueError: a column is unknown or there twice, or `extra` is neither.
     """
+    if extra not in {"error", "ignore"}:
+        raise ValueError(f"extra must be 'error' or 'ignore', not {extra!r}")
+    is_strict = extra == "error"
     made: list[pa.Array] = []
     begin = 0
-    parts = _parts(batch) if template is None else _parts_for(batch, template)
-    for part in parts:
-        made += _messages(part, begin, template)
+    for part in _parts_of(batch, template, is_strict):
+        if template is None:
+            check_partners(part, begin)
+        messages = _messages(part, begin, template)
+        if template is None:
+            check_shown(part, messages, begin)
+        made += messages
         begin += part.num_rows
     try:
         return made[0] if len(made) == 1 else pa.concat_arrays(made or [pa.array([], WIRE.type)])
@@ -93,7 +133,7 @@ def encode(
 
 
 def _messages(part: pa.RecordBatch, begin: int, template: Template | None) -> list[pa.Array]:
-    """Return the messages of a part of the rows, which begins at this one, in pieces."""
+    """Return the messages of a part of the rows, in pieces; `begin` is the number of its first."""
     rows = range(begin, begin + part.num_rows)
     written = None
     if part.num_rows and kernel is not None and filled is not None:
@@ -180,31 +220,59 @@ def _given(column: pa.Array, path: str, numbers: Sequence[int]) -> list[Any]:
 
 @lru_cache(maxsize=64)
 def _fits(schema: pa.Schema) -> bool:
-    """Whether there are columns that belong to a message, and all of these are of their types."""
-    there = [field for field in schema if field.name in _TYPES]
-    return bool(there) and all(field.type == _TYPES[field.name] for field in there)
+    """Whether all columns belong to a message, each once, and have their types."""
+    return (
+        0 < len(schema) == len(set(schema.names))
+        and schema.names != ["message_format"]
+        and all(_TYPES.get(field.name) == field.type for field in schema)
+    )
 
 
-def _parts(batch: Any) -> list[pa.RecordBatch]:
-    """Return the columns that belong to a message, of their types, in parts."""
+def _parts_of(batch: Any, template: Template | None, is_strict: bool) -> list[pa.RecordBatch]:
+    """Return the columns of a message, or of a template's values, in parts.
+
+    If `is_strict`, other columns are an error.
+    """
+    if template is not None:
+        return _parts_for(batch, template, is_strict)
     if isinstance(batch, pa.RecordBatch) and _fits(batch.schema):
         return [batch]
-    parts: list[pa.RecordBatch] = _table(batch).to_batches()
+    table, entries = _table(batch, is_strict)
+    parts: list[pa.RecordBatch] = []
+    begin = 0
+    for part in table.to_batches():
+        parts.append(fold_entries(part, entries, begin))
+        begin += part.num_rows
     return parts
 
 
-def _parts_for(batch: Any, template: Template) -> list[pa.RecordBatch]:
+def _parts_for(batch: Any, template: Template, is_strict: bool) -> list[pa.RecordBatch]:
     """Return the columns of a template's values, in the order of its paths, in parts."""
     table = pa.table(batch) if isinstance(batch, Mapping) else _frame(batch)
+    for name in table.schema.names if is_strict else ():
+        if name not in template.paths and not _ROW_LABELS.fullmatch(name):
+            near = difflib.get_close_matches(name, template.paths, 1)
+            meant = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(
+                f"the template has no value {name!r}{meant}: its paths are "
+                f"{', '.join(template.paths)}; extra='ignore' leaves other columns out"
+            )
     for path in template.paths:
         if path not in table.schema.names:
             raise TypeError(f"the template needs a column {path!r}")
+    _refuse_twice(list(template.paths), table.schema.names)
     table = table.select(list(template.paths))
     for place, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit in {"us", "ns"}:
             table = table.set_column(place, field.name, _in_milliseconds(table.column(place)))
     parts: list[pa.RecordBatch] = table.to_batches()
     return parts
+
+
+def _refuse_twice(names: list[str], there: list[str]) -> None:
+    twice = sorted({name for name in names if there.count(name) > 1})
+    if twice:
+        raise ValueError(f"duplicate columns: {', '.join(twice)}")
 
 
 def _in_milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -226,33 +294,56 @@ def _frame(batch: Any) -> pa.Table:
     return pa.table(batch)
 
 
-def _table(batch: Any) -> pa.Table:
+def _table(batch: Any, is_strict: bool) -> tuple[pa.Table, dict[str, Pick]]:
+    """Return the columns that belong to a message, and which of them show entries."""
     batch = _frame(batch)
-    columns = {}
-    for name in batch.schema.names:
-        if name not in _TYPES:
-            continue
-        wanted = _TYPES[name]
-        try:
-            column = batch.column(name)
-            if pa.types.is_dictionary(column.type):  # of views, as Polars has them, none is cast
-                column = column.cast(pa.dictionary(column.type.index_type, wanted))
-            if pa.types.is_timestamp(wanted) and pa.types.is_integer(column.type):
-                # Arrow would take them for microseconds.
-                raise pa.ArrowTypeError(f"numbers of ms belong in the column {name}_ms")
-            if pa.types.is_map(wanted) and pa.types.is_large_list(column.type):
-                column = column.cast(pa.list_(column.type.value_field))
-            if pa.types.is_map(wanted) and pa.types.is_list(column.type):
-                maps = [_map_of(chunk, wanted) for chunk in column.chunks]
-                column = pa.chunked_array(maps, wanted)
-            if column.type != wanted:
-                column = column.cast(wanted)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise TypeError(f"the column {name} must be {wanted}: {error}") from None
-        columns[name] = column
-    if not columns:
-        raise TypeError(f"no column belongs to a message: use {', '.join(SCHEMA.names)}")
-    return pa.table(columns)
+    columns: dict[str, pa.ChunkedArray] = {}
+    entries: dict[str, Pick] = {}
+    unknown: list[str] = []
+    names = [column_name(name) for name in batch.schema.names]
+    for place, (name, field) in enumerate(zip(names, batch.schema, strict=True)):
+        pick = entry_of(field)
+        if pick is not None:
+            entries[name] = pick
+            columns[name] = batch.column(place)
+        elif name in _TYPES:
+            columns[name] = _typed(name, batch.column(place))
+        elif not _ROW_LABELS.fullmatch(name):
+            unknown.append(name)
+    _refuse_twice([*columns], names)
+    if not columns.keys() - {"message_format"}:
+        said = unknown_column(unknown[0], _TYPES) if unknown else f"use {', '.join(_TYPES)}"
+        raise TypeError(f"no column belongs to a message: {said}")
+    if unknown and is_strict:
+        raise ValueError(
+            f"{unknown_column(unknown[0], _TYPES)}; extra='ignore' leaves unknown columns out"
+        )
+    return pa.table(columns), entries
+
+
+def _typed(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as its type in `SCHEMA`.
+
+    Raises:
+        TypeError: it cannot be cast.
+    """
+    wanted = _TYPES[name]
+    if wanted == VARIANT or name == "error":
+        return column  # compared, or not looked at
+    try:
+        if pa.types.is_dictionary(column.type):  # of views, as Polars has them, none is cast
+            column = column.cast(pa.dictionary(column.type.index_type, wanted))
+        if pa.types.is_timestamp(wanted) and pa.types.is_integer(column.type):
+            # Arrow would take them for microseconds.
+            raise pa.ArrowTypeError(f"numbers of ms belong in the column {name}_ms")
+        if pa.types.is_map(wanted) and pa.types.is_large_list(column.type):
+            column = column.cast(pa.list_(column.type.value_field))
+        if pa.types.is_map(wanted) and pa.types.is_list(column.type):
+            maps = [_map_of(chunk, wanted) for chunk in column.chunks]
+            column = pa.chunked_array(maps, wanted)
+        return column if column.type == wanted else column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise TypeError(f"the column {name} must be {wanted}: {error}") from None
 
 
 def _map_of(array: pa.ListArray, wanted: pa.MapType) -> pa.MapArray:

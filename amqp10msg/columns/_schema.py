@@ -2,169 +2,20 @@
 
 from __future__ import annotations
 
-import decimal
-import math
-import re
-from collections.abc import Collection, Iterable, Mapping
-from functools import cache, lru_cache
+import difflib
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from amqp10msg.columns._cells import FIRST_MS, LAST_MS
+from amqp10msg.columns._picks import VALUE, Pick, entry_name, pick_of
 from amqp10msg.composite import Field, rows
 from amqp10msg.message.picks import Picker
 from amqp10msg.sections import BODY_KINDS, KINDS, ApplicationProperties, Header, Properties
 from amqp10msg.sections.paths import Path, path_of
-from amqp10msg.wire.primitives import DECIMALS, INTEGERS
-
-# By the name of a type in SQL: the type in Arrow.
-_TYPES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "binary": pa.binary(),
-}
-_TYPED = re.compile(rf"(?P<key>.+?) (?P<type>{'|'.join(_TYPES)})(?: as (?P<name>.+))?", re.DOTALL)
-# AMQP types by the member of the struct that they are in (`_cells`).
-_DECIMALS = tuple(DECIMALS)
-_TEXTS = ("string", "symbol", "char", "uuid", *DECIMALS)
-_WHOLE = ("long", *(set(INTEGERS) - {"ulong", "timestamp"}))
-
-
-def _is_one_of(types: pa.Array, names: tuple[str, ...]) -> pa.Array:
-    return pc.is_in(types, _array(names))
-
-
-# Not where the module is imported: Arrow imports pandas with the first value that it converts.
-
-
-@cache
-def _array(names: tuple[str, ...]) -> pa.Array:
-    return pa.array(names)
-
-
-@cache
-def _too_large() -> pa.Scalar:
-    return pa.scalar(decimal.Decimal(1 << 63), pa.decimal128(20, 0))
-
-
-@attrs.frozen
-class Pick:
-    """An entry of a map section as a column.
-
-    Attributes:
-        section: the column of the section.
-        key: the entry's key.
-        type: the name of a type in SQL; None for the struct.
-        name: the name of the column.
-    """
-
-    section: str
-    key: str
-    type: str | None
-    name: str
-
-    @property
-    def field(self) -> pa.Field:
-        """Return the column, which has a type."""
-        comment = f"{self.key} of {self.section}; null where that is not of type {self.type}"
-        return pa.field(self.name, _TYPES[self.type or ""], metadata={"comment": comment})
-
-    def plain(self, values: pa.StructArray) -> pa.Array:
-        """Return the structs of an entry as plain values; null where a value is of another type.
-
-        A string is also what has a text: symbols, UUIDs, chars, decimals, numbers, booleans. A
-        double is also a whole number, a bigint a ulong that is less than 2^63.
-        """
-        types = pc.struct_field(values, "type")
-        if self.type == "string":
-            return _texts(values, types)
-        if self.type == "bigint":
-            small = pc.less(pc.struct_field(values, "u"), _too_large())
-            numbers = pc.if_else(small, pc.struct_field(values, "u"), None).cast(pa.int64())
-            return pc.coalesce(
-                _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")), numbers
-            )
-        if self.type == "double":
-            return pc.coalesce(
-                pc.struct_field(values, "d"),
-                _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")).cast(
-                    pa.float64(), safe=False
-                ),
-                pc.struct_field(values, "u").cast(pa.float64()),
-                _of_decimals(pc.struct_field(values, "s"), types),
-            )
-        if self.type == "boolean":
-            return _where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(pa.bool_())
-        if self.type == "timestamp":
-            moments = pc.struct_field(values, "l")
-            is_moment = pc.and_(
-                pc.equal(types, "timestamp"),
-                pc.and_(pc.greater_equal(moments, FIRST_MS), pc.less_equal(moments, LAST_MS)),
-            )
-            shown = _where(is_moment, moments).cast(pa.timestamp("ms", tz="UTC"))
-            return shown.cast(_TYPES["timestamp"])
-        return _where(pc.equal(types, "binary"), pc.struct_field(values, "b"))
-
-
-def _where(chosen: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(chosen, values, None)
-
-
-def _of_decimals(texts: pa.Array, types: pa.Array) -> pa.Array:
-    """Return decimal floating-point numbers as doubles, one by one: they are rare."""
-    is_decimal = _is_one_of(types, _DECIMALS)
-    if not pc.any(is_decimal).as_py():
-        return pa.nulls(len(texts), pa.float64())
-    made = [
-        None if text is None else _double(text) for text in _where(is_decimal, texts).to_pylist()
-    ]
-    return pa.array(made, pa.float64())
-
-
-def _double(text: str) -> float:
-    number = decimal.Decimal(text)
-    return math.nan if number.is_nan() else float(number)
-
-
-def _texts(values: pa.StructArray, types: pa.Array) -> pa.Array:
-    texts = pc.struct_field(values, "s")
-    if pc.all(pc.equal(types, "string")).as_py() is not False:
-        return texts
-    booleans = _where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(pa.bool_())
-    return pc.coalesce(
-        _where(_is_one_of(types, _TEXTS), texts),
-        _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")).cast(pa.string()),
-        booleans.cast(pa.string()),
-        pc.struct_field(values, "d").cast(pa.string()),
-        pc.struct_field(values, "u").cast(pa.string()),
-    )
-
-
-def pick_of(name: str, sections: Collection[str]) -> Pick | None:
-    """Read ``SECTION.KEY``, ``SECTION.KEY TYPE`` or ``SECTION.KEY TYPE as NAME``.
-
-    Args:
-        name: what was asked for.
-        sections: the names of the map sections.
-
-    Returns:
-        None where this is not an entry of one of them.
-    """
-    section, dot, key = name.partition(".")
-    if not dot or section not in sections:
-        return None
-    typed = _TYPED.fullmatch(key)
-    if typed is None:
-        return Pick(section, key, None, name)
-    return Pick(section, typed["key"], typed["type"], typed["name"] or typed["key"])
-
 
 #: What each column holds, in which unit: shown by DESCRIBE, and in the schemas of files.
 COMMENTS: Mapping[str, str] = {
@@ -224,18 +75,6 @@ _ARROW: dict[str, pa.DataType] = {
     "*": pa.string(),
 }
 
-#: One value in a map section: its AMQP type, and the one member that holds it.
-VALUE: pa.StructType = pa.struct(
-    {
-        "type": pa.string(),
-        "key_type": pa.string(),
-        "s": pa.string(),
-        "l": pa.int64(),
-        "d": pa.float64(),
-        "b": pa.binary(),
-        "u": pa.decimal128(20, 0),
-    }
-)
 #: A value of any type in the encoding of Parquet and Spark 4; the mark is what Spark knows it by.
 VARIANT: pa.StructType = pa.struct(
     [
@@ -273,8 +112,8 @@ ERROR: pa.Field = _column(
 )
 #: The bytes of a message; only if asked for.
 WIRE: pa.Field = _column("wire", pa.binary())
-# What is in the columns of `SCHEMA`, too, as others want it; only if asked for.
-_DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
+#: Columns that show what columns of `SCHEMA` hold in another form; only if asked for.
+DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
 #: The columns that most tables want; without ``body_value`` where maps are not a VARIANT.
 LEAN: tuple[str, ...] = (
     *("message_id", "correlation_id", "user_id", "to", "subject", "reply_to"),
@@ -353,7 +192,9 @@ def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
 SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build()
 _ALL = tuple(SCHEMA.names)
-_FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *_DERIVED)}
+_FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED)}
+# The names of the fields, by that of their section.
+_PATHS = {section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITES.items()}
 # Names for lists of columns. With maps there is no VARIANT, for readers that have none.
 _LISTS = {
     ("all", "map"): _ALL,
@@ -375,14 +216,15 @@ class Plan:
             skipped by their size.
         picks: by map section, the keys that are asked for one by one.
         result: the columns that are returned, in the order asked for: read, or made of those.
-        typed: of the columns that are returned, entries of map sections as plain values.
+        entries: the returned columns that show an entry as plain values, or under another name
+            than `Pick.struct_name`.
     """
 
     schema: pa.Schema
     needs: frozenset[int]
     picks: Mapping[str, tuple[str, ...]]
     result: pa.Schema
-    typed: Mapping[str, Pick]
+    entries: Mapping[str, Pick]
 
     @property
     def whole(self) -> bool:
@@ -413,19 +255,35 @@ def plan_of(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs = "map"
     return _plan_of(columns, maps)
 
 
+def column_name(name: str) -> str:
+    """Return the column of a field's path, such as ``properties.message-id``; else `name`."""
+    section, dot, field = name.partition(".")
+    field = field.replace("-", "_")
+    known = _PATHS.get(section, ())
+    return field if dot and field in known else name
+
+
+def unknown_column(name: str, known: Iterable[str]) -> str:
+    """Return the text of an error about a column that is not among those known."""
+    near = difflib.get_close_matches(column_name(name).rpartition(".")[2], [*known, *SETS], 1)
+    meant = f" (did you mean {near[0]!r}?)" if near else ""
+    return (
+        f"unknown column {name!r}{meant}: use {', '.join(known)}, or an entry of a map section: "
+        "application_properties.tenant, or with a type 'application_properties.tenant string'"
+    )
+
+
 def _names_of(path: Path) -> tuple[str, ...]:
     """Return the columns of a path."""
     if path.kind is None:
         return ("body", "body_json")
     section = path.kind.attribute
     if path.key is not None:
-        name = f"{section}.{path.key}"
-        pick = pick_of(name, MAPS)
-        # A symbol of digits is not to be told from a ulong.
+        # As a column, a symbol of digits looks like a ulong.
         digits = path.kind.cls is not ApplicationProperties and str(path.key).lstrip("#").isdigit()
-        if digits or pick is None or pick.key != path.key:
+        if digits:
             raise ValueError(f"{path.text!r}: an entry of this key has no column of its own")
-        return (name,)
+        return (entry_name(section, path.key),)
     if section in MAPS:
         return (section,)
     fields = rows(COMPOSITES[section])
@@ -440,16 +298,15 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
     result: list[pa.Field] = []
     read: dict[str, pa.Field] = {}
     needs: set[int] = set()
-    typed: dict[str, Pick] = {}
-    for name in names:
+    entries: dict[str, Pick] = {}
+    for name in map(column_name, names):
         pick = pick_of(name, MAPS)
         if pick is not None:
-            source = pa.field(f"{pick.section}.{pick.key}", VALUE)
-            read[source.name] = source
+            read[pick.struct_name] = pa.field(pick.struct_name, VALUE)
             needs |= _NEEDS[pick.section]
-            result.append(source if pick.type is None else pick.field)
-            if pick.type is not None:
-                typed[pick.name] = pick
+            result.append(pick.field)
+            if pick.type is not None or pick.name != pick.struct_name:
+                entries[pick.name] = pick
         elif name == ERROR.name:
             read |= {field.name: field for field in ERRORS}
             result.append(ERROR)
@@ -461,11 +318,7 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
             needs |= _NEEDS[name]
             result.append(field)
         else:
-            raise ValueError(
-                f"unknown column {name!r}: use {', '.join(_FIELDS)}, or one entry of a map "
-                f"section such as application_properties.tenant, or with a type, "
-                f"'application_properties.tenant string'"
-            )
+            raise ValueError(unknown_column(name, _FIELDS))
     shown = [field.name for field in result]
     repeated = sorted({name for name in shown if shown.count(name) > 1})
     if repeated:
@@ -476,13 +329,13 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
         if dot:
             picks[section] = (*picks.get(section, ()), key)
     schema = pa.schema(list(read.values()))
-    is_same = schema.names == shown and not typed
+    is_same = schema.names == shown and not entries
     return Plan(
         schema=schema,
         needs=frozenset(needs),
         picks=MappingProxyType(picks),
         result=schema if is_same else pa.schema(result),
-        typed=MappingProxyType(typed),
+        entries=MappingProxyType(entries),
     )
 
 

@@ -15,8 +15,9 @@ from amqp10msg.columns._decode import (
     octets_in,
     room_for,
 )
+from amqp10msg.columns._picks import VALUE
 from amqp10msg.columns._plain import error_cells
-from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
+from amqp10msg.columns._schema import ERRORS, WIRE
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.sections import BODY_CODES, Data

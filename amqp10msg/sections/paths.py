@@ -113,7 +113,14 @@ def _is_text(key: str) -> bool:
 def _unknown(text: str, name: str, known: list[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  (of this error alone)
 
-    near = get_close_matches(name, known, 1)
+    fields = [
+        f"{kind.name}.{field}"
+        for kind in KINDS
+        if kind.source == "list"
+        for field in SPEC_OF[kind.code].names
+        if field == name
+    ]
+    near = fields or get_close_matches(name, known, 1)
     return f"there is no {text!r} in a message: " + (
         f"is {near[0]!r} meant?" if near else f"use one of {', '.join(known)}"
     )

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from amqp10msg import __version__
-from amqp10msg.columns import MAPS, MapsAs, pick_of
+from amqp10msg.columns import MAPS, MapsAs, pick_of, schema_of
 
 #: What decodes usual messages; odd ones are decoded in Python in any case.
 Engine = Literal["python", "jvm"]
@@ -111,6 +111,7 @@ def _told(name: str, maps: MapsAs) -> tuple[str, str, str]:
     pick = pick_of(name, MAPS)
     if pick is not None:
         return pick.section, pick.key, pick.type or ""
+    (name,) = schema_of([name]).names  # of another spelling, such as properties.subject
     return (
         "",
         name,

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -110,7 +109,9 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
     Args:
         df: a DataFrame with columns of `amqp10msg.columns.SCHEMA`; what is not there is absent in
             the messages. The map sections may also be maps of plain values, such as
-            ``map<string,string>``, which get the AMQP types of Spark's: bigint is long.
+            ``map<string,string>``, which get the AMQP types of Spark's: bigint is long. Entries of
+            them may be columns, such as ``application_properties.tenant``. Other columns are not
+            encoded, and are carried through.
         column: the name of the new column.
         keep: the columns of `df` to carry through; those that the schema does not know where None.
 
@@ -122,6 +123,8 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         ValueError: a column is not there, is of a type that cannot be encoded, or is ambiguous.
     """
     known = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
+    picks = {name: arrow.pick_of(name, arrow.MAPS) for name in df.columns}
+    known |= {name: arrow.VALUE for name, pick in picks.items() if pick is not None}
     read = [name for name in df.columns if name in known]
     new = pa.schema([(column, pa.binary()), ("encode_error", pa.string())])
     names = kept_names(df, keep, read, new.names)
@@ -352,21 +355,6 @@ def metrics(
 
 # Columns as people have them, made into those that `encode` reads.
 
-# By the Arrow type of plain values: their AMQP type, and the member of the struct that holds them.
-_PLAIN = {
-    pa.string(): ("string", "s"),
-    pa.bool_(): ("boolean", "l"),
-    pa.int8(): ("byte", "l"),
-    pa.int16(): ("short", "l"),
-    pa.int32(): ("int", "l"),
-    pa.int64(): ("long", "l"),
-    pa.float32(): ("float", "d"),
-    pa.float64(): ("double", "d"),
-    pa.binary(): ("binary", "b"),
-    pa.decimal128(20, 0): ("ulong", "u"),
-    pa.timestamp("us", "UTC"): ("timestamp", "l"),
-}
-
 
 def _converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
     """Return the conversion of arrays of a field's type to the type that is wanted."""
@@ -377,9 +365,10 @@ def _converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
             "columns='all' and maps='map', or drop it"
         )
     has_texts = pa.types.is_map(kind) and pa.types.is_string(kind.key_type)
-    if pa.types.is_map(wanted) and has_texts and kind.item_type in _PLAIN:
-        plain = _PLAIN[kind.item_type]
-        return lambda array: _map_of_structs(array, *plain).cast(wanted)
+    if pa.types.is_map(wanted) and has_texts and _is_plain(kind.item_type):
+        return lambda array: _map_of_structs(array).cast(wanted)
+    if wanted == arrow.VALUE and _is_plain(kind):
+        return arrow.value_structs
     try:
         if pa.types.is_map(wanted) and not (has_texts and pa.types.is_struct(kind.item_type)):
             raise pa.ArrowInvalid  # an empty map of anything can be cast
@@ -392,7 +381,16 @@ def _converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
     return lambda array: array.cast(wanted)
 
 
-def _map_of_structs(array: Any, name: str, member: str) -> Any:
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether values of an Arrow type have an AMQP type of their own."""
+    try:
+        arrow.value_structs(pa.array([], kind))
+    except TypeError:
+        return False
+    return bool(kind != arrow.VALUE)
+
+
+def _map_of_structs(array: Any) -> Any:
     """Give plain values of a map their AMQP types; a null becomes AMQP's."""
     size = len(array)
     if not size:
@@ -400,18 +398,10 @@ def _map_of_structs(array: Any, name: str, member: str) -> Any:
     # The array may be a slice.
     start, stop = array.offsets[0].as_py(), array.offsets[size].as_py()
     offsets = pa.array(array.offsets.to_numpy()[: size + 1] - start, pa.int32())
-    values = array.items.slice(start, stop - start)
-    if name == "timestamp":
-        values = values.cast(pa.timestamp("ms", values.type.tz)).cast(pa.int64())
-    cells = {
-        "type": pc.if_else(values.is_valid(), name, "null"),
-        member: values.cast(arrow.VALUE.field(member).type),
-    }
-    members = [cells.get(field.name, pa.nulls(len(values), field.type)) for field in arrow.VALUE]
     return pa.MapArray.from_arrays(
         offsets,
         array.keys.slice(start, stop - start),
-        pa.StructArray.from_arrays(members, fields=list(arrow.VALUE)),
+        arrow.value_structs(array.items.slice(start, stop - start), amqp_nulls=True),
         mask=array.is_null() if array.null_count else None,
     )
 

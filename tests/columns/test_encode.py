@@ -180,7 +180,7 @@ def test_hostile_messages() -> None:
 def test_usual_rows_are_left_to_nobody() -> None:
     """The plain implementation gives the right bytes as well, so nothing else would tell."""
     batch = columns.decode([REFERENCE, GENERAL, GENERAL_VALUE] * 50)
-    _, odd = kernel(_encode._parts(batch)[0])
+    _, odd = kernel(_encode._parts_of(batch, None, True)[0])
 
     assert [] == odd
 

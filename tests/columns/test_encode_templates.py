@@ -172,7 +172,7 @@ def test_many_rows() -> None:
         | {"application_properties.attempt": pa.chunked_array([attempts[:9], attempts[9:]])}
     )
 
-    made = encode(table, template)
+    made = encode(table, template, extra="ignore")
 
     assert [*map(template.encode, ids, attempts, bodies)] == made.to_pylist()
 
@@ -280,4 +280,6 @@ def test_wrong_frames() -> None:
 def test_a_template_without_values() -> None:
     template = Message("x").template()
 
-    assert [template.encode()] * 3 == encode(pa.table({"a": [1, 2, 3]}), template).to_pylist()
+    made = encode(pa.table({"a": [1, 2, 3]}), template, extra="ignore")
+
+    assert [template.encode()] * 3 == made.to_pylist()

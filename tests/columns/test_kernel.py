@@ -436,7 +436,8 @@ def test_maps_like_the_one_before_and_unlike_it(octets: list[bytes]) -> None:
         assert_same(kept)
         assert_same(kept, ["application_properties.tenant", "error_code"])
         assert_same(
-            kept, ["application_properties.", "application_properties", "application_properties.a"]
+            kept,
+            ["application_properties.''", "application_properties", "application_properties.a"],
         )
 
 

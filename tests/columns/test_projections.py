@@ -84,7 +84,6 @@ def test_a_picker_of_a_whole_section() -> None:
     "path",
     [
         *("message_annotations[5]", "message_annotations['5']", "footer['#5']"),
-        "application_properties['a string']",
     ],
 )
 def test_a_key_without_a_column(path: str) -> None:
@@ -130,3 +129,14 @@ def test_the_outline_is_judged_in_every_projection(octets: bytes, rule: str) -> 
     assert rule == whole["error_code"]
     for name in (["to"], ["body_kind"], ["body"], ["body_json"], ["footer.x"], []):
         assert {k: whole[k] for k in ERRORS} == said(only(octets, [*name, *ERRORS]))
+
+
+def test_fields_are_named_as_in_a_picker() -> None:
+    octets = Message(header=Header(ttl=5), properties=Properties(message_id="m", to="q")).encode()
+    paths = ["properties.message-id", "properties.to", "header.ttl"]
+
+    batch = columns.decode([octets], paths)
+
+    assert [{"message_id": "m", "to": "q", "ttl": 5}] == batch.to_pylist()
+    assert batch == columns.decode([octets], Picker(*paths))
+    assert batch.schema == columns.schema_of(paths)

@@ -1,0 +1,221 @@
+"""`columns.encode` writes everything that its columns show, or raises: it drops no column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from amqp10msg import Data, EncodeError, Message, Properties, Symbol, UInt, ULong
+from amqp10msg.testing import encodings, messages
+
+pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
+columns = pytest.importorskip("amqp10msg.columns")
+column_comparison = pytest.importorskip("fuzz.columns")
+
+ORDER = Message(
+    b"x",
+    properties=Properties(to="q", subject="s"),
+    application_properties={"tenant": "acme", "a key": UInt(5), "it's": Symbol("y")},
+    message_annotations={"x-opt-hop": 1, ULong(7): "seven"},
+).encode()
+# What a message does not hold: the transfer's format, the places of sections, errors.
+NOT_WRITTEN = {"message_format", "section_offsets", "wire", "error", "error_code"}
+NOT_WRITTEN |= {"error_clause", "error_offset"}
+KEYS = ["tenant", "'a key'", '"it\'s"', "x-opt-hop", "7", "no-such-key"]
+TYPES = ["", " string", " bigint as n", " double as d", " binary as b", " boolean as c"]
+ENTRIES = [
+    f"{section}.{key}{kind}"
+    for section in ("application_properties", "message_annotations", "footer")
+    for key in KEYS
+    for kind in TYPES
+]
+NAMES = st.one_of(
+    st.sampled_from([*columns.SCHEMA.names, "body_text", "body_value", "error"]),
+    st.sampled_from(ENTRIES),
+)
+
+
+@given(
+    st.lists(st.one_of(messages().flatmap(encodings), st.just(ORDER)), min_size=1, max_size=3),
+    st.lists(NAMES, min_size=1, max_size=5, unique=True),
+)
+@example([ORDER], ["application_properties.tenant", "body"])
+@example([ORDER], ["application_properties.tenant string", "application_properties.tenant"])
+@example([ORDER], ["application_properties", "application_properties.tenant string"])
+@example([ORDER], ["message_annotations.7", "message_annotations.x-opt-hop bigint as n"])
+@example([Message([Data(b"a"), Data(b"b")]).encode()], ["body", "body_sections"])
+@example([Message("text").encode()], ["body_text"])
+@example([Message(properties=Properties(message_id=ULong(1))).encode()], ["message_id_type"])
+def test_any_columns_are_kept_or_refused(octets: list[bytes], names: list[str]) -> None:
+    shown = [columns.schema_of([name]).names[0] for name in names]
+    assume(len(shown) == len({*shown}))
+    batch = columns.decode(octets, names)
+    try:
+        made = columns.encode(batch)
+    except (EncodeError, TypeError):
+        return
+    kept = [
+        (name, field.name)
+        for name, field in zip(names, batch.schema, strict=True)
+        if field.name not in NOT_WRITTEN
+    ]
+    again = columns.decode(made, [name for name, _ in kept])
+
+    assert column_comparison.same(batch.select([field for _, field in kept]), again)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["application_properties.tenant", "body"],
+        ["application_properties.'a key'", 'application_properties["it\'s"]'],
+        ["application_properties.tenant string", "application_properties.'a key' bigint as n"],
+        ["message_annotations.7", "message_annotations.x-opt-hop"],
+        ["application_properties", "application_properties.tenant", "to"],
+        ["application_properties.tenant", "application_properties.tenant string as t"],
+        ["properties.to", "properties.subject"],
+        ["body", "body_text", "body_sections", "body_kind"],
+        "lean",
+        "all",
+    ],
+)
+def test_columns_that_can_be_encoded(names: Any) -> None:
+    batch = columns.decode([ORDER, None], names)
+
+    again = columns.decode(columns.encode(batch), names)
+
+    kept = [name for name in batch.schema.names if name not in NOT_WRITTEN]
+    assert batch.select(kept).to_pylist() == again.select(kept).to_pylist()
+
+
+def test_plain_values_are_entries_of_the_closest_type() -> None:
+    table = pa.table(
+        {
+            "application_properties.s": ["a", None],
+            "application_properties.n": pa.array([1, 2], pa.int32()),
+            "application_properties.t": pa.array([5, None], pa.timestamp("ms", "UTC")),
+            "footer.u": pa.array([7, None], pa.uint64()),
+        }
+    )
+    first, second = (Message.decode(octets) for octets in columns.encode(table).to_pylist())
+
+    properties = {
+        key: type(value).__name__ for key, value in (first.application_properties or {}).items()
+    }
+    assert {"s": "str", "n": "Int", "t": "Timestamp"} == properties
+    assert {"n": 2} == dict(second.application_properties or {})
+    assert {"u": ULong(7)} == dict(first.footer or {})
+    assert None is second.footer
+
+
+@pytest.mark.parametrize(
+    "names, nearest",
+    [
+        (["too", "subject"], "to"),
+        (["mesage_id", "to"], "message_id"),
+        (["to", "TTL"], None),
+        (["application_propertie", "to"], "application_properties"),
+        (["to", "properties.sujbect"], "subject"),
+    ],
+)
+def test_an_unknown_column_is_refused(names: list[str], nearest: str | None) -> None:
+    table = pa.table({name: ["1"] for name in names})
+    with pytest.raises(ValueError, match="unknown column") as caught:
+        columns.encode(table)
+
+    assert nearest is None or f"did you mean {nearest!r}" in str(caught.value)
+    (made,) = columns.encode(table, extra="ignore").to_pylist()
+    known = [name for name in names if name in columns.SCHEMA.names]
+    assert {"1"} == {getattr(Message.decode(made).properties, name) for name in known}
+
+
+def test_an_unknown_column_of_a_template_is_refused() -> None:
+    template = Message(b"").template("properties.to", "application_properties.tenant")
+    given = {
+        "properties.to": ["q"],
+        "application_properties.tenant": ["t"],
+        "properties.two": ["r"],
+    }
+    with pytest.raises(ValueError, match=r"'properties.two' \(did you mean 'properties.to'\?\)"):
+        columns.encode(given, template)
+
+    (made,) = columns.encode(given, template, extra="ignore").to_pylist()
+    assert "q" == Message.decode(made).to
+
+
+@pytest.mark.parametrize(
+    "cells, path",
+    [
+        ({"message_id_type": "ulong"}, "message_id_type"),
+        ({"creation_time": 1000, "creation_time_ms": 2}, "creation_time_ms"),
+        ({"body_sections": 2, "body": b"ab"}, "body_sections"),
+        ({"body_sections": 2}, "body_sections"),
+        ({"body_text": "text"}, "body_text"),
+        ({"body_text": "other", "body": b"text"}, "body_text"),
+        (
+            {"application_properties.k": "a", "application_properties": [("k", {"type": "null"})]},
+            "application_properties.k",
+        ),
+    ],
+)
+def test_columns_that_contradict_each_other(cells: dict[str, Any], path: str) -> None:
+    types = {**{f.name: f.type for f in columns.SCHEMA}, "body_text": pa.string()}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in cells])
+    with pytest.raises(EncodeError) as caught:
+        columns.encode(pa.RecordBatch.from_pylist([{}, cells], schema=schema))
+
+    assert f"row 1: {path}" == caught.value.path
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    twice = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["to", "to"])
+    with pytest.raises(ValueError, match="duplicate columns: to"):
+        columns.encode(twice)
+    other = pa.table({"to": ["a"], "properties.to": ["b"]})
+    with pytest.raises(ValueError, match="duplicate columns: to"):
+        columns.encode(other)
+
+
+@pytest.mark.once
+def test_row_labels_of_pandas_are_no_columns() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"to": ["a", "b", "c"]})
+
+    made = columns.encode(frame[frame["to"] != "a"]).to_pylist()
+
+    assert ["b", "c"] == [Message.decode(octets).to for octets in made]
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("application_properties.tenant str", "'string'"),
+        ("application_properties.tenant int", "'bigint'"),
+        ("application_properties.tenant strnig", "'string'"),
+        ("application_properties.tenant varchar as t", "'string'"),
+        ("application_properties.tenant STRING", "'string'"),
+        ("application_properties.tenant as t", "string, bigint, double"),
+        ("application_properties.tenant string as", "string, bigint, double"),
+        ("application_properties.a key", "application_properties.'a key'"),
+        ("application_properties.'a key' str", "application_properties.'a key str'"),
+        ("footer.tenant\tstring", "not a type"),
+        ("footer.", "expected a key"),
+        ("footer.'a", "expected a key"),
+        ("footer[5]", "expected a key"),
+    ],
+)
+def test_a_wrong_type_of_an_entry_is_refused(name: str, words: str) -> None:
+    for use in (columns.schema_of, lambda names: columns.decode([ORDER], names)):
+        with pytest.raises(ValueError, match=r"^['\"]") as caught:
+            use([name])
+        assert words in str(caught.value)
+        assert repr(name) in str(caught.value)
+
+
+def test_keys_that_need_quotes() -> None:
+    names = ["application_properties.'a key' bigint", 'application_properties["it\'s"] string as i']
+
+    assert [{"a key": 5, "i": "y"}] == columns.decode([ORDER], names).to_pylist()
