@@ -17,8 +17,9 @@
 ``avro``        what Event Hubs Capture writes; see `amqp10msg.files.event_hubs` (extra ``avro``)
 =============== =================================================================================
 
-What cannot be read is a record with a fault, and never an exception. Files are read as a stream:
-memory depends on the largest message, not on the file.
+A message that cannot be read is a record with a fault, and never an exception. A file of which
+nothing can be read, because it is empty or not of its form, raises `UnusableFileError`. Files are
+read as a stream: memory depends on the largest message, not on the file.
 """
 
 from __future__ import annotations
@@ -28,10 +29,20 @@ from typing import TYPE_CHECKING
 from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
-    from amqp10msg.files._record import Range, Record
+    from amqp10msg.files._record import Range, Record, UnusableFileError
     from amqp10msg.files.reading import form_of, ranges, read, read_stream
 
-__all__ = ["FORMS", "MAX_SIZE", "Range", "Record", "form_of", "ranges", "read", "read_stream"]
+__all__ = [
+    "FORMS",
+    "MAX_SIZE",
+    "Range",
+    "Record",
+    "UnusableFileError",
+    "form_of",
+    "ranges",
+    "read",
+    "read_stream",
+]
 
 #: The forms of files that can be read.
 FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro")
@@ -42,7 +53,7 @@ if not TYPE_CHECKING:  # so that type checkers find names that are not there
     __getattr__ = later(
         __name__,
         {
-            "_record": ["Range", "Record"],
+            "_record": ["Range", "Record", "UnusableFileError"],
             "reading": ["form_of", "ranges", "read", "read_stream"],
         },
     )

@@ -1,8 +1,12 @@
-"""Records of files of messages."""
+"""Records of files of messages, and what a file that has none raises."""
 
 from __future__ import annotations
 
 import attrs
+
+
+class UnusableFileError(ValueError):
+    """A file is empty, damaged at its beginning, or not of the form that it should have."""
 
 
 @attrs.frozen
@@ -29,6 +33,8 @@ class Record:
             sent it.
         origin: where a job had read it from, ``FILE@OFFSET``, where a column of Parquet says so.
         ends: the file is damaged here, and nothing after this place could be read.
+        skips: the file is damaged here, and reading went on after the damage: an unknown number of
+            messages is missing.
     """
 
     offset: int
@@ -47,6 +53,7 @@ class Record:
     redelivered: bool | None = None
     origin: str | None = None
     ends: bool = False
+    skips: bool = False
 
 
 @attrs.frozen

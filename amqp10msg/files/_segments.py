@@ -51,7 +51,7 @@ def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
     elif head in PCAP:
         yield from _pcap(stream, *PCAP[head])
     else:
-        yield Record(0, head, "this is neither pcap nor pcapng")
+        yield Record(0, head, "this is neither pcap nor pcapng", ends=True)
 
 
 def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record]:
@@ -69,8 +69,8 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
                 offset, head, "the capture is cut off in the header of a packet", ends=True
             )
             return
-        seconds, fraction, size, _ = header.unpack(head)
-        if size > _MAX_PACKET:
+        seconds, fraction, size, original = header.unpack(head)
+        if size > _MAX_PACKET or not (size or original):  # the latter: zeros after a crash
             fault = f"a packet of {size} bytes: the capture is damaged"
             yield Record(offset, head, fault, ends=True)
             return

@@ -16,9 +16,11 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
+import attrs
+
 from amqp10msg.files import MAX_SIZE
-from amqp10msg.files._record import Record
-from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
+from amqp10msg.files._record import Record, UnusableFileError
+from amqp10msg.files.text import RefusedError, octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import encodable
 
@@ -62,10 +64,18 @@ class DamagedGzipError(Exception):
 
 
 def opened(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Open a file, or a URL, for reading, uncompressed where it is a gzip file."""
+    """Open a file, or a URL, for reading, uncompressed where it is a gzip file.
+
+    Raises:
+        UnusableFileError: it is called a gzip file, and is empty.
+    """
     from amqp10msg.files import stores  # noqa: PLC0415  (what is given as hex opens no file)
 
-    return unpacked(stores.opened(path), limits, closes=True)
+    stream = stores.opened(path)
+    if stores.name_of(path).suffix == ".gz" and not stream.peek(1):
+        stream.close()
+        raise UnusableFileError(f"{path}: the file is empty, and a gzip file has at least a header")
+    return unpacked(stream, limits, closes=True)
 
 
 def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False) -> Any:
@@ -204,6 +214,9 @@ def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]
 # The size where another kind of item begins.
 _NO_ITEM = -1
+# A file that ends with at least so many records without a byte ends with zeros instead of records:
+# file systems leave these after a crash.
+_ZERO_TAIL = 16
 #: Keys of a JSON record that hold a message, and what reads what is in them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
     "raw": octets_of_hex,
@@ -281,10 +294,16 @@ def _read_sized(
     head_of: _HeadOf,
 ) -> Iterator[Record]:
     offset, empty = start, limits.zero_width
+    zeros, head_before = 0, b""  # records without a byte that ended here, and the head of the last
     while stop is None or offset < stop:
         head, size = head_of(stream)
         if not head:
+            if zeros >= _ZERO_TAIL and not any(head_before):
+                fault = f"the file ends with {zeros * len(head_before):,} zero bytes: it is damaged"
+                yield Record(offset, fault=fault, ends=True)
             return
+        zeros = 0 if size else zeros + 1
+        head_before = head
         octets, fault = None, ""
         if size is None:
             fault = "its length is cut off"
@@ -358,15 +377,16 @@ def _jsonl(
     stream: IO[bytes], start: int, stop: int | None, max_size: int, limits: Limits
 ) -> Iterator[Record]:
     empty = limits.zero_width
+    is_damaged = False  # of which one record says so
     # Hex takes two characters a byte, and a record may say more than the message.
     for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
         if fault:
             yield Record(offset, line, f"a line {fault}")
         elif line.strip():
-            try:
-                yield _record_of_line(offset, line)
-            except ValueError as error:
-                yield Record(offset, line.rstrip(b"\r\n"), f"not a record: {error}")
+            record = _record_of_line(offset, line)
+            if record.skips:
+                record, is_damaged = attrs.evolve(record, skips=not is_damaged), True
+            yield record
         elif empty:
             empty -= 1
         else:
@@ -375,7 +395,29 @@ def _jsonl(
 
 
 def _record_of_line(offset: int, line: bytes) -> Record:
-    document = parse_json(line)
+    """Return the record of a line; the end of a file that was cut off within a line is one, too."""
+    try:
+        document = parse_json(line)
+    except RefusedError as error:
+        return _no_record(offset, line, error)
+    except ValueError as error:
+        if not line.endswith(b"\n"):  # only the last line of a file has no end
+            fault = f"the last line is cut off: {error}"
+            return Record(offset, line, fault, ends=True)
+        if b"\0" in line:
+            return attrs.evolve(_no_record(offset, line, error), skips=True)
+        return _no_record(offset, line, error)
+    try:
+        return _record_of_document(offset, document)
+    except ValueError as error:
+        return _no_record(offset, line, error)
+
+
+def _no_record(offset: int, line: bytes, error: ValueError) -> Record:
+    return Record(offset, line.rstrip(b"\r\n"), f"not a record: {error}")
+
+
+def _record_of_document(offset: int, document: Any) -> Record:
     octets = octets_of_record(document) if isinstance(document, dict) else None
     if octets is None:
         raise ValueError(f"no object with one of the keys {', '.join(RECORD_KEYS)}")

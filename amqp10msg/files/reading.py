@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.files import FORMS, MAX_SIZE, containers, stores
-from amqp10msg.files._record import Range, Record
+from amqp10msg.files._record import Range, Record, UnusableFileError
 from amqp10msg.files.capture import read_capture
 from amqp10msg.files.containers import GZIP, DamagedGzipError, opened
 from amqp10msg.files.event_hubs import read_avro
@@ -43,7 +43,7 @@ def form_of(path: str | PathLike[str]) -> str:
     """Return the form of a file: by its first bytes, else by its suffix.
 
     Raises:
-        ValueError: neither says it.
+        UnusableFileError: neither shows it, or the suffix says a form that the file is not of.
         OSError: the file cannot be read.
     """
     with opened(path) as stream:
@@ -53,8 +53,8 @@ def form_of(path: str | PathLike[str]) -> str:
     form = None if suffix in _SAID else form_of_head(head)
     form = form or _SUFFIXES.get(suffix) or ("jsonl" if head[:1] == b"{" else None)
     if form is None or (form in {"pcap", "parquet", "avro"} and form != form_of_head(head)):
-        hint = advice(head)
-        raise ValueError(
+        hint = advice(head) or ("" if head else "it is empty")
+        raise UnusableFileError(
             f"{path}: neither its name nor its beginning says what it is: "
             f"name the form: {', '.join(FORMS)}{f' ({hint})' if hint else ''}"
         )
@@ -93,7 +93,8 @@ def read(
         limits: as of `read_stream`.
 
     Raises:
-        ValueError: the form is not known or cannot be recognised.
+        ValueError: there is no such form.
+        UnusableFileError: the form cannot be recognised, or nothing of the file can be read.
         OSError: the file cannot be read.
     """
     form = _known(path, form)
@@ -106,7 +107,7 @@ def read(
                 stream, form, start=start, stop=stop, max_size=max_size, limits=limits
             )
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise UnusableFileError(f"{path}: {error}") from None
 
 
 def read_stream(
@@ -163,7 +164,11 @@ def _records(
 
 
 def ranges(
-    path: str | PathLike[str], form: str | None = None, *, octets: int = 128 << 20
+    path: str | PathLike[str],
+    form: str | None = None,
+    *,
+    octets: int = 128 << 20,
+    keep_unusable: bool = False,
 ) -> list[Range]:
     """Divide a file into ranges that can be read side by side, each a message at least.
 
@@ -174,15 +179,25 @@ def ranges(
         path: the file.
         form: one of `FORMS`; found out where None.
         octets: how large a range should be.
+        keep_unusable: return a file whose form cannot be recognised as one range without a form,
+            which `read` raises UnusableFileError for, so that other files can be read.
 
     Raises:
-        ValueError: the form is not known or cannot be recognised, or is Parquet, which has row
-            groups; `octets` is not positive.
+        ValueError: there is no such form, or it is Parquet, which has row groups; `octets` is not
+            positive.
+        UnusableFileError: the form cannot be recognised.
         OSError: the file cannot be read.
     """
     if octets < 1:
         raise ValueError(f"a range holds at least 1 byte, not {octets}")
-    form = _known(path, form)
+    try:
+        form = _known(path, form)
+    except UnusableFileError:
+        if not keep_unusable:
+            raise
+        return [Range(str(path), "", 0, _END)]
+    if form == "parquet" and keep_unusable:
+        return [Range(str(path), form, 0, _END)]
     if form == "parquet":
         raise ValueError(f"{path}: this is Parquet, which is not read in ranges of bytes")
     if stores.is_url(path):

@@ -34,6 +34,14 @@ HEAD = 64
 PARQUET = b"PAR1"
 #: How files of Avro begin.
 AVRO = b"Obj\x01"
+# How compressed files begin that are not uncompressed while they are read.
+_COMPRESSED = {
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"PK\x03\x04": "zip",
+}
 
 # Fewer bytes may look like text by chance.
 _MIN_TEXT = 4
@@ -77,6 +85,9 @@ def advice(head: bytes, form: str = "") -> str:
     found = form_of_head(head) or ("jsonl" if re.match(_JSON, head) else None)
     if found is not None:
         return "" if found == form else _WORDS[found]
+    for magic, name in _COMPRESSED.items():
+        if head.startswith(magic):
+            return f"this is compressed with {name}: uncompress it first, or compress with gzip"
     if head.startswith(CONTENT_HEADER):
         return "this is a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
     if re.fullmatch(_HEX, head):

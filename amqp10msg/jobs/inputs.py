@@ -56,6 +56,8 @@ _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
 #: In a fault: the file is damaged there, and messages after that place are missing.
 REST_UNREAD = "what follows is not read"
+#: In a fault: the file is damaged there, and messages may be missing, but reading went on.
+SKIPPED = "messages may be missing here"
 _PROTOCOLS = ("1.0", "0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: Bytes of a part of a file of messages.
@@ -132,10 +134,13 @@ def packed(ranges: Iterable[tuple[files.Range, int]], most: int) -> list[Part]:
 def ranges_of(
     states: Mapping[str, State], form: str | None, octets: int
 ) -> Iterator[tuple[files.Range, int]]:
-    """Divide files of messages into ranges of this many bytes; yield each with its size."""
+    """Divide files of messages into ranges of this many bytes; yield each with its size.
+
+    A file that is not of its form is a range, too: reading it gives a row that says so.
+    """
 
     def look(path: str) -> list[files.Range]:
-        return files.ranges(path, form, octets=octets)
+        return files.ranges(path, form, octets=octets, keep_unusable=True)
 
     for state, ranges in zip(states.values(), stores.of_each(look, [*states]), strict=True):
         for found in ranges:
@@ -330,14 +335,7 @@ class Reading:
         rows: list[tuple[Any, ...]] = []
         octets = 0
         source = readable(part.path)
-        records = files.read(
-            part.path,
-            part.form,
-            start=part.start,
-            stop=part.stop,
-            max_size=self.max_size,
-            limits=self.limits,
-        )
+        records = self._records(part)
         if self.filters != Filters():
             records = filter(self.filters.admits, records)
         for record in records:
@@ -349,11 +347,28 @@ class Reading:
         if rows:
             yield _batch(rows)
 
+    def _records(self, part: files.Range) -> Iterator[Record]:
+        """Read a range; a file of which nothing (more) can be read ends with a fault."""
+        try:
+            yield from files.read(
+                part.path,
+                part.form or None,
+                start=part.start,
+                stop=part.stop,
+                max_size=self.max_size,
+                limits=self.limits,
+            )
+        except files.UnusableFileError as error:
+            fault = str(error).removeprefix(f"{part.path}: ")
+            yield Record(part.start, fault=fault, ends=True)
+
 
 def _fault_of(record: Record) -> str | None:
-    if not record.ends or REST_UNREAD in record.fault:
+    """Return the fault, with the words by which a job knows that messages are missing."""
+    words = REST_UNREAD if record.ends else SKIPPED if record.skips else ""
+    if not words or words in record.fault:
         return record.fault or None
-    return f"{record.fault}; {REST_UNREAD}"
+    return f"{record.fault}; {words}"
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

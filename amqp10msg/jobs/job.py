@@ -18,7 +18,7 @@ from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.recognition import advice
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs.inputs import REST_UNREAD, shared
+from amqp10msg.jobs.inputs import REST_UNREAD, SKIPPED, shared
 from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
@@ -56,7 +56,7 @@ _TIME = pa.timestamp("us", "UTC")
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 _MESSAGE = ("wire", "content_header", "payload", "fault")
 # What matches the fault of a file of which messages are missing.
-_ENDS = f"{REST_UNREAD}|{UNREAD}"
+_DAMAGE = f"{REST_UNREAD}|{SKIPPED}|{UNREAD}"
 #: The columns that say why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
 
@@ -275,7 +275,7 @@ class Job:
         """Quarantine what could not be read, or is of the other protocol; drop empty rows."""
         is_fault = pc.not_equal(faults, "")
         other = "1.0" if self._takes_basic else "0-9-1"
-        ends = pc.match_substring_regex(faults, _ENDS)
+        ends = pc.match_substring_regex(faults, _DAMAGE)
         refused = f"a message of AMQP {other}, which this job does not take"
         rows = batch.num_rows
         errors = [

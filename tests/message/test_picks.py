@@ -339,8 +339,11 @@ def test_one_that_was_not_set_up_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     "name, path",
-    [("subject", "properties.subject"), ("message_id", "properties.message-id")]
-    + [("ttl", "header.ttl")],
+    [
+        ("subject", "properties.subject"),
+        ("message_id", "properties.message-id"),
+        ("ttl", "header.ttl"),
+    ],
 )
 def test_a_field_without_its_section_is_refused_with_a_hint(name: str, path: str) -> None:
     with pytest.raises(ValueError, match=f"is '{path}' meant"):

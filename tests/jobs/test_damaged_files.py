@@ -1,0 +1,101 @@
+"""A damaged file, of any form, costs its own messages only, and the job says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+pytest.importorskip("fastavro", reason="needs fastavro: pip install 'amqp10msg[avro]'")
+
+from amqp10msg import files, jobs
+from amqp10msg.app.cli import main
+from amqp10msg.jobs import DAMAGED, Job, output_of
+from tests.jobs import damaged_files as damaged
+from tests.jobs.job_inputs import SOUND, read, write
+
+pytestmark = pytest.mark.once
+
+
+def run(source: Path, output: Path) -> tuple[int, dict[str, Any]]:
+    """Run the console script; return its status and its summary."""
+    arguments = ["pipeline", "decode", "--engine", "local", "--workers", "1", "--json"]
+    result = CliRunner().invoke(main, [*arguments, str(source), str(output)])
+    assert result.output, result.exception
+    return result.exit_code, json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("suffix, damage", damaged.cases())
+def test_a_damaged_file_is_a_row_and_the_others_are_read(
+    tmp_path: Path, suffix: str, damage: str
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = damaged.write_damaged(folder, suffix, damage)
+    if suffix == "parquet":
+        (folder / "z.parquet").write_bytes(damaged.FORMS["parquet"]())
+    else:
+        write(folder / "z.bin", SOUND[: damaged.COUNT])
+
+    status, counts = run(folder, tmp_path / "out")
+
+    good, bad = map(read, output_of(tmp_path / "out"))
+    assert 1 == status
+    places = [row["source"] for row in bad if row["error_code"] == DAMAGED]
+    assert {str(path)} == {*places}
+    assert len(places) == counts["rules"][DAMAGED]["messages"]
+    assert 1 == len(places) or "garbage" == damage
+    sources = [row["source"] for row in good] if "source" in (good[0] if good else {}) else []
+    assert damaged.COUNT <= len(good)
+    if damage == "cut in the middle" and suffix not in {"parquet", "avro"}:
+        # What stands before the damage is not lost.
+        assert damaged.COUNT // 3 < sources.count(str(path)) < damaged.COUNT
+
+
+def test_damaged_files_alone(tmp_path: Path) -> None:
+    paths = {
+        str(damaged.write_damaged(tmp_path, suffix, damage))
+        for suffix, damage in damaged.cases()
+        if suffix != "parquet"
+    }
+    output = tmp_path.with_name("out")
+
+    stats = jobs.run(str(tmp_path), output, Job("decode"), workers=1)
+
+    _, bad = map(read, output_of(output))
+    assert paths == {row["source"] for row in bad if row["error_code"] == DAMAGED}
+    assert stats.rules[DAMAGED].messages >= len(paths)
+
+
+@pytest.mark.parametrize("suffix", ["pcap", "avro", "jsonl.gz", "txt"])
+def test_a_file_of_no_form_raises_for_readers(tmp_path: Path, suffix: str) -> None:
+    (path := tmp_path / f"x.{suffix}").write_bytes(b"")
+    with pytest.raises(files.UnusableFileError, match="empty"):
+        list(files.read(path))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 30])
+@pytest.mark.parametrize("suffix", ["jsonl", "ndjson"])
+def test_a_last_line_that_is_cut_off(tmp_path: Path, suffix: str, cut: int) -> None:
+    (path := tmp_path / f"in.{suffix}").write_bytes(damaged.FORMS["jsonl"]()[:-cut])
+
+    status, counts = run(path, tmp_path / "out")
+
+    # Without its end, the last line is still a whole record.
+    expected = (0, []) if cut == 1 else (1, [DAMAGED])
+    assert expected == (status, [*counts["rules"]])
+
+
+@pytest.mark.parametrize("cut", [1, 40, 400, 900])
+@pytest.mark.parametrize("form", ["bin", "cborseq", "jsonl.gz"])
+def test_files_that_are_cut_anywhere(tmp_path: Path, form: str, cut: int) -> None:
+    octets = damaged.FORMS[form]()
+    (path := tmp_path / f"in.{form}").write_bytes(octets[: max(len(octets) - cut, 4)])
+
+    status, counts = run(path, tmp_path / "out")
+
+    assert (1, [DAMAGED]) == (status, [*counts["rules"]])
