@@ -9,7 +9,6 @@ df.write.format("amqp10").mode("append").option("job", "decode").save("typed/")
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -29,6 +28,7 @@ from amqp10msg.jobs.inputs import (
     MESSAGES,
     RANGE_OCTETS,
     READING,
+    OnlySparkError,
     Reading,
     files_of,
     number_of,
@@ -36,8 +36,9 @@ from amqp10msg.jobs.inputs import (
     ranges_of,
     refuse_unknown,
 )
+from amqp10msg.spark._ledger import START, between, offset_of, unread
 from amqp10msg.spark._workers import AvailableNow, limits, plainly, settle
-from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter
+from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter, seen
 
 _MAX_FILES = "maxFilesPerTrigger"
 # Bytes of small files that one task reads.
@@ -48,7 +49,8 @@ class Amqp10(DataSource):
     """Files of messages, in the forms of `amqp10msg.files`.
 
     Options of reading:
-        path: a file, a folder with what is below it, or a pattern.
+        path: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
+            store, ``s3://``, ``gs://`` or ``abfss://``.
         form: one of `amqp10msg.files.FORMS`; found out file by file where it is not given.
         rangeBytes: how much of a file one task reads; 128 MiB where it is not given.
         maxSize: bytes that one message may take.
@@ -128,8 +130,13 @@ class _Options:
         )
 
     def paths(self) -> list[str]:
-        # Executors have another current folder.
-        return [str(Path(path).absolute()) for path in files_of(self.path)]
+        try:
+            return [seen(path) for path in files_of(self.path)]
+        except OnlySparkError:
+            raise ValueError(
+                f"{self.path}: the format amqp10 reads files of this machine, which all executors "
+                "must see, and of s3://, gs:// and abfss://: copy them there first"
+            ) from None
 
     def parts(self, paths: list[str]) -> list[InputPartition]:
         found = ranges_of(states_of(paths), self.form, self.octets)
@@ -158,15 +165,12 @@ class _Reader(_Files, DataSourceReader):
 
 
 class _StreamReader(_Files, DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # Any where Spark has no types
-    """Reads files in the order of their names; an offset is the last name and how many there were.
-
-    A file whose name sorts before one that was read would never be read: that is an error.
-    """
+    """Reads files in the order of their names; see `amqp10msg.spark._ledger` for its offsets."""
 
     _end: str | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names)
-        return {"last": "", "count": 0}
+        return dict(START)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
         limit = self._options.max_files
@@ -180,30 +184,16 @@ class _StreamReader(_Files, DataSourceStreamReader, AvailableNow):  # type: igno
     def latestOffset(  # noqa: N802  (Spark's names)
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
+        paths = self._options.paths()
         if start is None:  # before PySpark 4.2
-            paths = self._options.paths()
-            return {"last": paths[-1], "count": len(paths)} if paths else self.initialOffset()
-        seen, new = self._after(start)
+            return offset_of(paths, paths[-1]) if paths else self.initialOffset()
+        new = unread(paths, start, self._options.path)
         if self._end is not None:
             new = [path for path in new if path <= self._end]
         if isinstance(limit, limits.ReadMaxFiles):
             new = new[: limit.max_files]
-        if not new:
-            return start
-        return {"last": new[-1], "count": seen + len(new)}
+        return offset_of(paths, new[-1]) if new else start
 
     @plainly()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        _, new = self._after(start)
-        return self._options.parts([path for path in new if path <= end["last"]])
-
-    def _after(self, start: dict[str, Any]) -> tuple[int, list[str]]:
-        """Return how many files are there up to an offset, and those that came after it."""
-        paths = self._options.paths()
-        seen = [path for path in paths if path <= start["last"]]
-        if len(seen) > start["count"]:
-            raise ValueError(
-                f"{self._options.path}: {len(seen) - start['count']} files came whose names sort "
-                f"before {start['last']}, which is read already: names must rise"
-            )
-        return len(seen), paths[len(seen) :]
+        return self._options.parts(between(self._options.paths(), start, end, self._options.path))

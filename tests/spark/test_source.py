@@ -356,11 +356,108 @@ def test_a_file_that_comes_too_late_is_an_error(spark_session: Any, tmp_path: Pa
     end = reader.latestOffset(*((reader.initialOffset(), *limits) if IS_LIMITED else ()))
     write(tmp_path / "a.bin", SOUND)
 
-    with pytest.raises(ValueError, match="1 files came whose names sort before"):
+    with pytest.raises(ValueError, match="1 file came, or changed, whose names sort before"):
         reader.partitions(end, end)
     if IS_LIMITED:
-        with pytest.raises(ValueError, match="1 files came whose names sort before"):
+        with pytest.raises(ValueError, match="1 file came, or changed, whose names sort before"):
             reader.latestOffset(end, *limits)
+
+
+def reader_of(folder: Path | str) -> Any:
+    from amqp10msg.spark.source import Amqp10  # noqa: PLC0415
+
+    return Amqp10({"path": str(folder)}).streamReader(StructType())
+
+
+def latest(reader: Any, start: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the offset after all files, as Spark keeps it in a checkpoint."""
+    given = (start or reader.initialOffset(), reader.getDefaultReadLimit()) if IS_LIMITED else ()
+    return dict(json.loads(json.dumps(reader.latestOffset(*given))))
+
+
+def paths_of(partitions: list[Any]) -> list[str]:
+    return [Path(found.path).name for part in partitions for found in part.value]
+
+
+def test_files_that_come_late_while_others_are_removed(tmp_path: Path) -> None:
+    for name in ("b.bin", "c.bin", "e.bin"):
+        write(tmp_path / name, SOUND)
+    end = latest(reader_of(tmp_path))
+    (tmp_path / "b.bin").unlink()
+    write(tmp_path / "f.bin", SOUND)
+    reader = reader_of(tmp_path)
+    later = latest(reader, end)
+    assert ["f.bin"] == paths_of(reader.partitions(end, later))
+
+    write(tmp_path / "d.bin", SOUND)
+
+    for start in (end, later):
+        with pytest.raises(ValueError, match=r"1 file came, or changed.*d\.bin"):
+            reader.partitions(start, later)
+
+
+def test_a_file_that_grows_after_it_was_read(tmp_path: Path) -> None:
+    write(tmp_path / "a.bin", SOUND[:2])
+    write(tmp_path / "b.bin", SOUND[:2])
+    reader = reader_of(tmp_path)
+    end = latest(reader)
+
+    write(tmp_path / "a.bin", SOUND[:3])
+
+    with pytest.raises(ValueError, match=r"changed.*a\.bin"):
+        reader.partitions(end, end)
+    with pytest.raises(ValueError, match=r"changed.*a\.bin"):
+        reader.partitions(reader.initialOffset(), end)
+
+
+def test_a_file_that_is_removed_before_it_is_read(tmp_path: Path) -> None:
+    for name in ("a.bin", "b.bin"):
+        write(tmp_path / name, SOUND[:2])
+    reader = reader_of(tmp_path)
+    end = latest(reader)
+    (tmp_path / "b.bin").unlink()
+
+    assert [] == reader.partitions(end, end)
+    with pytest.raises(ValueError, match=r"1 of the files up to .* removed before they were read"):
+        reader.partitions(reader.initialOffset(), end)
+
+
+def test_offsets_of_versions_without_a_ledger(tmp_path: Path) -> None:
+    for name in ("a.bin", "b.bin"):
+        write(tmp_path / name, SOUND)
+    reader = reader_of(tmp_path)
+    before = {"last": str(tmp_path / "a.bin"), "count": 1}
+
+    assert ["b.bin"] == paths_of(reader.partitions(before, latest(reader)))
+    with pytest.raises(ValueError, match="1 file came"):
+        reader.partitions({**before, "count": 0}, before)
+
+
+def test_an_offset_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from amqp10msg.spark import _ledger  # noqa: PLC0415
+
+    monkeypatch.setattr(_ledger, "MAX_ENTRIES", 3)
+    for number in range(9):
+        write(tmp_path / f"{number}.bin", SOUND[:1])
+    reader = reader_of(tmp_path)
+    end = latest(reader)
+    assert 200 > len(json.dumps(end)) - 2 * len(str(tmp_path))
+    assert [] == reader.partitions(end, end)
+
+    (tmp_path / "8.bin").unlink()
+    assert [] == reader.partitions(end, end)
+    (tmp_path / "7a.bin").write_bytes(b"")
+    with pytest.raises(ValueError, match="7a"):
+        reader.partitions(end, end)
+    (tmp_path / "7a.bin").unlink()
+    (tmp_path / "2.bin").rename(tmp_path / "2a.bin")
+    with pytest.raises(ValueError, match="whether a file was lost is unknown"):
+        reader.partitions(end, end)
+
+
+def test_files_of_other_file_systems_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"hdfs://.*s3://, gs:// and abfss://"):
+        reader_of("hdfs://node/landing").partitions({"last": "", "count": 0}, {"last": "z"})
 
 
 def test_the_forms_of_files_are_those_of_the_module() -> None:

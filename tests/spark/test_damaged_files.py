@@ -1,0 +1,59 @@
+"""Damaged files do not end a streaming query: each is a row, and the others are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+pytest.importorskip("fastavro", reason="needs fastavro: pip install 'amqp10msg[avro]'")
+
+from amqp10msg import spark
+from amqp10msg.jobs import DAMAGED
+from tests.jobs import damaged_files as damaged
+from tests.jobs.job_inputs import SOUND, write
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+
+def test_a_stream_of_damaged_files(spark_session: Any, tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    paths = {
+        str(damaged.write_damaged(landing, suffix, damage)) for suffix, damage in damaged.cases()
+    }
+    sound = str(write(landing / "z.bin", SOUND[: damaged.COUNT]))
+
+    query = (
+        spark_session.readStream.format("amqp10")
+        .load(str(landing))
+        .select("source", "fault")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "state"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )
+    query.awaitTermination(120)
+    assert query.exception() is None
+
+    rows = spark_session.read.parquet(str(tmp_path / "out")).collect()
+    words = ("what follows is not read", "messages may be missing here", "are left out")
+    lost = {row.source for row in rows if row.fault and any(word in row.fault for word in words)}
+    assert paths == lost
+    assert damaged.COUNT == sum(row.source == sound and row.fault is None for row in rows)
+
+
+def test_a_job_on_damaged_files(spark_session: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for damage in ("empty", "garbage", "cut in the header"):
+        damaged.write_damaged(folder, "pcap", damage)
+        damaged.write_damaged(folder, "avro", damage)
+    write(folder / "z.bin", SOUND[: damaged.COUNT])
+
+    stats = spark.run(spark_session, str(folder), tmp_path / "out", spark.Job("decode"))
+
+    assert (6, damaged.COUNT) == (stats.rules[DAMAGED].messages, stats.good)
