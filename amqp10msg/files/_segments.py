@@ -19,6 +19,8 @@ from amqp10msg.files.recognition import PCAP, PCAPNG
 # Types of blocks in pcapng, and options of an interface.
 _INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
 _END_OF_OPTIONS, _TIME_RESOLUTION = 0, 9
+#: Types of link layers that are read: Ethernet, loopback, the interface "any" of Linux, bare IP.
+LINKS = frozenset((0, 1, 12, 14, 101, 108, 113, 228, 229, 276))
 # A packet is at most 256 kB in any capture; what says more is damaged.
 _MAX_PACKET = 1 << 24
 # The end of the year 9999, the last that a datetime can say, in microseconds since the Unix epoch.

@@ -6,25 +6,34 @@ AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (content: a method, a header, and bodies).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
 from amqp10msg.files._record import Record
+from amqp10msg.files._resync import (
+    BODY,
+    FRAME_END,
+    FRAME_HEAD,
+    HEADER,
+    LOOK_BEHIND,
+    MAX_FRAME,
+    METHOD,
+    OLD,
+    OLD_FRAMES,
+    ONE,
+    SASL_FRAME,
+    find_frame,
+)
 from amqp10msg.files._segments import Packet
 from amqp10msg.files.containers import too_large
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import Described
 
-# The largest frame where the negotiated size is not known; more is not a frame.
-_MAX_FRAME = 64 << 20
 # AMQP 1.0: type of frame, and the performatives that are looked at (Part 2, 2.3 and 2.7).
-_AMQP_FRAME, _SASL_FRAME = 0, 1
-#: How a frame of 1.0 begins: size, words before the body, type and channel (Part 2, 2.3.1).
-FRAME_HEAD = struct.Struct(">IBBH")
+_AMQP_FRAME = 0
 _ATTACH, _TRANSFER, _DETACH, _END, _CLOSE = 0x12, 0x14, 0x16, 0x17, 0x18
 _CODES: dict[Any, int] = {
     "amqp:attach:list": _ATTACH,
@@ -45,16 +54,12 @@ _MOST_FIELDS = 14
 # The places of fields of attach and of transfer.
 _SOURCE, _TARGET = 5, 6
 _MORE, _ABORTED = 5, 9
-# AMQP 0-9-1: types of frames, and the end of each (2.3.5 and 4.2.3).
-_METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
-OLD_FRAMES = {_METHOD, _HEADER, _BODY, _HEARTBEAT}
-FRAME_END = 0xCE
 # Methods that content follows: class basic and the number of each, and where their texts begin.
 _BASIC = 60
 _PUBLISH, _RETURN, _DELIVER, _GET_OK = 40, 50, 60, 71
 _TEXTS_AT = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
 _OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
-_UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "1.0", "0-9-1", "foreign"
+_UNKNOWN, _FOREIGN = "unknown", "foreign"
 
 
 @attrs.define
@@ -76,25 +81,31 @@ class _Partial:
 
 
 class Frames:
-    """One direction of a connection: bytes in, messages out."""
+    """One direction of a connection: bytes in, messages out.
+
+    After missing bytes, or bytes that are not a frame, it searches for the next frame. What was
+    skipped until then is a record with a fault, as soon as it is known that this is AMQP.
+    """
 
     def __init__(self, connection: str, max_size: int) -> None:
         self._connection = connection
         self._max_size = max_size
         self._buffer = bytearray()
         self._protocol = _UNKNOWN
-        self._lost = False  # in step with the frames no more
+        self._searching = False  # for the next frame: the buffer begins somewhere within one
+        self._skipped = 0  # bytes, since the search began
+        self._is_reported = False  # a record says already that something is missing here
+        self._missing: list[str] = []  # what is missing, and not reported: is this AMQP at all?
+        self._had_gap = False
         self._parts: dict[tuple[int, Any], _Partial] = {}
+        # The deliveries that a gap cut, by channel and handle: more of them may follow.
+        self._cut: dict[tuple[int, Any], Any] = {}
         self._addresses: dict[tuple[int, Any], str | None] = {}
 
     def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
         """Read the next bytes; yield the messages that they complete."""
         if self._protocol == _FOREIGN:
             return
-        if self._lost:
-            if not _begins_frame(octets, self._protocol):
-                return
-            self._lost = False
         self._buffer += octets
         yield from self._read(packet)
 
@@ -102,24 +113,81 @@ class Frames:
         """Drop the messages that missing bytes belonged to; `why` says how many are missing."""
         if self._protocol == _FOREIGN:
             return
-        self._buffer.clear()
-        self._lost = self._protocol != _UNKNOWN
-        if self._lost and not self._parts:
-            yield self._fault(why, packet)
-        yield from self._give_up(why, packet)
+        yield from self._read(packet, is_all=True)
+        if self._searching:
+            self._skip(len(self._buffer))
+            yield from self._report_skipped(packet)
+        self._search()
+        self._buffer.clear()  # the beginning of a frame that is not all there
+        if self._protocol == _UNKNOWN:
+            self._missing.append(why)
+        elif not self._parts:
+            yield self._fault(why, packet, skips=True)
+        self._cut |= {key: partial.delivery_id for key, partial in self._parts.items()}
+        yield from self._give_up(why, packet, skips=True)
 
     def finish(self, why: str, packet: Packet) -> Iterator[Record]:
         """Yield what is not complete where no more is read."""
+        if self._protocol == _FOREIGN:
+            return
+        yield from self._read(packet, is_all=True)
+        if self._searching:
+            self._skip(len(self._buffer))
+            yield from self._report_skipped(packet)
+        elif self._buffer and not self._parts and self._protocol != _UNKNOWN:
+            yield self._fault(f"{why}: {len(self._buffer):,} bytes of a frame are there", packet)
+        self._buffer.clear()
         yield from self._give_up(why, packet)
 
-    def _give_up(self, why: str, packet: Packet) -> Iterator[Record]:
+    def _search(self, *, is_reported: bool = False) -> None:
+        """Search for the next frame from now on, beginning with what is in the buffer."""
+        self._searching = self._had_gap = True
+        self._skipped = 0
+        self._is_reported = is_reported
+
+    def _skip(self, count: int) -> None:
+        del self._buffer[:count]
+        self._skipped += count
+
+    def _find(self, *, is_all: bool) -> bool:
+        """Skip what is before the next frame; return whether it begins the buffer now."""
+        protocols = [self._protocol] if self._protocol in {ONE, OLD} else [ONE, OLD]
+        found = [
+            (*place, protocol)
+            for protocol in protocols
+            if (place := find_frame(self._buffer, protocol, 0, is_all=is_all)) is not None
+        ]
+        if not found:
+            self._skip(max(len(self._buffer) - LOOK_BEHIND, 0))
+            return False
+        at, is_certain, protocol = min(found, key=lambda place: (not place[1], place[0]))
+        self._skip(at)
+        if is_certain:
+            self._protocol, self._searching = protocol, False
+        return is_certain
+
+    def _report_skipped(self, packet: Packet) -> Iterator[Record]:
+        """Yield a record of what is missing or was skipped and is not reported yet."""
+        if self._protocol not in {ONE, OLD}:
+            return
+        for why in self._missing:
+            yield self._fault(why, packet, skips=True)
+        self._missing.clear()
+        if self._skipped:
+            fault = f"{self._skipped:,} bytes were skipped: no frame is recognised in them"
+            self._skipped = 0
+            if not self._is_reported:
+                yield self._fault(fault, packet, skips=True)
+
+    def _give_up(self, why: str, packet: Packet, *, skips: bool = False) -> Iterator[Record]:
         while self._parts:
-            yield self._end(next(iter(self._parts)), packet, why)
+            record = self._end(next(iter(self._parts)), packet, why)
+            yield attrs.evolve(record, skips=skips)
 
     def _end(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
         """Return the record of a message of which no more comes."""
         partial = self._parts.pop(key)
-        old = self._protocol == _OLD
+        old = self._protocol == OLD
         octets = bytes(partial.octets)
         return Record(
             packet.offset,
@@ -138,15 +206,25 @@ class Frames:
             partial.redelivered,
         )
 
-    def _fault(self, fault: str, packet: Packet, octets: bytes | None = None) -> Record:
-        protocol = self._protocol if self._protocol in {_ONE, _OLD} else _ONE
-        return Record(packet.offset, octets, fault, protocol, packet.time, self._connection)
+    def _fault(
+        self, fault: str, packet: Packet, octets: bytes | None = None, *, skips: bool = False
+    ) -> Record:
+        protocol = self._protocol if self._protocol in {ONE, OLD} else ONE
+        return Record(
+            packet.offset, octets, fault, protocol, packet.time, self._connection, skips=skips
+        )
 
-    def _read(self, packet: Packet) -> Iterator[Record]:
+    def _read(self, packet: Packet, *, is_all: bool = False) -> Iterator[Record]:
+        """Read the frames in the buffer; `is_all` if no byte follows them directly."""
         while self._buffer:
-            if self._protocol == _UNKNOWN or self._buffer[:1] == b"A":
+            done: Any
+            if self._searching:
+                done = self._find(is_all=is_all)
+                if done:
+                    yield from self._report_skipped(packet)
+            elif self._protocol == _UNKNOWN or self._buffer[:1] == b"A":
                 done = yield from self._begin(packet)
-            elif self._protocol == _ONE:
+            elif self._protocol == ONE:
                 done = yield from self._frame(packet)
             else:
                 done = yield from self._old_frame(packet)
@@ -162,9 +240,9 @@ class Frames:
             version = bytes(buffer[4:8])
             yield from self._give_up("another protocol header follows", packet)
             if version[1:] == b"\x01\x00\x00":
-                self._protocol = _ONE
+                self._protocol = ONE
             elif version in _OLD_VERSIONS:
-                self._protocol = _OLD
+                self._protocol = OLD
             else:
                 self._protocol = _FOREIGN
                 yield self._fault(f"the version AMQP {version.hex(' ')} is not known", packet)
@@ -177,22 +255,24 @@ class Frames:
             self._protocol = _FOREIGN
             yield self._fault("the connection is encrypted with TLS: decrypt it first", packet)
             return False
-        for protocol in (_ONE, _OLD):
+        for protocol in (ONE, OLD):
             if _begins_frame(bytes(buffer[:_LOOK]), protocol):
                 self._protocol = protocol
                 return True
         # Either something else, or the middle of a frame where the capture began.
-        buffer.clear()
-        return False
+        self._search()
+        return True
 
-    def _lose(self) -> bool:
-        self._buffer.clear()
-        self._lost = True
-        return False
+    def _lose(self, *, is_reported: bool = False) -> bool:
+        """Search for the next frame after the first byte of the buffer."""
+        self._search(is_reported=is_reported)
+        self._skip(1)
+        return True
 
     def _out_of_step(self, packet: Packet) -> Iterator[Record] | Any:
-        yield from self._give_up("what follows is not a frame", packet)
-        return self._lose()
+        is_reported = bool(self._parts)
+        yield from self._give_up("what follows is not a frame", packet, skips=True)
+        return self._lose(is_reported=is_reported)
 
     # AMQP 1.0.
 
@@ -202,7 +282,7 @@ class Frames:
             return False
         size, words, kind, channel = FRAME_HEAD.unpack_from(buffer)
         start = 4 * words
-        if not FRAME_HEAD.size <= start <= size <= _MAX_FRAME:
+        if not FRAME_HEAD.size <= start <= size <= MAX_FRAME:
             return (yield from self._out_of_step(packet))
         if len(buffer) < size:
             return False
@@ -251,12 +331,15 @@ class Frames:
             yield self._end(key, packet, "the rest of the message is missing")
             partial = None
         if partial is None:
+            # After a gap this may be more of a delivery that was cut, whatever it repeats.
+            is_more = self._had_gap and (tag is None or self._cut.get(key) == delivery_id)
+            self._cut.pop(key, None)
             partial = _Partial(
                 delivery_id=delivery_id,
                 delivery_tag=tag if isinstance(tag, bytes) else None,
                 message_format=message_format if _is_uint(message_format) else None,
                 address=self._addresses.get(key),
-                headless=delivery_id is None,
+                headless=delivery_id is None or is_more,
             )
         self._parts[key] = partial
         partial.octets += payload
@@ -275,7 +358,7 @@ class Frames:
         if len(buffer) < 7:
             return False
         size = int.from_bytes(buffer[3:7], "big")
-        if buffer[0] not in OLD_FRAMES or size > _MAX_FRAME:
+        if buffer[0] not in OLD_FRAMES or size > MAX_FRAME:
             return (yield from self._out_of_step(packet))
         if len(buffer) < size + 8:
             return False
@@ -286,23 +369,23 @@ class Frames:
         del buffer[: size + 8]
         key = (channel, None)
         partial = self._parts.get(key)
-        if kind == _METHOD:
+        if kind == METHOD:
             if partial is not None:
                 yield self._end(key, packet, "the rest of the message is missing")
             made = _content_method(payload)
             if made is not None:
                 self._parts[key] = made
-        elif kind == _HEADER:
+        elif kind == HEADER:
             if partial is None or partial.header is not None:
                 partial = _Partial(headless=True)  # its method was not captured
             partial.header = payload
             partial.size = int.from_bytes(payload[4:12], "big")
             self._parts[key] = partial
             yield from self._content(key, partial, packet)
-        elif kind == _BODY and partial is not None and partial.header is not None:
+        elif kind == BODY and partial is not None and partial.header is not None:
             partial.octets += payload
             yield from self._content(key, partial, packet)
-        elif kind == _BODY:
+        elif kind == BODY:
             yield self._fault("a body whose content header is missing", packet, payload)
         return True
 
@@ -311,7 +394,9 @@ class Frames:
         if size < partial.size and size <= self._max_size:
             return
         why = ""
-        if size > partial.size:
+        if partial.headless and self._had_gap:
+            why = "the method is missing, which says exchange and routing key"
+        elif size > partial.size:
             why = f"a body of {size:,} bytes, and its header says {partial.size:,}"
         elif size > self._max_size:
             why = too_large(self._max_size)
@@ -324,12 +409,12 @@ _LOOK = 1 << 20
 
 def _begins_frame(octets: bytes, protocol: str) -> bool:
     """Return whether a frame begins here, strictly: what else begins so is unlikely."""
-    if protocol == _ONE:
+    if protocol == ONE:
         if len(octets) < FRAME_HEAD.size:
             return False
         size, words, kind, _ = FRAME_HEAD.unpack_from(octets)
         start = 4 * words
-        if kind > _SASL_FRAME or not FRAME_HEAD.size <= start <= size <= _MAX_FRAME:
+        if kind > SASL_FRAME or not FRAME_HEAD.size <= start <= size <= MAX_FRAME:
             return False
         # A performative is described by a small number, by a large one, or by a symbol.
         body = octets[start : start + 3]
@@ -341,7 +426,7 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
         len(octets) >= size + 8
         and octets[0] in OLD_FRAMES
         and octets[7 + size] == FRAME_END
-        and (octets[0] != _HEADER or octets[7:9] == b"\x00\x3c")
+        and (octets[0] != HEADER or octets[7:9] == b"\x00\x3c")
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import IO
 
@@ -9,8 +10,9 @@ import attrs
 
 from amqp10msg.files import MAX_SIZE
 from amqp10msg.files._record import Record
-from amqp10msg.files._segments import Flow, Held, Packet, Segment, read_packets, segment_of
-from amqp10msg.files._transfers import FRAME_END, FRAME_HEAD, OLD_FRAMES, Frames
+from amqp10msg.files._resync import FRAME_END, FRAME_HEAD, OLD_FRAMES
+from amqp10msg.files._segments import LINKS, Flow, Held, Packet, Segment, read_packets, segment_of
+from amqp10msg.files._transfers import Frames
 
 #: Connections that are followed at once; beyond, the one that was silent longest is given up.
 _MAX_FLOWS = 65_536
@@ -24,6 +26,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
     together = Held()
     last = Packet(0, 0, 0, b"")
+    unknown: Counter[int] = Counter()  # packets by the type of their link layer
     for packet in read_packets(stream):
         if isinstance(packet, Record):
             yield packet
@@ -31,6 +34,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         last = packet
         segment = segment_of(packet)
         if segment is None:
+            unknown[packet.link] += packet.link not in LINKS
             continue
         key = (segment.sender, segment.receiver)
         if segment.syn and key in flows:
@@ -48,6 +52,10 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
                     yield from _finish(*flows.pop(direction), packet)
     for flow, frames in flows.values():
         yield from _finish(flow, frames, last)
+    for link, count in unknown.items():
+        if count:
+            fault = f"{count:,} packets of the link layer {link}, which is not known, were skipped"
+            yield Record(last.offset, fault=fault, time=last.time, skips=True)
 
 
 def _pass_on(

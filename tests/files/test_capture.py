@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import Array, Described, Message, Symbol, UInt, ULong, files
@@ -221,6 +222,64 @@ def test_missing_segments_are_reported_where_no_message_was_begun() -> None:
     ] == [(r.wire, r.fault) for r in found]
 
 
+def numbered(count: int) -> list[bytes]:
+    """Messages of various sizes that all differ."""
+    return [b"%d:" % n + bytes(n * 37 % 300) + b"\x00\x53\x14" * (n % 3) for n in range(count)]
+
+
+def wires_of(records: list[Record]) -> list[bytes | None]:
+    return [record.wire for record in records if not record.fault]
+
+
+def contents_of(records: list[Record]) -> list[bytes | None]:
+    return [record.payload for record in records if not record.fault]
+
+
+def old_stream_of(bodies: list[bytes], pieces: int = 1) -> bytes:
+    return OLD_HEADER + b"".join(content(PUBLISH, body, pieces) for body in bodies)
+
+
+def intact_in(places: list[tuple[int, int]], lost: list[tuple[int, int]]) -> list[int]:
+    """Return the numbers of the messages of whose places no byte is lost."""
+    return [
+        number
+        for number, (begin, end) in enumerate(places)
+        if all(stop <= begin or end <= start for start, stop in lost)
+    ]
+
+
+@pytest.mark.parametrize(
+    "stream, found_in",
+    [(stream_of, wires_of), (old_stream_of, contents_of)],
+    ids=["1.0", "0-9-1"],
+)
+@given(
+    size=st.integers(40, 1460),
+    missing=st.sets(st.integers(0, 30), max_size=6),
+    pieces=st.integers(1, 3),
+)
+@example(size=1460, missing={3}, pieces=1)
+@example(size=1460, missing=set(range(11)), pieces=1)
+@example(size=200, missing={0, 1, 5}, pieces=2)
+def test_any_missing_segments_cost_their_own_messages(
+    stream: Any, found_in: Any, size: int, missing: set[int], pieces: int
+) -> None:
+    bodies = numbered(120)
+    octets = stream(bodies, pieces)
+    begins = [len(stream(bodies[:count], pieces)) for count in range(len(bodies) + 1)]
+    places = list(itertools.pairwise(begins))
+    opening, *segments = cut(octets, [size])
+    missing &= set(range(len(segments)))
+    lost = [(n * size, min((n + 1) * size, len(octets))) for n in missing]
+
+    found = of_pieces([opening, *(s for n, s in enumerate(segments) if n not in missing)])
+
+    assert [bodies[number] for number in intact_in(places, lost)] == found_in(found)
+    captured = set(range(len(segments))) - missing
+    has_gap = any(number < max(captured, default=0) for number in missing)
+    assert has_gap == any(record.skips for record in found)
+
+
 def backwards(count: int) -> list[Piece]:
     """The bytes of a message, one a segment and the last first."""
     pieces = cut(HEADER + transfer(0, bytes(count), 0), [1])
@@ -308,8 +367,12 @@ def test_a_capture_may_begin_in_the_middle() -> None:
     tail = transfer(0, b"x" * 30, 0)[11:]
     pieces = [Piece(500, tail), Piece(500 + len(tail), transfer(0, b"m", 1))]
 
-    (record,) = of_pieces(pieces)
+    skipped, record = of_pieces(pieces)
 
+    assert (f"{len(tail):,} bytes were skipped", True) == (
+        skipped.fault.partition(":")[0],
+        skipped.skips,
+    )
     assert (b"m", "") == (record.wire, record.fault)
 
 
@@ -549,3 +612,60 @@ def columns(folder: Path) -> dict[str, list[Any]]:
 def test_many_damaged_captures() -> None:
     """Whether each gives records; `python -m fuzz.files` reads more."""
     assert [] == run(2_000, 1, ["pcap"], kept=None)
+
+
+def test_a_gap_in_the_middle_of_messages_of_several_frames() -> None:
+    """Peers may repeat the id of a delivery; what follows a gap is then no message of its own."""
+    first = transfer(0, b"a1", 0, more=True)
+    again = transfer(0, b"a2", 0, more=True) + transfer(0, b"a3", 0)
+    pieces = [
+        Piece(0, b"", 0x02),
+        Piece(1, HEADER + first),
+        Piece(1 + len(HEADER + first) + 10, again[10:] + transfer(0, b"b", 1)),
+    ]
+
+    found = of_pieces(pieces)
+
+    assert [b"b"] == wires_of(found)
+    assert [True, True] == [record.skips for record in found if record.fault][:2]
+
+
+def test_content_of_0_9_1_without_its_method_is_told() -> None:
+    method = old_frame(1, PUBLISH, 2)
+    rest = content(PUBLISH, b"body")[len(old_frame(1, PUBLISH)) :]
+    other = content(PUBLISH, b"other")
+    rest_of_two = rest.replace(b"\x00\x01", b"\x00\x02", 1)
+    pieces = [
+        Piece(0, b"", 0x02),
+        Piece(1, OLD_HEADER),
+        Piece(1 + len(OLD_HEADER) + len(method), other + rest_of_two + other),
+    ]
+
+    found = of_pieces(pieces)
+
+    assert [b"other", b"other"] == contents_of(found)
+
+
+def test_a_frame_that_the_capture_does_not_end_is_told() -> None:
+    (record,) = of_pieces(cut((HEADER + transfer(0, bytes(5000), 0))[:3000], [1460]))
+
+    assert record.fault.startswith("the capture ends before the message does: 2,992 bytes of")
+
+
+def test_packets_of_unknown_link_layers_are_counted() -> None:
+    packets = [packet(piece) for piece in cut(stream_of([b"m"]), [1000])]
+
+    (record,) = read(pcap(packets, link=250))
+
+    assert ("2 packets of the link layer 250", True) == (record.fault[:31], record.skips)
+
+
+def test_missing_segments_are_damage_in_a_job(tmp_path: Path) -> None:
+    bodies = [Message(b"%d" % n, properties=None).encode() for n in range(200)]
+    pieces = cut(stream_of(bodies), [1460])
+    (tmp_path / "in.pcap").write_bytes(pcap([packet(p) for p in pieces if p is not pieces[2]]))
+    arguments = ["pipeline", "decode", "--engine", "local", "--workers", "1", "--json"]
+
+    result = CliRunner().invoke(main, [*arguments, str(tmp_path / "in.pcap"), str(tmp_path / "o")])
+
+    assert (1, True) == (result.exit_code, "damaged-file" in result.stdout)
