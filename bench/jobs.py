@@ -142,7 +142,7 @@ def figure(
             source = folder / f"{number}.parquet"
             pq.write_table(pa.concat_tables([pa.Table.from_pylist(rows)] * times), source)
             output = folder / f"out-{number}"
-            calls[name] = partial(jobs.run, source, output, job, workers=1, overwrite=True)
+            calls[name] = partial(jobs.run, source, output, job, workers=1, mode="overwrite")
         timings = measure(calls, times * DISTINCT, min(effort.rounds, 5))
     finally:
         shutil.rmtree(folder)

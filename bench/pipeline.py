@@ -148,7 +148,7 @@ class Place:
     def job(self, source: str = "in") -> None:
         """Decode the input to Parquet."""
         folder, job = self.folder, spark.Job("decode")
-        spark.run(self.session, str(folder / source), folder / "out", job, overwrite=True)
+        spark.run(self.session, str(folder / source), folder / "out", job, mode="overwrite")
 
     def copy(self) -> None:
         """Have Spark write what it reads."""

@@ -30,7 +30,7 @@ from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.files._record import Range, Record, UnusableFileError
-    from amqp10msg.files.reading import form_of, ranges, read, read_stream
+    from amqp10msg.files.reading import form_of, form_of_name, ranges, read, read_stream
 
 __all__ = [
     "FORMS",
@@ -39,6 +39,7 @@ __all__ = [
     "Record",
     "UnusableFileError",
     "form_of",
+    "form_of_name",
     "ranges",
     "read",
     "read_stream",
@@ -54,6 +55,6 @@ if not TYPE_CHECKING:  # so that type checkers find names that are not there
         __name__,
         {
             "_record": ["Range", "Record", "UnusableFileError"],
-            "reading": ["form_of", "ranges", "read", "read_stream"],
+            "reading": ["form_of", "form_of_name", "ranges", "read", "read_stream"],
         },
     )

@@ -107,5 +107,5 @@ def _may_follow(head: bytes, protocol: str) -> bool:
         return True
     if protocol == ONE:
         size, words, kind, _ = FRAME_HEAD.unpack(head)
-        return kind <= SASL_FRAME and FRAME_HEAD.size <= 4 * words <= size <= MAX_FRAME
+        return bool(kind <= SASL_FRAME and FRAME_HEAD.size <= 4 * words <= size <= MAX_FRAME)
     return head[0] in OLD_FRAMES and int.from_bytes(head[3:7], "big") <= MAX_FRAME

@@ -48,8 +48,7 @@ def form_of(path: str | PathLike[str]) -> str:
     """
     with opened(path) as stream:
         head = stream.peek(HEAD)[:HEAD]
-    suffixes = [suffix for suffix in stores.name_of(path).suffixes if suffix != ".gz"]
-    suffix = suffixes[-1] if suffixes else ""
+    suffix = _suffix_of(path)
     form = None if suffix in _SAID else form_of_head(head)
     form = form or _SUFFIXES.get(suffix) or ("jsonl" if head[:1] == b"{" else None)
     if form is None or (form in {"pcap", "parquet", "avro"} and form != form_of_head(head)):
@@ -59,6 +58,16 @@ def form_of(path: str | PathLike[str]) -> str:
             f"name the form: {', '.join(FORMS)}{f' ({hint})' if hint else ''}"
         )
     return form
+
+
+def form_of_name(path: str | PathLike[str]) -> str | None:
+    """Return the form that the suffix of a file stands for, before ``.gz``; None for others."""
+    return _SUFFIXES.get(_suffix_of(path))
+
+
+def _suffix_of(path: str | PathLike[str]) -> str:
+    suffixes = [suffix for suffix in stores.name_of(path).suffixes if suffix != ".gz"]
+    return suffixes[-1] if suffixes else ""
 
 
 def _known(path: str | PathLike[str], form: str | None) -> str:

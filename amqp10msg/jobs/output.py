@@ -227,6 +227,16 @@ class Output:
     def check(self, *, overwrite: bool) -> None:
         """Take any folder: it is added to, or replaced."""
 
+    def exists(self) -> bool:
+        """Whether there is a folder that the output would be added to, or would replace."""
+        return self.path.exists()
+
+    def has_plan(self, key: str) -> bool:
+        """Whether the job with this key was interrupted, so that `resume` goes on with it."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return bool(json.loads(self._plan.read_text(encoding="utf-8"))["key"] == key)
+        return False
+
     def leave(self) -> None:
         """Remove what a job that could not begin has left: nothing but an empty folder."""
         with contextlib.suppress(OSError):

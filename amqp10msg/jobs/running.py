@@ -5,6 +5,7 @@ Or its rows as a stream of Arrow, for whatever reads that.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import signal
@@ -15,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import attrs
 
@@ -40,6 +41,8 @@ import pyarrow as pa
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.inputs import MESSAGES, RANGE_OCTETS, Input
 
+#: What to do if the output exists.
+Mode = Literal["error", "append", "overwrite"]
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
 # Bytes of input that are worth a process of their own, which takes about a second to start: some
@@ -66,7 +69,7 @@ def run(
     job: Job,
     *,
     form: str | None = None,
-    overwrite: bool = False,
+    mode: Mode = "error",
     options: Mapping[str, str] | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -74,9 +77,9 @@ def run(
     """Run a job on files on this machine, and write its result below a folder.
 
     The folder has ``messages/`` and ``quarantine/`` of Parquet. It is made elsewhere and renamed
-    when all is done: it is there whole or not at all. With `overwrite` and a folder that is there,
-    the two are exchanged; without, the files are moved into it one by one, or taken back, where a
-    job is killed meanwhile by the next one.
+    when all is done: it is there whole or not at all. If it exists, `mode` decides: ``overwrite``
+    exchanges the two; ``append`` moves the files into it one by one, and if a job is killed
+    meanwhile, the next one takes them back.
 
     In an object store, files are written where they stay, and ``_amqp10msg.json``, written last,
     lists those of all that is done: `made_files` reads it, and so do jobs that have the folder as
@@ -88,10 +91,11 @@ def run(
     Args:
         source: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
             store, ``s3://``, ``gs://`` or ``abfss://``.
-        path: the folder, or a URL. Where it exists, it is added to, or replaced with `overwrite`.
+        path: the folder, or a URL.
         job: what to do.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        overwrite: replace what is there.
+        mode: what to do if the folder exists: ``error`` to raise FileExistsError, ``append`` to
+            add to it, ``overwrite`` to replace it.
         options: ``rangeBytes``, how much of a file a worker takes at a time; ``maxSize``, bytes
             that one message may take; ``expansion`` and ``zeroWidth``, what a file may cost, as in
             `amqp10msg.Limits`; ``compression`` of the Parquet files, ``snappy`` where it is
@@ -108,12 +112,14 @@ def run(
         ValueError: the job cannot be done on this input, or an option is wrong.
         OSError: there is no such file, or it cannot be read; of Parquet, none is whole.
         BlockingIOError: another job writes to the folder, or of a store has written meanwhile.
-        FileExistsError: a folder of a store has files that no job lists, and is not to be replaced.
+        FileExistsError: the folder exists, and `mode` is ``error``; or a folder of a store has
+            files that no job lists, and is not to be replaced.
         JobError: it failed, and nothing of it is left.
         InterruptedJobError: it was interrupted, as by Ctrl-C: a worker was killed, or memory ran
             out. What is done stands beside the folder, and the same job goes on from there.
     """
     given = dict(options or {})
+    check_mode(mode)
     if workers is not None and workers < 1:
         raise ValueError(f"at least 1 worker is needed, not {workers}")
     # These raise where one is wrong, before anything is made.
@@ -140,7 +146,7 @@ def run(
     def carry_on(parts: Sequence[Part], done: dict[int, Done]) -> None:
         do(work, parts, count, show, done)
 
-    carry_out(work, found.parts, carry_on, overwrite=overwrite)
+    carry_out(work, found.parts, carry_on, mode=mode)
     return read_stats(path)
 
 
@@ -149,7 +155,7 @@ def carry_out(
     parts: Sequence[Part],
     carry_on: Callable[[Sequence[Part], dict[int, Done]], None],
     *,
-    overwrite: bool,
+    mode: Mode,
 ) -> None:
     """Run all parts and publish the folder, or leave nothing of it.
 
@@ -158,18 +164,22 @@ def carry_out(
 
     Raises:
         BlockingIOError: another job writes to the folder.
+        FileExistsError: the folder exists, and `mode` is ``error``.
         ValueError: the input is in the folder that is to be replaced.
     """
-    output = work.output
+    output, overwrite = work.output, mode == "overwrite"
     if overwrite:
         _refuse_input_in(output.path, parts)
     with output.held():
         output.check(overwrite=overwrite)
+        key = work.key(parts)
+        if mode == "error" and not output.has_plan(key):
+            refuse_existing(output)
         listed, done = output.resume(
-            work.key(parts),
-            [[attrs.astuple(one) for one in part] for part in parts],
-            overwrite=overwrite,
+            key, [[attrs.astuple(one) for one in part] for part in parts], overwrite=overwrite
         )
+        if mode == "error" and listed:  # else the same job was killed when it had done it all
+            refuse_existing(output)
         try:
             given = [tuple(Range(*one) for one in part) for part in listed]
             if given:
@@ -182,6 +192,21 @@ def carry_out(
         except BaseException:
             _give_up(output)
             raise
+
+
+def refuse_existing(output: Output | StoreOutput) -> None:
+    """Raise FileExistsError if there is output already."""
+    if output.exists():
+        output.leave()
+        said = "it exists already: name another folder, or use the mode append or overwrite"
+        name = output.path.url if isinstance(output.path, Place) else str(output.path)
+        raise FileExistsError(errno.EEXIST, said, name)
+
+
+def check_mode(mode: str) -> None:
+    """Raise ValueError if `mode` is not one of `Mode`."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode is {mode!r}, and must be one of {', '.join(get_args(Mode))}")
 
 
 def _refuse_input_in(folder: Path | Place, parts: Sequence[Part]) -> None:

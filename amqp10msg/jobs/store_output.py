@@ -97,6 +97,16 @@ class StoreOutput:
         self._before = self._manifest.read()
         yield
 
+    def exists(self) -> bool:
+        """Whether a job is done here."""
+        return self._before is not None
+
+    def has_plan(self, key: str) -> bool:
+        """Whether the job with this key was interrupted, so that `resume` goes on with it."""
+        with contextlib.suppress(ValueError):
+            return bool(parsed(self._plan.read(), self._plan).get("key") == key)
+        return False
+
     def leave(self) -> None:
         """Do nothing: a store has no folders that could be empty."""
 

@@ -30,7 +30,7 @@ from amqp10msg.jobs.inputs import (
 )
 from amqp10msg.jobs.output import output_at, read_stats
 from amqp10msg.jobs.parquet import PARQUET
-from amqp10msg.jobs.running import Progress, Work, carry_out
+from amqp10msg.jobs.running import Mode, Progress, Work, carry_out, check_mode
 from amqp10msg.jobs.writing import WRITING, Done, compression_of
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.sink import described, reasoned, seen, write
@@ -46,7 +46,7 @@ def run(
     job: Job,
     *,
     form: str | None = None,
-    overwrite: bool = False,
+    mode: Mode = "error",
     options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Stats:
@@ -59,10 +59,11 @@ def run(
         session: of `session`, or another one that knows the data source ``amqp10``.
         source: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
             store, ``s3://``, ``gs://`` or ``abfss://``, which the executors open by themselves.
-        path: the folder, or a URL. Where it exists, it is added to, or replaced with `overwrite`.
+        path: the folder, or a URL.
         job: what to do.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        overwrite: replace what is there.
+        mode: what to do if the folder exists: ``error`` to raise FileExistsError, ``append`` to
+            add to it, ``overwrite`` to replace it.
         options: of reading files of messages, as `Amqp10` has them.
         progress: called now and then with how many tasks are done, and how many there are, at last
             with all of them; never with Spark Connect, whose client does not know.
@@ -73,12 +74,15 @@ def run(
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
         BlockingIOError: another job writes to the folder.
+        FileExistsError: the folder exists, and `mode` is ``error``; with Spark Connect, one of
+            Spark's errors.
         OSError: of files of Parquet, none is whole.
         FileNotFoundError: there is no such file. Of Parquet, which may be where only Spark looks,
             that is one of Spark's errors.
         pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
     """
     # As the options of a data source are.
+    check_mode(mode)
     given = cast("Mapping[str, str]", CaseInsensitiveDict(options or {}))
     # These raise where one is wrong, before anything is made.
     refuse_unknown(given, (*READING, *WRITING, "form"))
@@ -106,7 +110,7 @@ def run(
         job.check(df.columns)
         how = {"compression": compression}
         with described(session, f"{job.kind}: {source} -> {path}"), _watched(session, progress):
-            write(df, path, job, overwrite=overwrite, options=how)
+            write(df, path, job, mode=mode, options=how)
         return _stats_of(session, path)
     job.check(found.names)
     if found.rows is not None:
@@ -119,7 +123,7 @@ def run(
     work = Work(output_at(seen(path), given), job, given, rows)
     told = described(session, f"{job.kind}: {source} -> {path}")
     with told, _watched(session, progress), reasoned():
-        carry_out(work, parts, partial(_do, session, work), overwrite=overwrite)
+        carry_out(work, parts, partial(_do, session, work), mode=mode)
     return read_stats(path)
 
 

@@ -24,6 +24,7 @@ from amqp10msg.jobs import Job
 from amqp10msg.jobs.inputs import refuse_unknown
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS
 from amqp10msg.jobs.output import BATCHES, Output, output_at
+from amqp10msg.jobs.running import Mode, check_mode, refuse_existing
 from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import WRITING, Done
 from amqp10msg.spark._workers import pure_place, settle, tell
@@ -38,7 +39,9 @@ _QUERY = "_query"
 # What Spark's pages say of a job, and the name of its stages.
 _DESCRIPTION, _STAGE = "spark.job.description", "callSite.short"
 # What the writers take; the last one is for Spark itself.
-_OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation")
+# The option of `JobWriter` that refuses a folder that exists.
+_IF_EXISTS = "ifExists"
+_OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation", _IF_EXISTS)
 
 
 @attrs.define
@@ -55,7 +58,7 @@ def write(
     path: str | Path,
     job: Job,
     *,
-    overwrite: bool = False,
+    mode: Mode = "error",
     options: Mapping[str, str] | None = None,
 ) -> None:
     """Run a job on a DataFrame, and write its result below a folder; see `JobWriter`.
@@ -66,32 +69,40 @@ def write(
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
         BlockingIOError: another job writes to the folder.
+        FileExistsError: the folder exists, and `mode` is ``error``; with Spark Connect, a
+            SparkError says so.
         SparkError: it failed.
 
     Args:
         df: the input; its session knows the data source ``amqp10``, as that of `session` does.
-        path: the folder, or a URL of an object store. Where it exists, it is added to, or replaced
-            with `overwrite`.
+        path: the folder, or a URL of an object store.
         job: what to do.
-        overwrite: replace what is there.
+        mode: what to do if the folder exists: ``error`` to raise FileExistsError, ``append`` to
+            add to it, ``overwrite`` to replace it.
         options: more of the options of `JobWriter`.
     """
-    mode = "overwrite" if overwrite else "append"
-    writer = df.write.format("amqp10").mode(mode).options(**{**(options or {}), **job.as_options()})
+    check_mode(mode)
+    given = {**(options or {}), **job.as_options()}
+    if mode == "error":  # which Spark does not have for data sources in Python
+        given[_IF_EXISTS] = "error"
+    writer = df.write.format("amqp10").options(**given)
+    writer = writer.mode("overwrite" if mode == "overwrite" else "append")
     told = described(df.sparkSession, f"{job.kind}: a DataFrame -> {path}")
-    with _held(df, path), told, reasoned():
+    with _held(df, path, mode), told, reasoned():
         writer.save(str(path))
 
 
 @contextmanager
-def _held(df: DataFrame, path: str | Path) -> Iterator[None]:
-    """Keep other jobs out of a folder, where it is this machine's."""
+def _held(df: DataFrame, path: str | Path, mode: Mode) -> Iterator[None]:
+    """Keep other jobs out of a folder, where it is this machine's; refuse one that exists."""
     session: Any = df.sparkSession
     if not isinstance(session, SparkSession):
         yield
         return
     output = output_at(seen(path), {})
     with output.held():
+        if mode == "error":
+            refuse_existing(output)
         try:
             yield
         finally:
@@ -197,12 +208,16 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
         column, columns (names separated by commas), profile, to, user, streamOffset, arrivalTime:
             see `amqp10msg.spark.Job`.
         compression: of the Parquet files; ``snappy`` where it is not given.
+        ifExists: ``error`` to refuse a folder that exists, in the mode ``append``; ``append``
+            where it is not given.
     """
 
     def __init__(self, options: Mapping[str, str], names: list[str], overwrite: bool) -> None:
         super().__init__(options, names)
         self._overwrite = overwrite
         self._output.check(overwrite=overwrite)
+        if options.get(_IF_EXISTS, "append") == "error" and not overwrite:
+            refuse_existing(self._output)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Keep what the tasks that count have written, and make it appear."""

@@ -57,14 +57,15 @@ def test_a_damaged_file_is_a_row_and_the_others_are_read(
 
 
 def test_damaged_files_alone(tmp_path: Path) -> None:
+    (folder := tmp_path / "in").mkdir()
     paths = {
-        str(damaged.write_damaged(tmp_path, suffix, damage))
+        str(damaged.write_damaged(folder, suffix, damage))
         for suffix, damage in damaged.cases()
         if suffix != "parquet"
     }
-    output = tmp_path.with_name("out")
+    output = tmp_path / "out"
 
-    stats = jobs.run(str(tmp_path), output, Job("decode"), workers=1)
+    stats = jobs.run(str(folder), output, Job("decode"), workers=1)
 
     _, bad = map(read, output_of(output))
     assert paths == {row["source"] for row in bad if row["error_code"] == DAMAGED}
@@ -99,3 +100,37 @@ def test_files_that_are_cut_anywhere(tmp_path: Path, form: str, cut: int) -> Non
     status, counts = run(path, tmp_path / "out")
 
     assert (1, [DAMAGED]) == (status, [*counts["rules"]])
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "ndjson", "bin", "cborseq"])
+@pytest.mark.parametrize("command", ["pipeline", "validate"])
+def test_an_empty_file_has_no_messages(tmp_path: Path, command: str, suffix: str) -> None:
+    (path := tmp_path / f"in.{suffix}").write_bytes(b"")
+    arguments = [str(path)]
+    if command == "pipeline":
+        arguments = ["decode", "--engine", "local", *arguments, str(tmp_path / "out")]
+
+    result = CliRunner().invoke(main, [command, *arguments])
+
+    assert 1 == result.exit_code
+    assert "there are no messages in what was given" in result.output
+
+
+@pytest.mark.parametrize("suffix", ["pcap", "avro", "parquet"])
+def test_an_empty_capture_or_table_is_no_message(tmp_path: Path, suffix: str) -> None:
+    (path := tmp_path / f"in.{suffix}").write_bytes(b"")
+
+    result = CliRunner().invoke(main, ["validate", "--json", str(path)])
+
+    assert 1 == result.exit_code
+    assert "unreadable-input" in result.output
+
+
+def test_empty_files_next_to_others_change_nothing(tmp_path: Path) -> None:
+    (folder := tmp_path / "in").mkdir()
+    (folder / "a.jsonl").write_bytes(b"")
+    write(folder / "b.bin", SOUND[:3])
+
+    status, counts = run(folder, tmp_path / "out")
+
+    assert (0, 3) == (status, counts["rows"])

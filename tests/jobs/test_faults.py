@@ -63,7 +63,7 @@ def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool
             parquet,
             tmp_path / "out",
             Job("validate"),
-            overwrite=there,
+            mode="overwrite" if there else "append",
             workers=2,
             options=PARTS,
             progress=kill,
@@ -151,7 +151,7 @@ def test_a_link_to_nothing_is_named(parquet: Path, tmp_path: Path, overwrite: bo
     out.symlink_to(tmp_path / "nowhere")
 
     with pytest.raises(FileNotFoundError, match=r"a link to .*nowhere, which is not there: make"):
-        jobs.run(parquet, out, Job("decode"), overwrite=overwrite)
+        jobs.run(parquet, out, Job("decode"), mode="overwrite" if overwrite else "append")
 
     assert ["in.parquet", "out"] == names_in(tmp_path)
 
@@ -169,7 +169,13 @@ def test_a_link_to_a_folder_is_followed_and_stays(
     def look(*_: int) -> None:
         seen.append(names_in(tmp_path / "disk"))
 
-    jobs.run(parquet, tmp_path / "out", Job("decode"), overwrite=overwrite, progress=look)
+    jobs.run(
+        parquet,
+        tmp_path / "out",
+        Job("decode"),
+        mode="overwrite" if overwrite else "append",
+        progress=look,
+    )
 
     assert [".there.unfinished", "there"] == seen[0]
     assert (tmp_path / "out").is_symlink()
@@ -185,7 +191,7 @@ def test_a_file_is_not_replaced_by_a_folder(parquet: Path, tmp_path: Path, overw
     other.write_text("what was there")
 
     with pytest.raises(NotADirectoryError, match=r"it is a file, and stays: .*other.parquet'"):
-        jobs.run(parquet, other, Job("decode"), overwrite=overwrite)
+        jobs.run(parquet, other, Job("decode"), mode="overwrite" if overwrite else "append")
 
     assert "what was there" == other.read_text()
     assert ["in.parquet", "other.parquet"] == names_in(tmp_path)
@@ -195,7 +201,7 @@ def test_a_file_is_not_replaced_by_a_folder(parquet: Path, tmp_path: Path, overw
 @pytest.mark.parametrize("name", [".", "..", "/"])
 def test_a_folder_without_a_name_of_its_own_is_refused(parquet: Path, name: str) -> None:
     with pytest.raises(ValueError, match="does not name a folder that can be replaced"):
-        jobs.run(parquet, name, Job("decode"), overwrite=True)
+        jobs.run(parquet, name, Job("decode"), mode="overwrite")
 
 
 @pytest.mark.once
@@ -233,7 +239,7 @@ def test_what_this_process_lacks_ends_the_job(
             parquet,
             tmp_path / "out",
             Job("decode"),
-            overwrite=there,
+            mode="overwrite" if there else "append",
             workers=1,
             options=PARTS,
         )
@@ -254,7 +260,7 @@ def test_an_exception_of_the_caller_ends_the_workers(
             parquet,
             tmp_path / "out",
             Job("validate"),
-            overwrite=there,
+            mode="overwrite" if there else "append",
             workers=2,
             options=PARTS,
             progress=fail,
@@ -273,7 +279,12 @@ def test_a_file_that_is_replaced_between_two_parts_ends_the_job(
             (tmp_path / "other").write_bytes(other)
             (tmp_path / "other").replace(parquet)
 
-    how: Any = {"workers": 1, "options": PARTS, "progress": replace, "overwrite": there}
+    how: Any = {
+        "workers": 1,
+        "options": PARTS,
+        "progress": replace,
+        "mode": "overwrite" if there else "append",
+    }
     with pytest.raises(JobError, match=r"in\.parquet: another file has replaced it since the job"):
         jobs.run(parquet, tmp_path / "out", Job("decode"), **how)
 
@@ -344,7 +355,12 @@ def test_parquet_that_is_written_anew_in_place_ends_the_job(
         if done == 1:
             pq.write_table(pa.table({"wire": SOUND[::-1]}), parquet, row_group_size=5)
 
-    how: Any = {"workers": 1, "options": PARTS, "progress": write, "overwrite": there}
+    how: Any = {
+        "workers": 1,
+        "options": PARTS,
+        "progress": write,
+        "mode": "overwrite" if there else "append",
+    }
     with pytest.raises(JobError, match=r"in\.parquet: it was written to since the job began: run"):
         jobs.run(parquet, tmp_path / "out", Job("decode"), **how)
 

@@ -189,7 +189,7 @@ def finish(folder: Path) -> None:
 
 def check(folder: Path) -> None:
     """The next job takes away what is left of the one before."""
-    jobs.run(folder / "in.parquet", folder / "out", jobs.Job("validate"))
+    jobs.run(folder / "in.parquet", folder / "out", jobs.Job("validate"), mode="append")
 
     assert ["in.parquet", "out"] == names_in(folder)
     check_whole(folder / "out")

@@ -81,14 +81,28 @@ def test_small_files_go_into_few(tmp_path: Path, form: str) -> None:
 @pytest.mark.once
 def test_output_is_added_to_or_replaced(tmp_path: Path) -> None:
     source, out = write(tmp_path / "in.bin", SOUND[:10]), tmp_path / "out"
-    for count in (10, 20):
-        jobs.run(source, out, Job("decode"))
-        assert count == len(read(output_of(out)[0]))
+    jobs.run(source, out, Job("decode"))
+    for how in ({}, {"mode": "error"}):
+        again: Any = how
+        with pytest.raises(FileExistsError, match="append or overwrite"):
+            jobs.run(source, out, Job("decode"), **again)
+        assert 10 == len(read(output_of(out)[0]))
+        assert ["in.bin", "out"] == names_in(tmp_path)
 
-    jobs.run(source, out, Job("decode"), overwrite=True)
+    jobs.run(source, out, Job("decode"), mode="append")
+    assert 20 == len(read(output_of(out)[0]))
+
+    jobs.run(source, out, Job("decode"), mode="overwrite")
 
     assert 10 == len(read(output_of(out)[0]))
     assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+def test_a_wrong_mode(tmp_path: Path) -> None:
+    source: Any = write(tmp_path / "in.bin", SOUND[:1])
+    with pytest.raises(ValueError, match="'ignore', and must be one of error, append, overwrite"):
+        jobs.run(source, tmp_path / "out", Job("decode"), mode="ignore")  # type: ignore[arg-type]
 
 
 @pytest.mark.once
@@ -100,7 +114,10 @@ def test_what_a_killed_job_left_goes_and_what_it_put_aside_comes_back(tmp_path: 
     (unfinished / "before").mkdir()
     (unfinished / "before" / "old").write_text("")
 
-    jobs.run(source, out, Job("decode"))
+    with pytest.raises(FileExistsError):
+        jobs.run(source, out, Job("decode"))
+    assert ["old"] == names_in(out)
+    jobs.run(source, out, Job("decode"), mode="append")
 
     assert {"old", "messages"} <= set(names_in(out))
     assert 1 == len(read(output_of(out)[0]))
@@ -129,7 +146,8 @@ def killed(move):
 
 Path.rename, Path.replace = map(killed, moves)
 output.Output.clear = lambda self: os._exit(9)
-jobs.run(source, out, jobs.Job("decode"), options={"rangeBytes": "2000"}, workers=1)
+jobs.run(source, out, jobs.Job("decode"), options={"rangeBytes": "2000"}, workers=1,
+         mode="append")
 """
 
 
@@ -149,11 +167,14 @@ def test_a_job_that_is_killed_as_it_adds_its_files_adds_them_once(
 
     if again != "another":
         replaces, options = again == "overwrite", {"rangeBytes": "2000"}
-        made = jobs.run(source, out, Job("decode"), options=options, overwrite=replaces)
+        made = jobs.run(
+            source, out, Job("decode"), options=options, mode="overwrite" if replaces else "append"
+        )
         assert (101, 1) == (made.rows, made.errors)
         rows, bad = 100 + before * (not replaces), 1
     else:
-        jobs.run(write(tmp_path / "other.bin", SOUND[600:605]), out, Job("decode"))
+        other = write(tmp_path / "other.bin", SOUND[600:605])
+        jobs.run(other, out, Job("decode"), mode="append")
         is_done = at < 0 or (not there and at > 0)
         rows, bad = 5 + before + 100 * is_done, int(is_done)
     found = [[*map(str, read(folder))] for folder in output_of(out)]
@@ -171,7 +192,7 @@ def test_a_job_that_cannot_add_all_its_files_adds_none(tmp_path: Path) -> None:
     output_of(out)[1].write_text("in the way")
 
     with pytest.raises(OSError, match="quarantine"):
-        jobs.run(source, out, Job("decode"))
+        jobs.run(source, out, Job("decode"), mode="append")
 
     assert 10 == len(read(output_of(out)[0]))
     assert ".out.unfinished" not in names_in(tmp_path)

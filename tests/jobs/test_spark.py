@@ -263,6 +263,11 @@ def test_a_store_is_read_and_written_by_the_workers(spark_session: Any, tmp_path
         df = spark_session.read.parquet(str(tmp_path / "in.parquet"))
         spark.write(df, urls["written"], Job("decode"))
 
+        raw = b"".join(len(wire).to_bytes(4, "big") + wire for wire in WIRES[:5])
+        Place.of(f"s3://lake/raw/a.bin{said}").write(raw)
+        found = spark_session.read.format("amqp10").load(f"s3://lake/raw{said}").collect()
+        assert WIRES[:5] == [row.wire for row in found]
+
         counts = jobs.read_stats(tmp_path / "local")
         assert (counts.rows, counts.errors) == (stats.rows, stats.errors)
         for name in ("ran", "written"):

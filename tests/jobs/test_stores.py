@@ -138,7 +138,13 @@ def test_a_second_job_adds_or_replaces(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
     job = Job("decode", columns=("message_id",))
     for overwrite, times in ((False, 1), (False, 2), (True, 1)):
-        jobs.run(f"{lake}/in.parquet", f"{lake}/out", job, workers=1, overwrite=overwrite)
+        jobs.run(
+            f"{lake}/in.parquet",
+            f"{lake}/out",
+            job,
+            workers=1,
+            mode="overwrite" if overwrite else "append",
+        )
         assert 50 * times == len(rows(f"{lake}/out"))
     # What was replaced is gone.
     assert 3 == len(names(f"{lake}/out"))
@@ -151,7 +157,7 @@ def test_what_no_job_has_listed_is_not_mixed_with_what_one_makes(lake: str) -> N
     with pytest.raises(FileExistsError, match=r"messages/mine\.parquet, which no job has listed"):
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1)
     assert ["messages/mine.parquet"] == names(f"{lake}/out")
-    jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1, overwrite=True)
+    jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1, mode="overwrite")
     assert 50 == len(rows(f"{lake}/out"))
     assert "messages/mine.parquet" not in names(f"{lake}/out")
 
@@ -159,7 +165,7 @@ def test_what_no_job_has_listed_is_not_mixed_with_what_one_makes(lake: str) -> N
 @pytest.mark.parametrize("is_first", [True, False])
 def test_an_interrupted_job_shows_nothing_and_goes_on(lake: str, is_first: bool) -> None:
     parquet(f"{lake}/in.parquet")
-    how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}}
+    how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}, "mode": "append"}
     if not is_first:
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("profile"), **how)
     there = made_files(f"{lake}/out")
@@ -208,7 +214,13 @@ def test_a_job_that_is_interrupted_when_all_is_listed_is_not_listed_twice(
             jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), **how)
     assert 50 == len(rows(f"{lake}/out"))
 
-    stats = jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), overwrite=overwrite, **how)
+    stats = jobs.run(
+        f"{lake}/in.parquet",
+        f"{lake}/out",
+        Job("decode"),
+        mode="overwrite" if overwrite else "append",
+        **how,
+    )
     assert 50 == stats.good
     assert [f"m-{i}" for i in range(50)] == [row["message_id"] for row in rows(f"{lake}/out")]
     assert [] == [name for name in names(f"{lake}/out") if name.startswith("_unfinished")]
@@ -247,7 +259,7 @@ def test_a_job_that_fails_leaves_what_was_there(lake: str) -> None:
             f"{lake}/out",
             Job("validate"),
             workers=1,
-            overwrite=True,
+            mode="overwrite",
             progress=fail,
         )
     assert before == names(f"{lake}/out")
@@ -457,8 +469,8 @@ def test_input_in_the_folder_that_is_to_be_replaced_is_kept(lake: str) -> None:
 
     for folder in (lake, f"{lake}/in"):
         with pytest.raises(ValueError, match=f"{given} is in the folder that is to be replaced"):
-            jobs.run(f"{lake}/in", folder, Job("decode"), overwrite=True, workers=1)
-    jobs.run(f"{lake}/in", f"{lake}/i", Job("decode"), overwrite=True, workers=1)
+            jobs.run(f"{lake}/in", folder, Job("decode"), mode="overwrite", workers=1)
+    jobs.run(f"{lake}/in", f"{lake}/i", Job("decode"), mode="overwrite", workers=1)
 
     assert stores.opened(given).read()
     assert 50 == len(rows(f"{lake}/i"))

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -105,9 +106,13 @@ def main() -> None:
     basic = spark.translate(wires, "0-9-1")
     values = session.createDataFrame(pa.table({"v": [encode_value("x")]}))
     spark.write(wires, f"{folder}/out", spark.Job("validate"))
+    with suppress(spark.SparkError):  # as the folder exists
+        spark.write(wires, f"{folder}/out", spark.Job("validate"))
     Path(folder, "in.jsonl").write_text(f'{{"raw": "{WIRE.hex()}"}}\n')
     counts = [
-        spark.run(session, f"{folder}/{source}", f"{folder}/ran", spark.Job("validate"))
+        spark.run(
+            session, f"{folder}/{source}", f"{folder}/ran", spark.Job("validate"), mode="append"
+        )
         for source in ("in.jsonl", "out/quarantine/*.parquet")
     ]
     found = {

@@ -36,7 +36,10 @@ def test_two_jobs_do_not_write_to_one_folder(spark_session: Any, tmp_path: Path)
     with pytest.raises(spark.SparkError, match="there is no column"):
         spark.write(df.withColumnRenamed("wire", "x"), out, spark.Job("validate"))
     spark.write(df, out, spark.Job("validate"))
-    spark.write(df, out, spark.Job("validate"))
+    with pytest.raises(FileExistsError, match="it exists already"):
+        spark.write(df, out, spark.Job("validate"))
+    assert 1 == len(list((out / "messages").iterdir()))
+    spark.write(df, out, spark.Job("validate"), mode="append")
 
     assert 2 == len(list((out / "messages").iterdir()))
     assert ["out"] == [path.name for path in tmp_path.iterdir()]
@@ -99,6 +102,12 @@ def test_a_worker_leaves_out_of_its_garbage_what_it_has_imported(
     source.write_text(f'{{"raw": "{Message(b"x").encode().hex()}"}}\n')
     spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
     assert is_settled()
+    with pytest.raises(FileExistsError, match="it exists already"):
+        spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
+    stats = spark.run(
+        spark_session, str(source), tmp_path / "out", spark.Job("decode"), mode="overwrite"
+    )
+    assert 1 == stats.rows
 
 
 def test_a_worker_settles_once_and_keeps_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,8 +184,8 @@ def pipeline() -> None:
 
     Processes on this machine do the work, or Spark, with the same result. The exit status is 0 if
     all is well; 1 if more messages are in quarantine than --max-quarantine, if a file is damaged
-    so that what follows is missing, or if the job failed; 2 if the command line is wrong. Needs
-    the extra arrow, and for Spark the extra spark.
+    so that messages are missing, if there are no messages at all, or if the job failed; 2 if the
+    command line is wrong. Needs the extra arrow, and for Spark the extra spark.
     """
 
 
@@ -258,7 +258,8 @@ def _run(
     task = _Task(source, output, job, overwrite, color)
     run, stats = _run_on(task, **given)
     damaged = jobs.DAMAGED in stats.rules
-    failed = damaged or not _is_within(stats.errors, stats.rows, max_quarantine)
+    is_empty = not stats.rows
+    failed = damaged or is_empty or not _is_within(stats.errors, stats.rows, max_quarantine)
     page: Path | str
     if report is not None or isinstance(output, Path):
         page = report or Path(output, "_report.html")
@@ -362,6 +363,8 @@ def show_summary(
         words.append(f"{stats.errors:,} in {safe(f'{run.output}/quarantine')}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without one")
+    if not stats.rows:
+        words.append("there are no messages in what was given")
     if stats.lost_for_good:
         words.append(f"{plural(stats.lost_for_good, 'value')} lost for good")
     is_less = stats.errors or stats.lost_for_good
@@ -487,7 +490,8 @@ def _done(
     start = time.monotonic()
     try:
         with counting(task.color, unit) as show:
-            stats = do(task.source, task.output, task.job, overwrite=task.overwrite, progress=show)
+            mode = "overwrite" if task.overwrite else "error"
+            stats = do(task.source, task.output, task.job, mode=mode, progress=show)
     except OnlySparkError:
         raise
     except ValueError as error:

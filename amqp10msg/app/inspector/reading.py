@@ -110,7 +110,9 @@ class InputReader:
         if form not in ("raw", "parquet"):
             stream = unpacked(stream, self._limits)
         if form == "auto":
-            form = _sniff(stream.peek(4096)[:4096])
+            head = stream.peek(4096)[:4096]
+            # Without a byte, a file of JSON lines has no message, and a file of no form is one.
+            form = _sniff(head) if head else files.form_of_name(name) or "raw"
         start = 0
         if offset and form in {*STARTS, "json"} and stream.seekable():
             start = stream.seek(offset)
