@@ -423,15 +423,21 @@ def _record_of_document(offset: int, document: Any) -> Record:
         raise ValueError(f"no object with one of the keys {', '.join(RECORD_KEYS)}")
     if len(document) == 1:  # the message alone
         return Record(offset, octets)
-    found = document.get("message_format")
+    message_format = document.get("message_format")
     tag = document.get("delivery_tag")
     address = document.get("address")
+    is_format = type(message_format) is int and 0 <= message_format < 1 << 32
+    if not (message_format is None or is_format):
+        raise ValueError(f"'message_format' is {message_format!r:.80}, and not 0 to 2^32 - 1")
+    for name, value in (("delivery_tag", tag), ("address", address)):
+        if not isinstance(value, str | None):
+            raise ValueError(f"{name!r} is {value!r:.80}, and not a text")  # noqa: TRY004  (the line)
     return Record(
         offset,
         octets,
-        message_format=found if type(found) is int and 0 <= found < 1 << 32 else None,
-        delivery_tag=octets_of_hex(tag) if isinstance(tag, str) else None,
-        address=encodable(address) if isinstance(address, str) else None,
+        message_format=message_format,
+        delivery_tag=None if tag is None else octets_of_hex(tag),
+        address=None if address is None else encodable(address),
     )
 
 

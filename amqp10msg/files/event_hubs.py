@@ -80,7 +80,10 @@ def message_of(event: Mapping[str, Any]) -> Message:
     said = {
         "x-opt-sequence-number": number,
         "x-opt-offset": event.get("Offset"),
-        "x-opt-enqueued-time": None if enqueued is None else Timestamp(enqueued),
+        # A text that is not a time stays one, so that nothing is lost.
+        "x-opt-enqueued-time": event.get("EnqueuedTimeUtc")
+        if enqueued is None
+        else Timestamp(enqueued),
     }
     annotations |= {Symbol(name): value for name, value in said.items() if value is not None}
     properties = dict(_entries(event, "Properties"))

@@ -336,7 +336,7 @@ def metrics(
     Right when tasks are repeated, in batch and in streaming queries, and with Spark Connect.
 
     Args:
-        df: what `decode`, `validate` or `translate` gave, or any other.
+        df: what `decode`, `encode`, `validate` or `translate` gave, or any other.
         observation: takes the counts of a batch query: ``rows``, ``errors`` and ``octets``; a
             string in streaming queries, whose progress then has them under this name.
         column: a column of messages whose bytes are summed up; None to leave that out.
@@ -346,6 +346,8 @@ def metrics(
         counts.append(F.count("error").alias("errors"))
     elif "error_code" in df.columns:
         counts.append(F.count("error_code").alias("errors"))
+    elif "encode_error" in df.columns:
+        counts.append(F.count("encode_error").alias("errors"))
     elif "valid" in df.columns:
         counts.append(F.count(F.when(~F.col("valid"), 1)).alias("errors"))
     if column is not None:

@@ -366,3 +366,10 @@ def test_times(text: str | None, expected: int | None) -> None:
 def test_what_is_no_event(event: dict[str, Any], text: str) -> None:
     with pytest.raises(EncodeError, match=text):
         message_of(event)
+
+
+def test_a_time_that_cannot_be_read_is_kept_as_text() -> None:
+    message = message_of({**EVENT, "EnqueuedTimeUtc": "yesterday"})
+
+    annotations: Any = message.message_annotations
+    assert "yesterday" == annotations[Symbol("x-opt-enqueued-time")]

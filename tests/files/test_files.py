@@ -171,6 +171,20 @@ def test_a_bad_line_hides_no_other(tmp_path: Path, line: str, fault: str) -> Non
     assert 14 == bad.offset
 
 
+@pytest.mark.parametrize(
+    "name, value", [("message_format", -1), ("message_format", "0"), ("address", 5)]
+)
+def test_a_line_whose_other_fields_are_wrong_is_a_fault(
+    tmp_path: Path, name: str, value: Any
+) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text(json.dumps({"raw": "00", name: value}) + "\n")
+
+    (record,) = files.read(path)
+
+    assert f"not a record: {name!r} is {value!r}, and not" in record.fault
+
+
 def test_a_line_may_say_more_than_the_octets(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     more = {"message_format": 7, "delivery_tag": "0102", "address": "q\ud800"}

@@ -48,7 +48,7 @@ def test_a_damaged_file_is_a_row_and_the_others_are_read(
     places = [row["source"] for row in bad if row["error_code"] == DAMAGED]
     assert {str(path)} == {*places}
     assert len(places) == counts["rules"][DAMAGED]["messages"]
-    assert 1 == len(places) or "garbage" == damage
+    assert 1 == len(places) or damage in {"garbage", "zeros at the end"}
     sources = [row["source"] for row in good] if "source" in (good[0] if good else {}) else []
     assert damaged.COUNT <= len(good)
     if damage == "cut in the middle" and suffix not in {"parquet", "avro"}:
@@ -133,4 +133,4 @@ def test_empty_files_next_to_others_change_nothing(tmp_path: Path) -> None:
 
     status, counts = run(folder, tmp_path / "out")
 
-    assert (0, 3) == (status, counts["rows"])
+    assert (0, 3) == (status, counts["messages"])

@@ -225,6 +225,21 @@ def _plain(value: Any, kind: Any) -> Any:
     return value
 
 
+def test_entries_are_encoded(spark_session: Any) -> None:
+    df = frame(spark_session, [Message(b"x", application_properties={"a b": 1, "t": "u"}).encode()])
+    names = ["application_properties.'a b'", "application_properties.t", "properties.to", "body"]
+    decoded = spark.decode(df, columns=names, maps="map", keep=[])
+    assert [*names[:2], "to", "body", "error"] == decoded.columns
+    plain = spark_session.sql("select 'v' `footer.k`, 5L `footer.n`, 'x' other")
+
+    (made,), (row,) = rows(spark.encode(decoded, keep=[])), rows(spark.encode(plain))
+
+    message: Any = Message.decode(made["wire"])
+    assert {"a b": 1, "t": "u"} == dict(message.application_properties)
+    assert {"k": "v", "n": 5} == dict(cast("Any", Message.decode(row["wire"]).footer))
+    assert "x" == row["other"]
+
+
 def test_what_cannot_be_encoded_is_a_row_that_says_why(spark_session: Any) -> None:
     df = spark_session.sql(
         "select id, if(id = 1, 'no number', '7') ttl, map('tenant', 'x') application_properties, "
@@ -417,6 +432,10 @@ def test_metrics_count_each_row_once(spark_session: Any) -> None:
     counted.collect()
 
     assert {"rows": 4, "errors": 1, "octets": 3 * len(SOUND) - 1} == seen.get
+    encoded = Observation()
+    bad = spark_session.sql("select 'x' ttl, 'q' `to` from range(3)")
+    spark.metrics(spark.encode(bad), encoded).collect()
+    assert {"rows": 3, "errors": 3} == encoded.get
 
 
 @pytest.mark.parametrize(
