@@ -43,6 +43,10 @@ its IEEE 754 bytes in ``b``; a float that is NaN has its bytes in ``b``, too; li
 array and described are typed JSON in ``s``. ``key_type`` is null, or ``ulong`` for a key of
 annotations that is one: the key is then its digits, after as many ``#`` as make it unlike symbols.
 
+An entry of a map section can be a column, too: ``application_properties.tenant`` is its struct, and
+``application_properties.tenant string`` a plain column ``tenant``. A key that contains spaces is
+quoted: ``application_properties.'a key'``. `encode` puts such columns back into their sections.
+
 `LEAN` are the columns that most tables want. ``maps="variant"`` makes the map sections `VARIANT`,
 as Spark 4 has it: values of any type, found by their keys, with the types of SQL. The metadata of
 each field of `schema_of` has a comment that says what the column holds.

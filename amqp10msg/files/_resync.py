@@ -32,8 +32,8 @@ _BEGINS_ONE = re.compile(
     rb"(?:(?:\x53|\x80\x00{7})[\x10-\x18\x40-\x44][\x45\xc0\xd0]|\xa3.amqp:)",
     re.DOTALL,
 )
-# A method of a known class, or a heartbeat. A header or a body whose method is missing is no place
-# to begin: nobody knows exchange and routing key of that content.
+# A method of a known class, or a heartbeat. Reading does not begin at a header or a body: their
+# method is missing, so nobody knows exchange and routing key of that content.
 _BEGINS_OLD = re.compile(
     rb"\x01..[\x00-\x04]...\x00[\x0a\x14\x1e\x28\x32\x3c\x46\x55\x5a]\x00."
     rb"|\x08\x00\x00\x00\x00\x00\x00\xce",
