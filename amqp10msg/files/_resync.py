@@ -39,6 +39,8 @@ _BEGINS_OLD = re.compile(
     rb"|\x08\x00\x00\x00\x00\x00\x00\xce",
     re.DOTALL,
 )
+# Bytes of a frame that are judged: more of each would take long where many look like a frame.
+_MAX_LOOKED_AT = 4_096
 _PATTERNS = {ONE: _BEGINS_ONE, OLD: _BEGINS_OLD}
 #: Bytes that a pattern needs at most: as many at the end may be the beginning of a frame.
 LOOK_BEHIND = 23
@@ -94,11 +96,12 @@ def _is_whole(octets: bytearray, protocol: str, at: int, size: int) -> bool:
     """Whether the content of a frame that is all there can be one."""
     if protocol == OLD:
         return bool(octets[at + size - 1] == FRAME_END)
-    body = bytes(octets[at + FRAME_HEAD.size : at + size])
+    looked_at = min(size, _MAX_LOOKED_AT)
+    body = bytes(octets[at + FRAME_HEAD.size : at + looked_at])
     try:
         return not body or bool(skip_value(body) <= len(body))
     except DecodeError:
-        return False
+        return looked_at < size  # of a longer performative, only the beginning is judged
 
 
 def _may_follow(head: bytes, protocol: str) -> bool:

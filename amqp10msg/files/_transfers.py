@@ -94,6 +94,8 @@ class Frames:
         self._protocol = _UNKNOWN
         self._searching = False  # for the next frame: the buffer begins somewhere within one
         self._skipped = 0  # bytes, since the search began
+        # By protocol, where in the buffer the search goes on, so that no byte is searched twice.
+        self._searched: dict[str, int] = {}
         self._is_reported = False  # a record says already that something is missing here
         self._missing: list[str] = []  # what is missing, and not reported: is this AMQP at all?
         self._had_gap = False
@@ -143,20 +145,26 @@ class Frames:
         """Search for the next frame from now on, beginning with what is in the buffer."""
         self._searching = self._had_gap = True
         self._skipped = 0
+        self._searched.clear()
         self._is_reported = is_reported
 
     def _skip(self, count: int) -> None:
         del self._buffer[:count]
         self._skipped += count
+        self._searched = {name: max(at - count, 0) for name, at in self._searched.items()}
 
     def _find(self, *, is_all: bool) -> bool:
         """Skip what is before the next frame; return whether it begins the buffer now."""
         protocols = [self._protocol] if self._protocol in {ONE, OLD} else [ONE, OLD]
-        found = [
-            (*place, protocol)
-            for protocol in protocols
-            if (place := find_frame(self._buffer, protocol, 0, is_all=is_all)) is not None
-        ]
+        found: list[tuple[int, bool, str]] = []
+        for protocol in protocols:
+            begin = self._searched.get(protocol, 0)
+            place = find_frame(self._buffer, protocol, begin, is_all=is_all)
+            if place is None:
+                self._searched[protocol] = max(begin, len(self._buffer) - LOOK_BEHIND)
+            else:
+                self._searched[protocol] = place[0]
+                found.append((*place, protocol))
         if not found:
             self._skip(max(len(self._buffer) - LOOK_BEHIND, 0))
             return False
