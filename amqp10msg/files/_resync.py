@@ -39,6 +39,8 @@ _BEGINS_OLD = re.compile(
     rb"|\x08\x00\x00\x00\x00\x00\x00\xce",
     re.DOTALL,
 )
+# Bytes of the method of a frame of 0-9-1: of more, which no broker takes, nobody waits for the end.
+_MAX_METHOD = 128 << 10
 # Bytes of a frame that are judged: more of each would take long where many look like a frame.
 _MAX_LOOKED_AT = 4_096
 _PATTERNS = {ONE: _BEGINS_ONE, OLD: _BEGINS_OLD}
@@ -61,20 +63,22 @@ def find_frame(
         The place, and whether that is certain: False if more bytes are needed to judge it. None if
         no frame begins here.
     """
+    unfinished = None
     while (at := _candidate(octets, protocol, begin)) >= 0:
         size = _size_at(octets, protocol, at)
         if size:
-            missing = at + size - len(octets)
-            if missing > 0:
-                return None if is_all else (at, False)
-            if _is_whole(octets, protocol, at, size):
+            if at + size > len(octets):
+                if protocol == ONE:  # its content may look like frames, too
+                    return None if is_all else (at, False)
+                unfinished = unfinished or (at, False)
+            elif _is_whole(octets, protocol, at, size):
                 follower = bytes(octets[at + size : at + size + FRAME_HEAD.size])
                 if len(follower) < FRAME_HEAD.size:
                     return at, is_all
                 if _may_follow(follower, protocol):
                     return at, True
         begin = at + 1
-    return None
+    return None if is_all else unfinished
 
 
 def _candidate(octets: bytearray, protocol: str, begin: int) -> int:
@@ -89,7 +93,7 @@ def _size_at(octets: bytearray, protocol: str, at: int) -> int:
         size = int.from_bytes(octets[at : at + 4], "big")
         return size if FRAME_HEAD.size <= size <= MAX_FRAME else 0
     size = int.from_bytes(octets[at + 3 : at + 7], "big")
-    return size + 8 if size <= MAX_FRAME else 0
+    return size + 8 if size <= _MAX_METHOD else 0
 
 
 def _is_whole(octets: bytearray, protocol: str, at: int, size: int) -> bool:

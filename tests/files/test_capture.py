@@ -261,6 +261,7 @@ def intact_in(places: list[tuple[int, int]], lost: list[tuple[int, int]]) -> lis
 @example(size=1460, missing={3}, pieces=1)
 @example(size=1460, missing=set(range(11)), pieces=1)
 @example(size=200, missing={0, 1, 5}, pieces=2)
+@example(size=360, missing={0, 1, 2, 3, 26}, pieces=1)  # a segment begins within a method
 def test_any_missing_segments_cost_their_own_messages(
     stream: Any, found_in: Any, size: int, missing: set[int], pieces: int
 ) -> None:
