@@ -315,3 +315,16 @@ def test_section_that_a_stream_of_3_10_does_not_store_is_reported(letter: str, v
     made = to_amqp10(BasicMessage(BasicProperties(headers=headers)), "rabbitmq-3.10-stream")
 
     assert ["headers['x-amqp-1.0-footer']"] == [loss.path for loss in made.losses]
+
+
+@pytest.mark.parametrize("profile", ["rabbitmq-4.0", "rabbitmq-4.3"])
+def test_data_that_is_text_is_read_only_if_no_value_follows(profile: Any) -> None:
+    """As seen on RabbitMQ 4.0.5 and 4.3.6, which deliver the value alone."""
+    text, value = bytes.fromhex("005375a100"), bytes.fromhex("00537740")
+    properties = BasicProperties(type="amqp-1.0")
+
+    made = to_amqp10(BasicMessage(properties, text + value), profile)
+    assert made.message.encode().endswith(value)
+    assert text not in made.message.encode()
+    with pytest.raises(TranslationError, match=r"^body: the type 'amqp-1.0' makes RabbitMQ read"):
+        to_amqp10(BasicMessage(properties, text), profile)

@@ -154,16 +154,18 @@ def checked_expiration(text: str) -> int:
     return number
 
 
-def no_sections(offset: int, reason: str) -> str:
+def no_sections(offset: int | None, reason: str) -> str:
     """Return why a broker fails on a body that its type promises to be sections of AMQP 1.0.
 
     Args:
-        offset: where the section begins on which the broker fails, in bytes of the body.
+        offset: where the section begins on which the broker fails, in bytes of the body; None if it
+            fails on all of them together.
         reason: what is wrong with it.
     """
+    where = "" if offset is None else f" at byte {offset} of the body"
     return (
         f"the type {MARKER!r} makes RabbitMQ read the body as encoded sections of AMQP 1.0, which "
-        f"fails at byte {offset} of the body: {reason}. Use another type for this body"
+        f"fails{where}: {reason}. Use another type for this body"
     )
 
 

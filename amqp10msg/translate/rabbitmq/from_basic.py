@@ -63,6 +63,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.primitives import Float
 
 _F64 = struct.Struct(">d")
+_TEXTS = ("utf8", "symbol")
 _LONGSTR_TEXT = 4096
 # A uuid in its usual form, and what version 4.0 reads as one: parts of whole bytes.
 _CANONICAL = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -211,7 +212,12 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
         if footer[0] != "footer":
             raise CrashedError("the 1.0 consumer's session dies: the header holds no footer")
         parts.append(footer)
-    return _folded(parts)
+    try:
+        return _folded(parts)
+    except BrokerError as error:
+        if given.type != MARKER:
+            raise
+        raise type(error)(no_sections(None, error.reason), "body") from None
 
 
 def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
@@ -280,6 +286,8 @@ def _section(term: Term) -> tuple[str, Any]:
     is_described = kind_of(term) == "described"
     if is_described and section_name(term[1]) == "amqp-sequence" and kind_of(term[2]) == "map":
         return "amqp-sequence", None  # nobody looks into it if a value follows
+    if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXTS:
+        return "data", None  # likewise
     made = decoded(term)
     if made[0] == "footer" and kind_of(term[2]) == "list":
         raise CrashedError("the 1.0 consumer's session dies: footer is not a map", "footer")
