@@ -8,6 +8,8 @@ import attrs
 class UnusableFileError(ValueError):
     """A file is empty, damaged at its beginning, or not of the form that it should have."""
 
+    __module__ = "amqp10msg.files"  # where users import it from: tracebacks show it
+
 
 @attrs.frozen
 class Record:
