@@ -65,7 +65,7 @@ nitpick_ignore_regex = [
     # Objects of packages beside this one, and aliases of names.
     ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
     ("py:class", r"BaseCloudEvent|Context|Format|Path|TextMapPropagator"),
-    ("py:class", r"Coding|ContentMode|ProfileName"),
+    ("py:class", r"Coding|ContentMode|Found|ProfileName|Severity|Suspicion"),
     # Neither is what stands after a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.(sink|broker_sink)\..*"),
     # Neither is what a profile of the translator calls, the type variable of its result and the

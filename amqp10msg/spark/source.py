@@ -49,8 +49,7 @@ class Amqp10(DataSource):
     """Files of messages, in the forms of `amqp10msg.files`.
 
     Options of reading:
-        path: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
-            store, ``s3://``, ``gs://`` or ``abfss://``.
+        path: a file, a folder with what is below it, or a pattern; a path or a store's URL.
         form: one of `amqp10msg.files.FORMS`; found out file by file where it is not given.
         rangeBytes: how much of a file one task reads; 128 MiB where it is not given.
         maxSize: bytes that one message may take.
@@ -62,6 +61,8 @@ class Amqp10(DataSource):
         since: only messages captured then or later: ISO 8601, in UTC where there is no offset.
         until: only messages captured before, likewise; of no known time, neither lets them pass.
         selector: only messages of 1.0 that pass this JMS message selector.
+
+    URLs of object stores begin with ``s3://``, ``gs://`` or ``abfss://``.
 
     What could not be read passes each of these. They are options because there is no push-down of
     filters: that of PySpark 4.3 gives wrong results where one DataFrame is used twice. For the

@@ -71,7 +71,7 @@ class Loss:
 
     @property
     def owner(self) -> Owner:
-        """Whose data it is: the ``sender``'s, or a mark of the ``broker`` for one delivery."""
+        """The ``sender`` of the data, or the ``broker`` that wrote a mark for one delivery."""
         return owner_of(self.reason)
 
     @property
