@@ -293,8 +293,8 @@ def test_a_translation_says_what_is_lost(shown: Browser) -> None:
         assert f"by {profile}" in said
         losses = to_basic(message, profile).losses
         assert all(" ".join(loss.reason.split()) in said for loss in losses)
-        forever = sum(not loss.recoverable for loss in losses)
-        assert (f"{forever} value" if forever else "Nothing is lost") in said
+        permanent = sum(loss.is_permanent for loss in losses)
+        assert (f"{permanent} value" if permanent else "Nothing is lost") in said
 
 
 def test_a_content_header_becomes_a_message_of_1_0(shown: Browser) -> None:
