@@ -31,6 +31,7 @@ from amqp10msg import (
     COMPILED,
     AmqpError,
     Header,
+    Limits,
     Message,
     decode_value,
     decode_values,
@@ -66,10 +67,12 @@ MOST_MEMORY = 64 << 20
 #: the entry point that it is known of.
 KNOWN: dict[tuple[str, ...], str] = {
     ("a body of empty lists", "to_typed"): "a list, one byte, is held beside the two it becomes",
-    ("a body of zero-width elements", "to_typed"): "Limits.zero_width is the bound",
 }
 # Input that is shorter is charged as if it had so many bytes: a call has a price of its own.
 _LEAST = 20_000
+# CPU seconds that each further message of an input may take. In the slowest entry point, an
+# ordinary message of 30 bytes takes a twentieth of that.
+_CALL_SECONDS = 4e-3 * SECONDS / 0.5
 # What a measurement itself takes, and what cannot be told from it: pages that are touched.
 _NOISE = 2 << 20
 _KILLED = 4 if COMPILED else 20  # seconds of CPU after which a measurement is ended
@@ -104,6 +107,7 @@ class Cost:
         seconds: of CPU.
         memory: bytes, at the peak, above what was there before.
         failed: what ended the process, such as a signal; empty where it came to its end.
+        calls: how many messages the input was split into.
     """
 
     attack: str
@@ -112,6 +116,7 @@ class Cost:
     seconds: float
     memory: int
     failed: str = ""
+    calls: int = 1
 
     @property
     def per_kilobyte(self) -> float:
@@ -127,7 +132,7 @@ class Cost:
     def is_too_much(self) -> bool:
         """Whether it exceeds the floor."""
         allowed = min(MEMORY * self.size, MOST_MEMORY) + _NOISE
-        seconds = SECONDS * max(self.size, _LEAST) / SIZE
+        seconds = SECONDS * max(self.size, _LEAST) / SIZE + _CALL_SECONDS * (self.calls - 1)
         return bool(self.failed) or self.seconds > seconds or self.memory > allowed
 
     @property
@@ -253,6 +258,23 @@ MESSAGES: dict[str, Make] = {
         b"\x00\x53\x74" + _keys(lambda i: b"\xa1\x08" + b"%08d" % i)(size) + b"\x00\x53\x77\x40"
     ),
     "batch envelope": lambda size: b"\x00\x53\x75\xa0\x04\x00\x53\x77\x40" * (size // 9),
+}
+
+
+# Many small messages. Each has as many zero-width elements as `Limits` allows for its size.
+_SMALL = 27
+
+
+def _small_messages(code: int) -> Make:
+    count = Limits().zero_width_of(_SMALL)
+    message = b"\x00\x53\x72" + _map(b"\xa3\x03x-a" + _array(bytes((code,)), count), 2)
+    assert len(message) == _SMALL
+    return lambda size: message * max(1, size // 10 // _SMALL)
+
+
+SMALL_MESSAGES: dict[str, Make] = {
+    "small messages with many empty lists": _small_messages(0x45),
+    "small messages with many nulls": _small_messages(0x40),
 }
 
 
@@ -432,6 +454,26 @@ def _to_amqp10(header: bytes) -> None:
             to_amqp10(message, profile=profile)
 
 
+def _each(use: Use) -> Use:
+    """Return an entry point that reads every `_SMALL` bytes as one message."""
+
+    def read(data: bytes) -> None:
+        for at in range(0, len(data), _SMALL):
+            with suppress(AmqpError):
+                use(data[at : at + _SMALL])
+
+    return read
+
+
+def _in_columns(data: bytes) -> object:
+    import pyarrow as pa  # noqa: PLC0415  (an extra)
+
+    from amqp10msg.columns import decode  # noqa: PLC0415
+
+    messages = [data[at : at + _SMALL] for at in range(0, len(data), _SMALL)]
+    return decode(pa.array(messages, pa.binary()))
+
+
 #: What can be attacked, by the kind of its input.
 ENTRY_POINTS: dict[str, dict[str, Use]] = {
     "value": {
@@ -465,6 +507,15 @@ ENTRY_POINTS: dict[str, dict[str, Use]] = {
         "columns.decode, VARIANT": partial(_columns, columns="lean", maps="variant"),
         "to_basic": _to_basic,
     },
+    "small messages": {
+        "Message.decode": _each(Message.decode),
+        "validate": _each(validate),
+        "to_typed": _each(lambda data: notation.to_typed(Message.decode(data))),
+        "to_plain": _each(lambda data: notation.to_plain(Message.decode(data))),
+        "render_text": _each(notation.render_text),
+        "to_basic": _each(_to_basic),
+        "columns.decode": _in_columns,
+    },
     "content header": {
         "decode_content_header": decode_content_header,
         "check_content_header": lambda data: check_content_header(decode_content_header(data)),
@@ -490,6 +541,7 @@ ATTACKS: tuple[Attack, ...] = (
     *(Attack(name, "value", make) for name, make in VALUES.items()),
     *(Attack(f"a body of {name}", "message", _in_body(make)) for name, make in VALUES.items()),
     *(Attack(name, "message", make) for name, make in MESSAGES.items()),
+    *(Attack(name, "small messages", make) for name, make in SMALL_MESSAGES.items()),
     *(Attack(name, "content header", make) for name, make in BASIC.items()),
     *(Attack(name, "capture", make) for name, make in CAPTURES.items()),
     *(Attack(name, "file", make) for name, make in FILES.items()),
@@ -505,6 +557,7 @@ ATTACKS: tuple[Attack, ...] = (
 def measure(attack: Attack, entry: str, size: int = SIZE) -> Cost:
     """Let one entry point read one attack, in a process of its own."""
     data = attack.make(size)
+    calls = len(data) // _SMALL if attack.kind == "small messages" else 1
     small = attack.make(max(1_000, size // 100))
     use = ENTRY_POINTS[attack.kind][entry]
     reading, writing = os.pipe()
@@ -523,9 +576,9 @@ def measure(attack: Attack, entry: str, size: int = SIZE) -> Cost:
     if not said:
         code = os.waitstatus_to_exitcode(status)
         failed = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        return Cost(attack.name, entry, len(data), float(_KILLED), 0, failed)
+        return Cost(attack.name, entry, len(data), float(_KILLED), 0, failed, calls)
     seconds, memory, failed = json.loads(said)
-    return Cost(attack.name, entry, len(data), seconds, memory, failed)
+    return Cost(attack.name, entry, len(data), seconds, memory, failed, calls)
 
 
 def _measured(use: Use, data: bytes, small: bytes) -> tuple[float, int, str]:

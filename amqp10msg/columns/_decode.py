@@ -178,6 +178,7 @@ def _scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatc
         len(array),
         min(limits.items, _NO_BOUND),
         min(limits.zero_width, _NO_BOUND),
+        limits.zero_width_per_byte,
         _NO_BOUND if limits.size is None else min(limits.size, _NO_BOUND),
         limits.depth,
         room_for(array),

@@ -30,6 +30,8 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 
 # A node takes some 300 bytes of memory, and nobody reads more lines than this.
 _MAX_NODES = 100_000
+# Elements shown of an array whose elements take no bytes: they are all equal.
+_MAX_ZERO_WIDTH = 32
 _HOLDING = ("described", "list", "map", "array")
 
 
@@ -135,7 +137,8 @@ def parse_tree(
         data: an encoded message, or any sequence of encoded values; a `Message` is
             encoded first.
         violations: what `validate` found in these bytes, to be noted in the nodes.
-        limit: nodes to make, about; what is beyond becomes nodes of type ``elided``.
+        limit: nodes to make, about; what is beyond becomes nodes of type ``elided``. So do the
+            elements of an array that take no bytes, after the first 32.
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
@@ -164,7 +167,7 @@ def _nodes(data: bytes, left: int) -> list[Node]:
         parent = value.parent
         siblings = opened[-1][1].children if opened else nodes
         counted = value.role is not CONSTRUCTOR and value.fault != LEFT_OVER
-        if left <= 0 and _may_elide(value):
+        if (left <= 0 or _is_beyond_shown(value)) and _may_elide(value):
             if parent is None:
                 nodes.append(Node(value.offset, len(data), "elided", content=len(data)))
                 break
@@ -182,6 +185,19 @@ def _nodes(data: bytes, left: int) -> list[Node]:
     while opened:
         _close(*opened.pop())
     return nodes
+
+
+def _is_beyond_shown(value: Value) -> bool:
+    """Whether a value is an array's element without bytes, after the first `_MAX_ZERO_WIDTH`."""
+    parent = value.parent
+    return (
+        parent is not None
+        and parent.is_array
+        and value.role is VALUE
+        and value.index >= _MAX_ZERO_WIDTH
+        and value.offset == value.end
+        and not value.fault
+    )
 
 
 def _may_elide(value: Value) -> bool:

@@ -678,7 +678,7 @@ def map_of(data: bytes, limits: Limits) -> MessageMap:
                         if limits is whole or other.rule != "zero-width-limit":
                             view.faults.append(other)
             if limits is whole or limits.zero_width:
-                limits = attrs.evolve(limits, zero_width=limits.zero_width // 2)
+                limits = attrs.evolve(limits, zero_width=limits.zero_width_of(len(data)) // 2)
             reader = kernel.Reader(data, end, limits)
         if kind is not None:
             view.sections.append(Section(start, content, end, kind, data))

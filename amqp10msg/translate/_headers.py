@@ -19,6 +19,7 @@ from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import INTEGERS, ROWS, Row, is_text
+from amqp10msg.wire.kernel.codes import LEAST
 from amqp10msg.wire.primitives import (
     Array,
     Char,
@@ -42,6 +43,8 @@ class _Nothing:
 NOTHING = _Nothing()
 _NO_FIELD: tuple[str, Any, bool] = ("", None, False)
 _MAX_MS = 2**63 - 1
+# Elements without bytes of an array that becomes a header.
+_MAX_ZERO_WIDTH = 64
 # What nests deeper is carried: the other side counts its levels differently.
 _MAX_DEPTH = 64
 # Letters of the 1.0 types that a field holds exactly.
@@ -147,7 +150,7 @@ def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
             return _array_field(value, depth + 1)
         if kind is dict:
             return _table_field(value, depth + 1)
-        if kind is Array and not value.descriptors:
+        if kind is Array and not value.descriptors and not _is_amplified(value):
             letter, made, _ = _array_field(value.values, depth + 1)
             return letter, made, False
     if kind is ULong:
@@ -157,6 +160,15 @@ def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
     if kind is uuid.UUID:
         return "S", f"urn:uuid:{value}", False
     return _NO_FIELD
+
+
+def _is_amplified(array: Array) -> bool:
+    """Whether an array has so many elements without bytes that its header would be far larger.
+
+    A header takes one to five bytes for each element. The residual carries the array as it is.
+    """
+    code = array.code
+    return code is not None and LEAST[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH
 
 
 def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["DEFAULT_LIMITS", "UNLIMITED", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "FREE_ZERO_WIDTH", "UNLIMITED", "Limits"]
 
 # A level takes some 200 bytes of C stack in the compiled build and two Python frames in the pure
 # one; 256 levels stay below both the smallest usual thread stack (128 KiB of musl) and Python's
@@ -13,11 +13,17 @@ _MAX_DEPTH = 256
 # The costliest item is list0: one byte of input makes an empty Python list, 56 bytes and a
 # pointer. A million items therefore cost at most 64 MB, whatever the input says.
 _MAX_ITEMS = 1_000_000
-# An array of zero-width elements has a count that nothing in the input pays for (ten bytes may
-# ask for 2^32 - 1 values), so all of them in one input share this budget.
+# The count of an array of zero-width elements costs the sender nothing: ten bytes can ask for
+# 2^32 - 1 values. All such arrays of one input share a budget. The budget grows with the input, so
+# that many small messages together get no more elements than one message of their total size.
 _MAX_ZERO_WIDTH = 65_536
+_ZERO_WIDTH_PER_BYTE = 4
+#: Zero-width elements that any input may have: as many as one array8 can count.
+FREE_ZERO_WIDTH = 255
 # Of what machines write, little packs to less than a fiftieth; zeros pack to a thousandth.
 _MAX_EXPANSION = 100
+# Times the size of any input, this still fits 64 bits.
+_MAX_PER_BYTE = 2**20
 _COUNT = [attrs.validators.ge(0), attrs.validators.le(2**62)]
 
 
@@ -33,6 +39,8 @@ class Limits:
             count a section as four.
         zero_width: elements of arrays whose elements take no bytes, in the whole input. Of a
             file, records without a byte.
+        zero_width_per_byte: elements of such arrays for each byte of the input (0 to 2^20), beyond
+            the 255 that any input may have. The lower of the two limits counts.
         size: bytes of input, or None for no bound of its own.
         expansion: bytes, and rows of Parquet, that a file may make of each of its own, however few
             these are beyond 64 MiB of a gzip file or of Avro, and 256 MiB of a row group and a
@@ -48,8 +56,19 @@ class Limits:
         default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
     )
     expansion: int = attrs.field(default=_MAX_EXPANSION, validator=_COUNT)
+    zero_width_per_byte: int = attrs.field(
+        default=_ZERO_WIDTH_PER_BYTE,
+        validator=[attrs.validators.ge(0), attrs.validators.le(_MAX_PER_BYTE)],
+    )
+
+    def zero_width_of(self, size: int) -> int:
+        """Return how many zero-width elements an input of `size` bytes may have."""
+        # The kernels compute the same in C: ValueReader.begin, and read_message of columns.
+        return min(self.zero_width, FREE_ZERO_WIDTH + self.zero_width_per_byte * size)
 
 
 DEFAULT_LIMITS = Limits()
 # For reading again what was already accepted under the caller's own limits.
-UNLIMITED = Limits(items=2**62, zero_width=2**62, expansion=2**62)
+UNLIMITED = Limits(
+    items=2**62, zero_width=2**62, expansion=2**62, zero_width_per_byte=_MAX_PER_BYTE
+)

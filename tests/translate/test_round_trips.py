@@ -375,7 +375,7 @@ LARGE = {
     "footer": Message(b"x", footer=BIG),
     "annotations": Message([Data(b"a"), Data(b"b")], message_annotations=BIG),
     "properties": Message(b"x", application_properties={f"k{n}": "v" * 100 for n in range(2000)}),
-    "array": Message(b"x", message_annotations={"x-opt-a": Array("null", [None] * 131_072)}),
+    "array": Message(b"x", message_annotations={"x-opt-a": Array(0x56, [True] * 131_072)}),
     "symbols": Message(
         b"x",
         application_properties={f"k{n}": Symbol("s") for n in range(9000)},

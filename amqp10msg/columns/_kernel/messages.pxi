@@ -53,7 +53,9 @@ cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexc
     cdef int section, last = -1, bodies = 0
     cdef bint with_parts = b.with_parts
     b.items = b.max_items
-    b.zero_width = b.max_zero_width
+    b.zero_width = min(
+        b.max_zero_width, <int64_t> FREE_ZERO_WIDTH + b.zero_width_per_byte * (end - begin)
+    )
     if with_parts and not begin_list(b, &b.parts, row):
         return False
     while p < end:

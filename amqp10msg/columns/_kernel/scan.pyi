@@ -53,6 +53,7 @@ class ColumnPlan:
         rows: int,
         max_items: int,
         max_zero_width: int,
+        zero_width_per_byte: int,
         max_size: int,
         max_depth: int,
         zero_room: int,

@@ -31,6 +31,7 @@ from amqp10msg.wire.kernel.codes import FOLLOWERS
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
 from amqp10msg.columns._variant import MOST
 from amqp10msg.sections import KINDS
+from amqp10msg.wire import limits as _limits
 
 cdef struct Batch
 
@@ -60,6 +61,7 @@ cdef int FIRST_CODE = KINDS[0].code
 cdef uint32_t[SECTIONS + 1] FOLLOWING
 for _place, _allowed in enumerate(FOLLOWERS):
     FOLLOWING[<int> _place] = sum([_allowed[kind.code] << i for i, kind in enumerate(KINDS)])
+cdef int64_t FREE_ZERO_WIDTH = _limits.FREE_ZERO_WIDTH
 cdef int64_t FIRST = FIRST_MS
 cdef int64_t LAST = LAST_MS
 
@@ -94,7 +96,7 @@ cdef struct Batch:
     uint8_t[3][16] kind_names
     uint8_t[3] kind_sizes
     bint with_parts
-    int64_t max_items, max_zero_width
+    int64_t max_items, max_zero_width, zero_width_per_byte
     Py_ssize_t max_size, rows
     int max_depth
     # Memory for a message that has no SPARE bytes after it.
@@ -336,8 +338,8 @@ cdef class ColumnPlan:
 
     def read(
         self, data: int, data_size: int, offsets: int, offsets_size: int, width: int, valid: int,
-        valid_size: int, first: int, rows: int, max_items: int, max_zero_width: int, max_size: int,
-        max_depth: int, zero_room: int,
+        valid_size: int, first: int, rows: int, max_items: int, max_zero_width: int,
+        zero_width_per_byte: int, max_size: int, max_depth: int, zero_room: int,
     ):
         """Read the messages of an array of binary (width 4) or large_binary (8).
 
@@ -370,6 +372,7 @@ cdef class ColumnPlan:
             b.max_items = max_items
             b.max_size = max_size
             b.max_zero_width = max_zero_width
+            b.zero_width_per_byte = zero_width_per_byte
             b.zero_room = zero_room
             # A section itself is nested, too.
             b.max_depth = min(max_depth - 3, MAX_NESTED)

@@ -9,7 +9,7 @@ cdef object DEFAULT_LIMITS
 cdef bytes KIND_OF, LEAST
 # Typed so that X.__new__(X, n) is a C call.
 cdef type _Timestamp, _Int, _UInt, _ULong, _UShort, _Short
-cdef long long _WORD, _INT_MAX, _ITEMS, _ZERO_WIDTH
+cdef long long _WORD, _INT_MAX, _ITEMS, _ZERO_WIDTH, _ZERO_WIDTH_PER_BYTE, _FREE_ZERO_WIDTH
 cdef int MAX_GUESSABLE, _MAX_UUIDS, _DEPTH
 
 
@@ -17,6 +17,7 @@ cpdef bytes octets_of(data, limits)
 
 
 cdef class ValueReader(Cursor):
+    @cython.locals(allowed="long long")
     cdef begin(self, data, Py_ssize_t pos, limits)
     cdef int enter(self, Py_ssize_t pos) except -1
     cdef Py_ssize_t take(self, Py_ssize_t n) except? -1

@@ -21,7 +21,7 @@ from amqp10msg.wire.kernel.codes import KIND_OF, LEAST, MAX_GUESSABLE
 from amqp10msg.wire.kernel.path import path_of
 from amqp10msg.wire.kernel.twin import Cursor
 from amqp10msg.wire.kernel.writer import encode_key
-from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.limits import DEFAULT_LIMITS, FREE_ZERO_WIDTH, Limits
 from amqp10msg.wire.primitives import (
     AmqpMap,
     Array,
@@ -43,6 +43,8 @@ from amqp10msg.wire.primitives import (
 _DEPTH = DEFAULT_LIMITS.depth
 _ITEMS = DEFAULT_LIMITS.items
 _ZERO_WIDTH = DEFAULT_LIMITS.zero_width
+_ZERO_WIDTH_PER_BYTE = DEFAULT_LIMITS.zero_width_per_byte
+_FREE_ZERO_WIDTH = FREE_ZERO_WIDTH
 
 #: What reading may raise on bad input: `ValueReader.fault` makes one DecodeError of them.
 READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
@@ -156,10 +158,13 @@ class ValueReader(Cursor):
             self.depth = _DEPTH
             self.items = _ITEMS
             self.zero_width = _ZERO_WIDTH
+            allowed = _FREE_ZERO_WIDTH + _ZERO_WIDTH_PER_BYTE * self.end
         else:
             self.depth = limits.depth
             self.items = limits.items
             self.zero_width = limits.zero_width
+            allowed = _FREE_ZERO_WIDTH + limits.zero_width_per_byte * self.end
+        self.zero_width = min(self.zero_width, allowed)
 
     # Faults. These only build the error, so that the raise stands where a reader looks for it.
 
@@ -617,7 +622,8 @@ class ValueReader(Cursor):
             self.zero_width -= count
             if self.zero_width < 0:
                 raise self.exceeded(
-                    f"zero-width limit: an array has {count} elements that take no bytes",
+                    f"zero-width limit: an array has {count} elements that take no bytes, more "
+                    "than zero_width and zero_width_per_byte allow for an input of this size",
                     start,
                 )
         elif count > left // least:
