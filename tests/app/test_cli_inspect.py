@@ -322,9 +322,16 @@ def test_output_goes_to_a_file_without_colour_unless_asked_for(tmp_path: Path) -
     assert b"\x1b[" in file.read_bytes()
 
 
-def test_a_few_octets_do_not_become_a_million_lines() -> None:
-    """An array of elements without bytes: its count alone says how many there are."""
-    octets = bytes.fromhex("f0000000050000ffff40")
+def test_array_elements_without_bytes_are_counted_and_not_listed() -> None:
+    shown = inspect("f0000000050000012240")
+
+    assert 0 == shown.exit_code
+    assert len(shown.stdout.splitlines()) < 60
+    assert "258 more values" in shown.stdout
+
+
+def test_max_fields_limits_the_lines() -> None:
+    octets = encode_value([None] * 20_000)
 
     shown = inspect("--max-fields", "100", octets.hex())
 

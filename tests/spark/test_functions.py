@@ -116,17 +116,23 @@ def test_one_bad_message_in_a_thousand_is_one_explained_row(spark_session: Any) 
 
 
 def test_a_batch_that_decodes_to_too_much_is_decoded_in_pieces(spark_session: Any) -> None:
-    # An array of 65,536 nulls: 13 bytes, and 590,000 of JSON.
-    wires: list[bytes | None] = [bytes.fromhex("005377f0000000050001000040")] * 150
+    # An array of 300 nulls: 13 bytes, and 2,718 of JSON. Columns may have 64 MiB of JSON.
+    count = 32_000
+    wires: list[bytes | None] = [bytes.fromhex("005377f0000000050000012c40")] * count
     with pytest.raises(ValueError, match="decode fewer messages at once"):
         columns.decode(wires)
     (text,) = columns.decode(wires[:1])["body_json"].to_pylist()
 
     df = frame(spark_session, wires).coalesce(1)
-    made = spark.decode(df).selectExpr("id", "length(body_json) AS size", "error")
-
-    expected = [{"id": i, "size": len(text), "error": None} for i in range(150)]
-    assert expected == rows(made)
+    batch_size = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    usual = spark_session.conf.get(batch_size)
+    spark_session.conf.set(batch_size, str(count))
+    try:
+        made = spark.decode(df).selectExpr("length(body_json) AS size", "error")
+        counted = made.groupBy("size", "error").count().collect()
+        assert [(len(text), None, count)] == [tuple(row) for row in counted]
+    finally:
+        spark_session.conf.set(batch_size, usual)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
