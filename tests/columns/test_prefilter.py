@@ -36,7 +36,6 @@ from amqp10msg import (
 )
 from amqp10msg.testing import encodings, malformed, messages, mutated
 from amqp10msg.validation import PROFILES, ProfileName, prefilter
-from amqp10msg.wire.limits import DEFAULT_LIMITS
 from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
 from tests.samples import corpus_cases, recorded_octets, some
