@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -17,11 +18,12 @@ import pytest
 from amqp10msg import Message, Properties, UInt
 from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
-from amqp10msg.net.serve import Server, attaching, connection
+from amqp10msg.net.serve import Server, attaching, connection, tls_context
 from amqp10msg.net.serve.attaching import PassingFilter
 from amqp10msg.net.serve.broker import LONGEST_TURN, Guesses, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
+from tests.net.serve_client import until
 from tests.net.transport_ends import frame
 
 pytestmark = pytest.mark.once
@@ -85,6 +87,154 @@ def test_no_more_connections_than_descriptors(caplog: pytest.LogCaptureFixture) 
         with clients(server, 1) as (client,):
             client.sendall(SASL_HEADER)
             assert SASL_HEADER == client.recv(8)
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
+    """A server-side context with a certificate made for this run."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    try:
+        subprocess.run(
+            [*command, "-subj", "/CN=localhost", "-out", certificate, "-keyout", key],
+            check=True,
+            capture_output=True,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs the command openssl, to make a certificate")
+    return tls_context(certificate, key)
+
+
+def _read_to_end(client: socket.socket) -> bytes:
+    """Return all bytes until the server closes the socket."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while data := client.recv(1 << 16):
+            received += data
+    return received
+
+
+# The first bytes of a TLS record, as far as different silent peers get.
+_PARTS_OF_A_HANDSHAKE = [b"", b"\x16", b"\x16\x03\x01\x02\x00", b"\x16\x03\x01\x02\x00\x01\x00"]
+
+
+@pytest.mark.parametrize("sent", _PARTS_OF_A_HANDSHAKE)
+def test_unfinished_tls_handshake_is_ended(
+    sent: bytes,
+    tls: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(connection, "_OPENING", 0.05)
+    with caplog.at_level(logging.INFO), Server(tls=tls) as server, clients(server, 3) as silent:
+        for client in silent:
+            client.sendall(sent)
+        for client in silent:
+            assert b"" == _read_to_end(client)
+        until(lambda: not server.broker.handshakes)
+        assert 3 == caplog.text.count("did not finish the TLS handshake in time")
+
+
+def test_silence_after_the_tls_handshake_is_ended(
+    tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO), Server(tls=tls) as server:
+        monkeypatch.setattr(connection, "_OPENING", 0.5)
+        # On a slow machine, the time may be over before the handshake is.
+        with (
+            clients(server, 1) as (client,),
+            contextlib.suppress(OSError),
+            _client_tls().wrap_socket(client) as secure,
+        ):
+            assert b"" == _read_to_end(secure)
+        until(lambda: " in time" in caplog.text)
+        until(lambda: not server.broker.connections and not server.broker.handshakes)
+
+
+def _client_tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def test_tls_handshakes_count_as_connections(
+    tls: ssl.SSLContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), Server(tls=tls) as server:
+        server.call(lambda _: setattr(server, "_most", 5))
+        with clients(server, 12) as many:
+            for client in many[5:]:
+                assert b"" == _read_to_end(client)
+            assert 5 == len(server.broker.handshakes)
+            assert 1 == caplog.text.count("are closed at once")
+            many[0].close()
+            until(lambda: len(server.broker.handshakes) == 4)
+            with clients(server, 1) as (client,), _client_tls().wrap_socket(client) as secure:
+                secure.sendall(SASL_HEADER)
+                assert SASL_HEADER == secure.recv(8)
+        until(lambda: not server.broker.handshakes and not server.broker.connections)
+
+
+def test_server_stops_during_tls_handshakes(tls: ssl.SSLContext) -> None:
+    with Server(tls=tls) as server, clients(server, 2) as silent:
+        silent[1].sendall(b"\x16\x03\x01")
+        until(lambda: len(server.broker.handshakes) == 2)
+        server.stop()
+        assert b"" == _read_to_end(silent[0])
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", SASL_HEADER])
+def test_bytes_that_are_not_tls_end_the_socket(sent: bytes, tls: ssl.SSLContext) -> None:
+    with Server(tls=tls) as server, clients(server, 1) as (client,):
+        client.sendall(sent)
+        _read_to_end(client)
+        until(lambda: not server.broker.handshakes)
+
+
+def test_first_bytes_sent_with_the_end_of_the_tls_handshake_are_read(tls: ssl.SSLContext) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client_end = _client_tls().wrap_bio(incoming, outgoing)
+    with Server(tls=tls) as server, clients(server, 1) as (client,):
+        while True:
+            try:
+                client_end.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                client.sendall(outgoing.read())
+                incoming.write(client.recv(1 << 16))
+        client_end.write(SASL_HEADER)
+        client.sendall(outgoing.read())  # the last flight of the handshake and the header together
+        received = b""
+        while len(received) < len(SASL_HEADER):
+            try:
+                received += client_end.read(1 << 10)
+            except ssl.SSLWantReadError:
+                incoming.write(client.recv(1 << 16))
+        assert received.startswith(SASL_HEADER)
+
+
+def test_peer_that_never_reads_its_close_is_aborted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The socket was kept for ever when its last bytes did not fit into the peer's buffers."""
+    monkeypatch.setattr(connection, "LINGER_SECONDS", 0.05)
+    name = "x" * 30_000
+    pair = frame(0x12, name, UInt(0), False, None, None, None) + frame(0x16, UInt(0), True)
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), UInt(9), UInt(9))
+    caplog.set_level(logging.INFO)
+    with Server() as server, clients(server, 1) as (client,):
+        client.sendall(octets)
+        until(lambda: bool(server.broker.connections))
+        (held,) = server.broker.connections
+        refused = 0
+        while not held.paused:
+            client.sendall(pair)
+            refused += 1
+            until(lambda: caplog.text.count("link-refused") >= refused)  # noqa: B023
+        client.sendall(b"\0\0\0\0\0\0\0\0")  # not a frame: the server closes
+        until(lambda: not server.broker.connections)
 
 
 _FLOOD = """

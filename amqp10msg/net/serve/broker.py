@@ -38,6 +38,7 @@ from amqp10msg.wire.limits import Limits
 if TYPE_CHECKING:
     from amqp10msg.delivery.node.sqlite import SqliteStore  # it needs the module sqlite3
     from amqp10msg.net.serve.connection import Connection, Incoming, Outgoing
+    from amqp10msg.net.serve.handshakes import TlsHandshake
 
 _T = TypeVar("_T")
 #: Nested values in a message; real ones have about ten levels.
@@ -103,6 +104,8 @@ class Broker:
         self.service_bus: ServiceBus | None = None
         self.on_ended: Callable[[object], None] = lambda _: None
         self.connections: set[Connection] = set()
+        #: Accepted sockets whose TLS handshake has not ended; they count like connections.
+        self.handshakes: set[TlsHandshake] = set()
         self.links: dict[tuple[str, str, bool], Incoming | Outgoing] = {}
         self.guesses = Guesses()
         self.turns = Turns(self)

@@ -57,9 +57,9 @@ _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255
 #: Bytes that wait in a connection for the socket before its links wait, and its peer.
 _MAX_WAITING = 1 << 20
-#: Seconds that a peer has to answer a close before the socket is closed.
-_LINGER = 5.0
-#: Seconds that a peer has to open the connection, and to say who it is.
+#: Seconds to wait for the peer to read the last bytes and to close, before the socket is aborted.
+LINGER_SECONDS = 5.0
+#: Seconds that a peer has to open the connection; TLS and SASL included.
 _OPENING = 10.0
 _ACCEPTED = Accepted()
 
@@ -426,6 +426,8 @@ class Connection(Socket, transport.Handler):
         self._attacher = Attacher(broker, self._origin)
         self._peer = ""
         self._host = ""
+        #: Event-loop time at which the peer must have opened the connection.
+        self.opening_deadline = self.loop.time() + _OPENING
         self._linger: asyncio.TimerHandle | None = None
         self._opening: asyncio.TimerHandle | None = None
         # What came while the peer waits for its turn to say who it is; None before and after.
@@ -450,7 +452,7 @@ class Connection(Socket, transport.Handler):
             stream.abort()
             return
         self.broker.connections.add(self)
-        self._opening = self.loop.call_later(_OPENING, self._too_late)
+        self._opening = self.loop.call_at(self.opening_deadline, self._too_late)
         self.log("connected", tls=stream.get_extra_info("cipher") is not None)
 
     def data_received(self, data: bytes) -> None:
@@ -573,8 +575,10 @@ class Connection(Socket, transport.Handler):
         deadline = self.engine.tick(self.loop.time())
         self.call_at(deadline, self.broker.turns.run, self.touch)
         super().flush()
-        if self.engine.over and not (self.paused or self.is_closing):
-            self._stream.close()
+        if self.engine.over and not self.is_closing:
+            self._abort_later()
+            if not self.paused:
+                self._stream.close()
         if self.paused or not self.waiting:
             return ()
         waiting, self.waiting = self.waiting, set()
@@ -592,6 +596,7 @@ class Connection(Socket, transport.Handler):
         self.log("refused", logging.WARNING, why=str(error))
         if self.broker.users:
             self.broker.guesses.refused(self._host, self.loop.time())
+        self._abort_later()
         self._stream.close()
 
     def on_open(self) -> None:
@@ -772,8 +777,12 @@ class Connection(Socket, transport.Handler):
         else:
             self.engine.close(error, discard=discard)
             self.touch()
-            if self._linger is None:
-                self._linger = self.loop.call_later(_LINGER, self.abort)
+            self._abort_later()
+
+    def _abort_later(self) -> None:
+        """Abort the socket in `LINGER_SECONDS`: the peer may never read the last bytes."""
+        if self._linger is None:
+            self._linger = self.loop.call_later(LINGER_SECONDS, self.abort)
 
     def abort(self) -> None:
         """Close the socket at once."""

@@ -25,6 +25,7 @@ from amqp10msg.message import Message
 from amqp10msg.net.options import ServerOptions
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
+from amqp10msg.net.serve.handshakes import TlsHandshake
 from amqp10msg.net.serve.nodes import Exchanges, Nodes, publish_to
 from amqp10msg.net.serve.service_bus import ServiceBus
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
@@ -279,9 +280,15 @@ class Server(ServerOptions):
         """Return the stored messages of a node that could not be read, see `DistributionNode`."""
         return self.call(lambda nodes: nodes.make(address).quarantined)
 
+    def _accept(self) -> asyncio.Protocol:
+        """Return the protocol of a socket that was accepted."""
+        if self.tls is None:
+            return Connection(self.broker, self._admits)
+        return TlsHandshake(self.broker, self._admits, self.tls)
+
     def _admits(self) -> bool:
-        """Whether there is room for one more connection; where not, say so once."""
-        is_full = len(self.broker.connections) >= self._most
+        """Whether there is room for one more connection; log once when there is none."""
+        is_full = len(self.broker.connections) + len(self.broker.handshakes) >= self._most
         if is_full and not self._is_full:
             why = f"{self._most} are open: more are closed at once (see ulimit -n)"
             self.broker.log("full", logging.WARNING, why=why)
@@ -314,11 +321,7 @@ class Server(ServerOptions):
             self._loop = loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             listener = await loop.create_server(
-                lambda: Connection(self.broker, self._admits),
-                self.host,
-                self.port,
-                ssl=self.tls,
-                backlog=_AT_ONCE,
+                self._accept, self.host, self.port, backlog=_AT_ONCE
             )
             for listening in listener.sockets:
                 # asyncio accepts as many at once as may wait, whether it has descriptors or not.
@@ -412,12 +415,14 @@ class Server(ServerOptions):
                 connection.close(stopping)
 
         self.broker.turns.run(close)
+        for handshake in list(self.broker.handshakes):
+            handshake.abort()
         loop = asyncio.get_running_loop()
         end = loop.time() + _GRACE
         while self.broker.connections and loop.time() < end:
             await asyncio.sleep(0.005)
         for connection in list(self.broker.connections):
             connection.abort()
-        while self.broker.connections:
+        while self.broker.connections or self.broker.handshakes:
             await asyncio.sleep(0)
         self.broker.turns.run(self.broker.termini.clear)

@@ -1,0 +1,86 @@
+"""The TLS handshakes of a server's connections, counted and bounded like other silent peers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from amqp10msg.net.serve.connection import LINGER_SECONDS, Connection
+
+if TYPE_CHECKING:
+    from amqp10msg.net.serve.broker import Broker
+
+
+class TlsHandshake(asyncio.Protocol):
+    """Runs the TLS handshake of an accepted socket, then hands the socket to its `Connection`.
+
+    asyncio's own TLS server tells nobody about a socket before its handshake has ended. Peers that
+    never finish the handshake would therefore take descriptors without being counted.
+
+    Args:
+        broker: counts this handshake in `handshakes` until it ends.
+        admits: returns whether there is room for another connection.
+        context: a server-side context.
+    """
+
+    def __init__(self, broker: Broker, admits: Callable[[], bool], context: ssl.SSLContext) -> None:
+        self._broker = broker
+        self._admits = admits
+        self._context = context
+        # Created now, so that the time to open the connection starts with the handshake.
+        self._connection = Connection(broker, admits)
+        self._early = bytearray()  # decrypted bytes that arrived before the connection could start
+        self._socket: Any = None
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the handshake, or close the socket if there are too many connections."""
+        self._socket = transport
+        if not self._admits():
+            transport.abort()
+            return
+        # The first bytes of the peer must reach the TLS layer, which does not exist yet.
+        transport.pause_reading()
+        self._broker.handshakes.add(self)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def data_received(self, data: bytes) -> None:
+        """Keep decrypted bytes for the connection, which starts in the next turn of the loop."""
+        self._early += data
+
+    def abort(self) -> None:
+        """Close the socket without finishing the handshake."""
+        self._socket.abort()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        stream, reason, level = None, "the peer closed the socket", logging.INFO
+        try:
+            stream = await loop.start_tls(
+                self._socket,
+                self,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=max(self._connection.opening_deadline - loop.time(), 0.001),
+                ssl_shutdown_timeout=LINGER_SECONDS,
+            )
+        except OSError as error:
+            reason = str(error)
+            if loop.time() >= self._connection.opening_deadline:
+                reason, level = "the peer did not finish the TLS handshake in time", logging.WARNING
+        finally:
+            self._broker.handshakes.discard(self)
+            if stream is None:
+                self._socket.abort()
+        if stream is None:  # also where the peer closed the socket during the handshake
+            name = self._socket.get_extra_info("peername")
+            peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+            self._broker.log("refused", level, peer=peer, why=reason)
+            return
+        stream.set_protocol(self._connection)
+        self._connection.connection_made(stream)
+        if self._early and not stream.is_closing():
+            self._connection.data_received(bytes(self._early))
