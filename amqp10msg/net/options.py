@@ -340,9 +340,10 @@ class ServerOptions:
         dead_letter: the address of the node for rejected and expired messages.
         priorities: the number of priorities that the nodes distinguish.
         capacity: of every node.
-        memory: bytes that all messages may take up together, each counted with 400 bytes more, and
-            once more while a delivery is unsettled; beyond, messages are rejected with
-            ``amqp:resource-limit-exceeded``. 0 for no bound.
+        memory: bytes that messages, nodes, links and declarations may take up together. A message
+            counts with 400 bytes more, and once more while a delivery is unsettled; a node with
+            7,000 bytes and its name, a link with 2,500. Beyond, messages are rejected and links
+            refused with ``amqp:resource-limit-exceeded``. 0 for no bound.
         max_message_size: in bytes; longer ones end their link with
             ``amqp:link:message-size-exceeded``. 0 for no bound.
         credit: the number of messages that a sender may send ahead.
@@ -400,7 +401,7 @@ class ServerOptions:
     memory: int = declared(
         512 << 20,
         int,
-        "What all messages may take up, in bytes; more are rejected. 0 for no limit.",
+        "Bytes that messages, addresses and links may take up; more are refused. 0 for no limit.",
     )
     max_message_size: int = declared(
         16 << 20, int, "The largest message, in bytes; 0 for no limit."

@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -27,11 +28,14 @@ from azure.servicebus import (
 from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
-from amqp10msg import AmqpValue, DecodeError, Header, Message, Properties, Timestamp
+from amqp10msg import AmqpValue, DecodeError, Header, Message, Properties, Timestamp, UByte, UInt
+from amqp10msg.delivery import Source, Target
 from amqp10msg.delivery.node import Capacity, NodeError
 from amqp10msg.message.batch import BATCH_FORMAT, wrap
 from amqp10msg.net.serve import Server
+from tests.net.serve_client import performatives
 from tests.net.service_bus_calls import CONNECTION
+from tests.net.transport_ends import frame
 
 #: Seconds that a receiver waits; what is there comes at once.
 WAIT = 5
@@ -328,6 +332,34 @@ def ask(server: Server, operation: str, body: Any) -> Message:
         return service(request, object())
 
     return server.call(answer)
+
+
+@pytest.mark.parametrize("mode", [None, 0, 1, 2])
+@pytest.mark.parametrize("address", ["orders/$management", "$cbs", "/management"])
+def test_unsettled_responses_do_not_fill_the_node(
+    server: Server, address: str, mode: int | None
+) -> None:
+    """The request 1,001 of a link failed, and every later one."""
+    requests, window = 1_100, UInt(2**31 - 1)
+    settle = None if mode is None else UByte(mode)
+    source, target = Source(address=address), Target(address=address)
+    request = Message(AmqpValue(None), properties=Properties(message_id="m", to="x")).encode()
+    with socket.create_connection((server.host, server.port), timeout=20) as client:
+        client.sendall(
+            b"AMQP\0\1\0\0"
+            + frame(0x10, "client")
+            + frame(0x11, None, UInt(0), window, window)
+            + frame(0x12, "in", UInt(0), True, settle, None, source, None)
+            + frame(0x12, "out", UInt(1), False, None, None, None, target, None, None, UInt(0))
+            + frame(0x13, UInt(0), window, UInt(0), window, UInt(0), UInt(0), UInt(requests))
+        )
+        heard = performatives(client)
+        for number in range(requests):
+            tag = number.to_bytes(4, "big")
+            client.sendall(frame(0x14, UInt(1), UInt(number), tag, UInt(0), False, payload=request))
+            while (said := next(heard)).descriptor != 0x14:
+                assert said.descriptor not in {0x16, 0x17, 0x18}, said
+            assert said.value[4] is True  # settled
 
 
 def status_of(response: Message) -> tuple[Any, Any]:

@@ -37,6 +37,7 @@ from amqp10msg.delivery.node import (
     Delivery,
     DistributionNode,
     IncomingLink,
+    Memory,
     NodeError,
     OutcomeError,
     OutgoingLink,
@@ -46,6 +47,7 @@ from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
+from amqp10msg.net.serve.memory import NODE_BYTES, name_cost
 from amqp10msg.net.serve.nodes import Published, exchange_of, judged_first, publish_to
 from amqp10msg.net.serve.service_bus import chosen_session
 from amqp10msg.wire.errors import (
@@ -69,8 +71,13 @@ _TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_
 #: Steps of about 1 ns that the filters of a link may take, see `FilterLimits.steps`: on a message,
 #: in all, and in addition to that for each message.
 _MOST_STEPS, _STEPS, _STEPS_A_MESSAGE = 20_000_000, 250_000_000, 100_000
-# Responses of a service that a peer has not taken yet.
-_MAX_RESPONSES = 1_000
+# Responses of services that a peer has not taken yet: of one service, and bytes of all together.
+_MAX_RESPONSES, _MAX_RESPONSE_BYTES = 1_000, 64 << 20
+
+
+def _responses_cost(address: str) -> int:
+    """Return how many bytes of memory the node with the responses of a service takes."""
+    return NODE_BYTES + name_cost(address)
 
 
 @attrs.frozen
@@ -157,6 +164,8 @@ class Attacher:
         self._to = Picker("properties.to", limits=broker.limits)
         # By session, too: clients have a pair of links for requests in each, and several pairs.
         self._services: dict[tuple[transport.Session, str], DistributionNode] = {}
+        # Apart from the server's: a client must get its answers also when messages take all of it.
+        self._response_memory = Memory(_MAX_RESPONSE_BYTES)
 
     # Receiving.
 
@@ -271,15 +280,28 @@ class Attacher:
         """The node with the responses of a service to a session of this connection."""
         node = self._services.get((session, address))
         if node is None:
-            for key in [key for key in self._services if key[0].ended]:
-                del self._services[key]
+            for key, unused in list(self._services.items()):
+                if key[0].ended or not (unused.links or len(unused)):
+                    self._delete_responses(key)
+            self._broker.nodes.make_room(_responses_cost(address))
+            self._broker.memory.structures += _responses_cost(address)
             made = self._services[session, address] = node = DistributionNode(
                 address,
                 clock=self._broker.clock,
                 capacity=Capacity(messages=_MAX_RESPONSES),
+                memory=self._response_memory,
                 on_available=lambda: self._broker.turns.available(made),
             )
         return node
+
+    def _delete_responses(self, key: tuple[transport.Session, str]) -> None:
+        self._services.pop(key).delete()
+        self._broker.memory.structures -= _responses_cost(key[1])
+
+    def close(self) -> None:
+        """Delete the responses that the peer has not taken, as its connection has ended."""
+        for key in list(self._services):
+            self._delete_responses(key)
 
     # Sending.
 
@@ -343,6 +365,9 @@ class Attacher:
         answer = self._answer(source, out.node)
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
+        if self._broker.service(out.node.name) is not None:
+            # Many clients never settle a response: unsettled ones would fill the node.
+            link.snd_settle_mode = transport.SenderSettleMode.SETTLED
         kept = {delivery.tag: None for delivery in out.unsettled.values()}
         more: dict[str, Any] = {"unsettled": kept} if kept else {}
         if bus is not None and isinstance(out.filter, SessionFilter):
@@ -399,7 +424,7 @@ class Attacher:
                 raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
             return address
         if _TOPIC in terminus.capabilities:
-            nodes.make_topic(address)
+            nodes.make_topic(address, on_demand=True)
             return address
         return None
 

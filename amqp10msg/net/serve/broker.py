@@ -21,9 +21,10 @@ import attrs
 from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.filters import EvaluationError
-from amqp10msg.delivery.node import Delivery, Memory, MemoryStore, OutgoingLink, StoreError
+from amqp10msg.delivery.node import Delivery, MemoryStore, OutgoingLink, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.options import ServerOptions
+from amqp10msg.net.serve.memory import ServerMemory
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
 from amqp10msg.net.serve.service_bus import MANAGEMENT_SUFFIX, ServiceBus
@@ -88,7 +89,7 @@ class Broker:
         by_certificate = options.tls is not None and options.tls.verify_mode is ssl.CERT_OPTIONAL
         nameless = not (self.users or by_certificate)
         self.anonymous = nameless if options.anonymous is None else options.anonymous
-        self.memory = Memory(options.memory or None)
+        self.memory = ServerMemory(options.memory or None)
         self.limits = options.limits or Limits(depth=_MAX_DEPTH)
         self.properties: dict[str, Any] = {
             "product": "amqp10msg",
@@ -153,6 +154,7 @@ class Broker:
                 link.detach()
             except Exception:
                 self.logger.exception("the link %r cannot be ended", link.name)
+        self.nodes.unused(link.node)
 
 
 class Turns:
@@ -371,6 +373,7 @@ class _Kept:
     source: Source
     # The session and the connection that it was attached in.
     scopes: dict[str, Any]
+    cost: int  # bytes, see `ServerMemory.structures`
     timer: asyncio.TimerHandle | None = None
 
 
@@ -389,18 +392,26 @@ class Termini:
         *,
         scopes: dict[str, Any],
         ends: str | None,
+        cost: int,
     ) -> None:
-        """Keep the source of a link that ended, or end it, too.
+        """Detach a link: keep its source until the expiry policy says otherwise, or delete it now.
 
-        What `ends` is "link", "session" or "connection"; None if the link was closed, and its
-        source with it. The scopes are the session and the connection that it was attached in.
+        Args:
+            key: the container-id and the name of the link.
+            out: the link of the node.
+            source: the source that the peer asked for.
+            scopes: the session and the connection that the link was attached in.
+            ends: the scope that has ended: "link", "session" or "connection"; None if the link was
+                closed, and its source with it.
+            cost: how many bytes of memory a kept source takes.
         """
         if ends is None or source is None or not out.attached:
             self._broker.release(out)
             return
         out.on_ended = None
         self.forget(key)
-        kept = self._kept[key] = _Kept(out, source, scopes)
+        kept = self._kept[key] = _Kept(out, source, scopes, cost)
+        self._broker.memory.structures += cost
         self._start(key, kept, ends)
 
     def _start(self, key: tuple[str, str], kept: _Kept, ends: str) -> None:
@@ -426,6 +437,7 @@ class Termini:
         if kept is not None:
             if kept.timer is not None:
                 kept.timer.cancel()
+            self._broker.memory.structures -= kept.cost
             self._broker.release(kept.out)
 
     def known(self, key: tuple[str, str]) -> Source | None:
@@ -449,6 +461,7 @@ class Termini:
             self.forget(key)
             return None
         del self._kept[key]
+        self._broker.memory.structures -= kept.cost
         if kept.timer is not None:
             kept.timer.cancel()
         return kept.out

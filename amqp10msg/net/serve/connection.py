@@ -39,6 +39,7 @@ from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.serve.attaching import OUTCOMES, Attach, Attacher, PassingFilter, Publish
 from amqp10msg.net.serve.broker import LONGEST_TURN, Broker
+from amqp10msg.net.serve.memory import KEPT_BYTES, LINK_BYTES, name_cost, terminus_cost
 from amqp10msg.net.serve.nodes import UnroutableError
 from amqp10msg.net.serve.transactions import Retired, Transactions
 from amqp10msg.net.sockets import Socket
@@ -69,7 +70,8 @@ class Outgoing:
     """A link that has a node as its source: sends messages as the peer grants credit.
 
     It is `incomplete` where one end has more unsettled deliveries than it listed; `sent` has the
-    unsettled ones of the transport, by number at the node.
+    unsettled ones of the transport, by number at the node. `cost` is the bytes of memory that the
+    source takes.
     """
 
     connection: Connection
@@ -78,6 +80,7 @@ class Outgoing:
     source: Source
     incomplete: bool
     _resuming: deque[tuple[Delivery, Step]]
+    cost: int
     sent: dict[int, transport.LinkDelivery] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -274,8 +277,9 @@ class Incoming:
     """A link that has a node as its target, or the anonymous terminus.
 
     What publishes is None for the coordinator, and there is a target where it is a single node.
-    `window` is the credit that the sender is kept at, and `held` bytes of a message that is not
-    complete yet; `refused` says why it is refused, if it is.
+    `window` is the credit that the sender is kept at, `cost` the bytes of memory that the target
+    takes, and `held` bytes of a message that is not complete yet; `refused` says why it is refused,
+    if it is.
     """
 
     connection: Connection
@@ -284,6 +288,7 @@ class Incoming:
     target: IncomingLink | None
     rejects: bool
     window: int
+    cost: int = 0
     held: int = 0
     refused: NodeError | None = None
 
@@ -434,6 +439,8 @@ class Connection(Socket, transport.Handler):
         self._early: bytearray | None = None
         self._took_turn = False
         self._links: dict[transport.Link, Outgoing | Incoming] = {}
+        # Bytes of memory by link, also of refused links until the peer detaches them.
+        self._costs: dict[transport.Link, int] = {}
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this connection."""
@@ -505,6 +512,8 @@ class Connection(Socket, transport.Handler):
         try:
             self.broker.turns.run(self._end_all)
         finally:
+            self.broker.memory.structures -= sum(self._costs.values())
+            self._costs.clear()
             self.broker.turns.touched.discard(self)
             self.log("disconnected", why=str(exc or ""))
 
@@ -632,20 +641,30 @@ class Connection(Socket, transport.Handler):
         if not link.sends and not self.broker.options.receiver_settles_second:
             link.rcv_settle_mode = transport.ReceiverSettleMode.FIRST
         end: Outgoing | Incoming
+        remote = link.remote
+        # All that is read of the attach is read here; the link need not keep the rest.
+        link.remote = attrs.evolve(
+            remote, source=None, target=None, unsettled=None, properties=None
+        )
+        self._add_cost(link, LINK_BYTES + name_cost(link.name))
+        cost = terminus_cost(remote.source if link.sends else remote.target)
         try:
-            attach = Attach.of(link.remote)
+            attach = Attach.of(remote)
             self._steal(link)
+            self.broker.nodes.make_room(cost)
             if link.sends:
-                end = Outgoing(self, link, *self._attacher.outgoing(self.container, link, attach))
+                sender = self._attacher.outgoing(self.container, link, attach)
+                end = Outgoing(self, link, *sender, cost)
             else:
                 joined = self._attacher.incoming(self.container, link, attach)
-                end = Incoming(self, link, *joined, self.broker.options.credit)
+                end = Incoming(self, link, *joined, self.broker.options.credit, cost=cost)
         except DecodeError as error:
             self._refuse(link, Error(error.condition, str(error)))
             return
         except NodeError as error:
             self._refuse(link, error.error)
             return
+        self._add_cost(link, cost)
         self._links[link] = end
         self.broker.links[self.identity(link)] = end
         if isinstance(end, Incoming):
@@ -656,6 +675,14 @@ class Connection(Socket, transport.Handler):
             node = end.node.name
             self.broker.turns.add(end)
         self.log("attached", link=link.name, node=node, receiver=link.sends)
+
+    def _add_cost(self, link: transport.Link, cost: int) -> None:
+        self._costs[link] = self._costs.get(link, 0) + cost
+        self.broker.memory.structures += cost
+
+    def on_link_gone(self, link: transport.Link) -> None:
+        """Count the memory of a link no more."""
+        self.broker.memory.structures -= self._costs.pop(link, 0)
 
     def on_detach(self, link: transport.Link, error: Error | None, *, closed: bool) -> None:
         """End the link; the terminus of one that is detached may remain."""
@@ -715,6 +742,10 @@ class Connection(Socket, transport.Handler):
     def _refuse(self, link: transport.Link, error: Error) -> None:
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
         link.refuse(error)
+        if self.broker.memory.is_overdrawn:
+            # Until the peer detaches it, a refused link keeps its name; this ends all of them.
+            self.on_end(link.session, error)
+            link.session.end(error)
 
     def end_link(self, link: transport.Link, error: Error | None) -> None:
         """Close a link with an error, and end its terminus."""
@@ -738,6 +769,7 @@ class Connection(Socket, transport.Handler):
                 self.transactions.end_of(link)
                 if end.target is not None:
                     end.target.detach()
+                    self.broker.nodes.unused(end.target.node)
             else:
                 self.broker.turns.remove(end)
                 self.waiting.discard(end)
@@ -748,6 +780,7 @@ class Connection(Socket, transport.Handler):
                     end.source,
                     scopes=scopes,
                     ends=ends,
+                    cost=end.cost + KEPT_BYTES + name_cost(link.name),
                 )
         except Exception:  # other links end after this one
             self.broker.logger.exception("fault at the end of a link")
@@ -759,6 +792,7 @@ class Connection(Socket, transport.Handler):
         for link in list(self._links):
             self._end(link, "connection")
         self.broker.termini.end_of(self, "connection")
+        self._attacher.close()
         self.broker.on_ended(self._origin)
 
     def keep(self) -> None:

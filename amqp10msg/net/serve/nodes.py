@@ -39,9 +39,23 @@ from amqp10msg.delivery.termini import LIFETIME_POLICY
 from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.net.serve.definitions import EXCHANGES, SUBSCRIPTION, Definitions
+from amqp10msg.net.serve.memory import (
+    DEFINITION_BYTES,
+    NODE_BYTES,
+    ServerMemory,
+    name_cost,
+    value_cost,
+)
 from amqp10msg.sections import MessageAnnotations, Properties
 from amqp10msg.sections.parts import scan
-from amqp10msg.wire.errors import NOT_ALLOWED, NOT_FOUND, AmqpError, DecodeError, EncodeError
+from amqp10msg.wire.errors import (
+    NOT_ALLOWED,
+    NOT_FOUND,
+    RESOURCE_LIMIT_EXCEEDED,
+    AmqpError,
+    DecodeError,
+    EncodeError,
+)
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
@@ -101,6 +115,15 @@ class Nodes:
         self._dynamic = 0
         self._topics: dict[str, dict[str, DistributionNode]] = {}
         self.definitions = Definitions(self.store)
+        memory = self._options.get("memory")
+        self.memory: ServerMemory = memory if isinstance(memory, ServerMemory) else ServerMemory()
+        #: Returns whether the node of this name may be deleted while it is unused.
+        self.may_delete: Callable[[str], bool] = lambda _: True
+        # Names of nodes and topics that exist only because a peer used the address.
+        self._on_demand: set[str] = set()
+        self._topics_on_demand: set[str] = set()
+        # Names of nodes on demand without messages and links, the first one unused first.
+        self._unused: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[DistributionNode]:
         return iter(list(self._nodes.values()))
@@ -110,10 +133,72 @@ class Nodes:
 
     def find(self, address: str) -> DistributionNode | None:
         """Return the node of an address; None if there is none and `create` is False."""
-        node = self._nodes.get(_name_of(address))
+        name = _name_of(address)
+        node = self._nodes.get(name)
         if node is None and self.create:
+            self.make_room(_node_cost(name))
             node = self.make(address)
+            if SUBSCRIPTIONS not in name and name != self._dead_letter:
+                self._on_demand.add(name)
+                self._unused[name] = None
         return node
+
+    # Memory.
+
+    def make_room(self, size: int) -> None:
+        """Make room for another structure of `size` bytes, see `ServerMemory.structures`.
+
+        If there is none, nodes and topics that exist only because a peer used their addresses, and
+        that have no messages and no links, are deleted, the longest unused first.
+
+        Raises:
+            NodeError: ``amqp:resource-limit-exceeded``: there is still no room.
+        """
+        memory = self.memory
+        while memory.lacks_room(size) and self._unused:
+            self._delete_unused(next(iter(self._unused)))
+        while memory.lacks_room(size) and self._topics_on_demand:
+            topic = self._topics_on_demand.pop()
+            if not self._topics[topic]:
+                del self._topics[topic]
+                memory.structures -= DEFINITION_BYTES + name_cost(topic)
+        if memory.lacks_room(size):
+            raise NodeError(
+                f"there is no room: {memory.most} bytes are allowed for messages, addresses and "
+                f"links, {memory.used} are in use, and this takes {size}: raise memory "
+                "(--memory), or close links and delete queues",
+                RESOURCE_LIMIT_EXCEEDED,
+            )
+
+    def unused(self, node: DistributionNode) -> None:
+        """Note that a link of `node` has ended: the node may be unused now.
+
+        A node that never had a message is deleted: a new one of the same address would be equal.
+        The others are deleted when there is no more room, since their counts are still of interest.
+        """
+        name = node.name
+        if self._nodes.get(name) is not node or name not in self._on_demand or node.links:
+            return
+        self._unused.pop(name, None)
+        self._unused[name] = None
+        if not (len(node) or node.counts.archived):
+            self._delete_unused(name)
+
+    def _delete_unused(self, name: str) -> None:
+        """Delete a node if it is unused still."""
+        del self._unused[name]
+        node = self._nodes.get(name)
+        if node is None or name not in self._on_demand or node.links or node.quarantined:
+            return
+        if not len(node) and self.may_delete(name):
+            self._delete(node)
+
+    def declare(self, name: str) -> DistributionNode:
+        """Return the node of `name`, which is created if necessary, and kept while it is unused."""
+        self._on_demand.discard(name)
+        if name not in self._nodes:
+            self.make_room(_node_cost(name))
+        return self.make(name)
 
     # Topics.
 
@@ -121,21 +206,31 @@ class Nodes:
         """Whether an address is a topic: each of its subscribers gets every message."""
         return address in self._topics
 
-    def make_topic(self, address: str) -> None:
+    def make_topic(self, address: str, *, on_demand: bool = False) -> None:
         """Make an address a topic.
 
+        Args:
+            address: the address.
+            on_demand: whether the topic exists only because a peer used the address.
+
         Raises:
-            NodeError: it is a queue, or there is none and `create` is False.
+            NodeError: it is a queue, there is none and `create` is False, or there is no room.
         """
         if address in self:
             raise NodeError(f"{address!r} is a queue, not a topic", NOT_ALLOWED)
         if not self.create:
             raise NodeError(f"there is no topic {address!r}", NOT_FOUND)
-        self._topics.setdefault(address, {})
+        if address not in self._topics:
+            cost = DEFINITION_BYTES + name_cost(address)
+            if on_demand:
+                self.make_room(cost)
+                self._topics_on_demand.add(address)
+            self.memory.structures += cost
+            self._topics[address] = {}
 
     def subscriptions(self, address: str) -> list[DistributionNode]:
         """Return the nodes of a topic's subscriptions, each with its own copies."""
-        return list(self._topics[address].values())
+        return list(self._topics.get(address, {}).values())
 
     def subscribe(self, address: str, container: str, link: str) -> DistributionNode:
         """Add a subscription to a topic: a node that is deleted with its link's terminus.
@@ -147,6 +242,8 @@ class Nodes:
             self._dynamic += 1
             name = f"topic/{address}/{container}/{link}/{self._dynamic}"
         options = {"store": MemoryStore(), "accept_durable": True}
+        self.make_room(_node_cost(name))
+        self._topics_on_demand.discard(address)
         node = self._topics[address][name] = self.make(name, DeleteOnNoLinks(), options)
         return node
 
@@ -198,6 +295,7 @@ class Nodes:
         if SUBSCRIPTIONS in address and lifetime is None and options["store"] is self.store:
             self.definitions.put(SUBSCRIPTION, address, {})
         self._nodes[address] = node
+        self.memory.structures += _node_cost(address)
         for quarantined in node.quarantined:
             self._on_quarantined(quarantined)
         if lifetime is not None:
@@ -222,6 +320,7 @@ class Nodes:
             self._dynamic += 1
             address = f"dynamic/{container}/{link}/{self._dynamic}"
             if address not in self._nodes:
+                self.make_room(_node_cost(address))
                 return self.make(address, lifetime or DeleteOnClose())
 
     def delete(self, address: str) -> DistributionNode | None:
@@ -234,6 +333,9 @@ class Nodes:
     def _delete(self, node: DistributionNode) -> None:
         node.delete()
         del self._nodes[node.name]
+        self.memory.structures -= _node_cost(node.name)
+        self._on_demand.discard(node.name)
+        self._unused.pop(node.name, None)
         if SUBSCRIPTIONS in node.name:
             self.definitions.remove(SUBSCRIPTION, node.name)
         self._limited.pop(node.name, None)
@@ -256,7 +358,8 @@ class Nodes:
         """Archive the expired messages of every node."""
         for node in self:
             try:
-                node.expire()
+                if node.expire():
+                    self.unused(node)
             except Exception as fault:  # noqa: BLE001  (the other nodes must go on)
                 self._on_fault(node, fault)
 
@@ -268,6 +371,11 @@ class Nodes:
                 node.publish(letter.annotated(), **options)
             except (DecodeError, EncodeError):  # with its death it exceeds what can be read
                 node.publish(letter.octets, **options)
+
+
+def _node_cost(name: str) -> int:
+    """Return how many bytes of memory a node takes without its messages."""
+    return NODE_BYTES + name_cost(name)
 
 
 class UnroutableError(NodeError):
@@ -289,6 +397,12 @@ class Binding:
     arguments: Mapping[str, Any]
     filter: Filter | None = attrs.field(eq=False, repr=False, default=None)
 
+    @property
+    def cost(self) -> int:
+        """How many bytes of memory it takes."""
+        names = name_cost(self.source, self.destination, self.key)
+        return DEFINITION_BYTES + names + value_cost(dict(self.arguments))
+
 
 @attrs.define(eq=False)
 class Exchange:
@@ -302,6 +416,11 @@ class Exchange:
     type: str
     options: dict[str, Any]
     bindings: list[Binding] = attrs.field(factory=list)
+
+    @property
+    def cost(self) -> int:
+        """How many bytes of memory it takes without its bindings."""
+        return DEFINITION_BYTES + name_cost(self.name) + value_cost(self.options)
 
 
 def exchange_of(address: str) -> tuple[str, str | None] | None:
@@ -391,8 +510,8 @@ class Exchanges:
         """
         for name, made in [*self._definitions.load(EXCHANGES)]:
             try:
-                exchange = self._exchanges.setdefault(
-                    name, Exchange(name, made["type"], made["options"])
+                exchange = self._exchanges.get(name) or self._add(
+                    Exchange(name, made["type"], made["options"])
                 )
                 for row in made["bindings"]:
                     self._bind(exchange, Binding(*row))
@@ -420,13 +539,22 @@ class Exchanges:
     def declare(self, name: str, kind: str, options: dict[str, Any]) -> Exchange:
         """Return the exchange of a name, created if there is none."""
         if name not in self._exchanges:
-            self._exchanges[name] = Exchange(name, kind, options)
-            self._save(self._exchanges[name])
+            exchange = Exchange(name, kind, options)
+            self._nodes.make_room(exchange.cost)
+            self._save(self._add(exchange))
         return self._exchanges[name]
+
+    def _add(self, exchange: Exchange) -> Exchange:
+        self._nodes.memory.structures += exchange.cost
+        self._exchanges[exchange.name] = exchange
+        return exchange
 
     def delete(self, name: str) -> None:
         """Delete an exchange, if it exists, with its bindings."""
-        if self._exchanges.pop(name, None) is not None:
+        exchange = self._exchanges.pop(name, None)
+        if exchange is not None:
+            costs = (exchange.cost, *(binding.cost for binding in exchange.bindings))
+            self._nodes.memory.structures -= sum(costs)
             self._definitions.remove(EXCHANGES, name)
         self.unbind_all(name, to_queue=False)
 
@@ -441,6 +569,8 @@ class Exchanges:
         """Remove the bindings of an exchange that do not stay."""
         left = [one for one in exchange.bindings if stays(one)]
         if len(left) < len(exchange.bindings):
+            costs = (sum(one.cost for one in bindings) for bindings in (left, exchange.bindings))
+            self._nodes.memory.structures += next(costs) - next(costs)
             exchange.bindings = left
             self._save(exchange)
 
@@ -448,6 +578,7 @@ class Exchanges:
         """Add a binding; an equal one is not added again."""
         exchange = self.get(binding.source)
         if binding not in exchange.bindings:
+            self._nodes.make_room(binding.cost)
             self._bind(exchange, binding)
             self._save(exchange)
 
@@ -458,6 +589,7 @@ class Exchanges:
             matches = HeadersBinding(binding.arguments)
         elif exchange.type in filters:
             matches = filters[exchange.type](binding.key)
+        self._nodes.memory.structures += binding.cost
         exchange.bindings.append(attrs.evolve(binding, filter=matches))
 
     def unbind(self, source: str, destination: str, to_queue: bool, key: str) -> None:

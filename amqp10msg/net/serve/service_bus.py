@@ -28,6 +28,7 @@ from amqp10msg.delivery.node import (
 from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.message.picks import Picker
+from amqp10msg.net.serve.memory import DEFINITION_BYTES, ServerMemory, name_cost
 from amqp10msg.net.serve.nodes import SUBSCRIPTIONS as _SUBSCRIPTIONS
 from amqp10msg.net.serve.nodes import Nodes, Place, Published, all_or_none
 from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
@@ -126,7 +127,7 @@ class ServiceBus:
 
     nodes: Nodes
 
-    def __init__(self, clock: Callable[[], int], limits: Limits, memory: Memory) -> None:
+    def __init__(self, clock: Callable[[], int], limits: Limits, memory: ServerMemory) -> None:
         self._clock = clock
         self._limits = limits
         self._memory = memory
@@ -149,11 +150,23 @@ class ServiceBus:
         entity = self._entities.get(name)
         if entity is None:
             entity = self._entities[name] = _Entity(name)
+            self._memory.structures += _entity_cost(name)
             node = self.nodes.find(name)
             # What a file held at the start, and what was published before, has its numbers.
             held = node.messages() if node is not None else ()
             entity.last = max((_number_of(one.octets, one.sequence) for one in held), default=0)
         return entity
+
+    def forget(self, name: str) -> bool:
+        """Drop what is kept of an entity whose node is unused; return False if that would show."""
+        entity = self._entities.get(name)
+        if entity is None:
+            return True
+        if entity.last or entity.deferred or entity.scheduled or entity.states or entity.locks:
+            return False
+        del self._entities[name]
+        self._memory.structures -= _entity_cost(name)
+        return True
 
     # Publishing.
 
@@ -595,6 +608,11 @@ class ServiceBus:
             return 204, None
         told = {"skip": Int(skip + len(chosen)), "sessions-ids": Array("string", chosen)}
         return 200, told
+
+
+def _entity_cost(name: str) -> int:
+    """Return how many bytes of memory an entity takes without its messages."""
+    return DEFINITION_BYTES + name_cost(name)
 
 
 def asked_value(request: Message) -> Any:

@@ -23,10 +23,11 @@ from amqp10msg.delivery.node import NodeError, StoreError
 from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.definitions import QUEUE, SUBSCRIPTION
+from amqp10msg.net.serve.memory import DEFINITION_BYTES, value_cost
 from amqp10msg.net.serve.nodes import Binding
 from amqp10msg.net.serve.service_bus import asked_value, response_to
 from amqp10msg.sections import Properties
-from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 
 MANAGEMENT = "/management"
@@ -50,6 +51,11 @@ class _StatusError(Exception):
 class _Queue:
     options: dict[str, Any]
     owner: object = None  # the connection that declared it exclusively
+
+    @property
+    def cost(self) -> int:
+        """How many bytes of memory it takes besides its node."""
+        return DEFINITION_BYTES + value_cost(self.options)
 
 
 class Management:
@@ -81,7 +87,7 @@ class Management:
             if options.get("exclusive"):
                 self._delete_queue(name)
             else:
-                self._queues[name] = _Queue({**_QUEUE_OPTIONS, "arguments": {}, **options})
+                self._add(name, _Queue({**_QUEUE_OPTIONS, "arguments": {}, **options}))
 
     def answer(self, request: Message, owner: object) -> Message:
         """Carry out a request, and return the response."""
@@ -95,7 +101,9 @@ class Management:
         except StoreError:
             raise  # nothing may be confirmed
         except NodeError as error:
-            status, value = HTTPStatus.NOT_FOUND, str(error)
+            is_full = error.condition == RESOURCE_LIMIT_EXCEEDED
+            status = HTTPStatus.INSUFFICIENT_STORAGE if is_full else HTTPStatus.NOT_FOUND
+            value = str(error)
         except (AmqpError, LookupError, TypeError, AttributeError) as error:
             status, value = HTTPStatus.BAD_REQUEST, str(error)
         return response_to(request, value, {"http:response": "1.1"}, subject=str(int(status)))
@@ -168,13 +176,21 @@ class Management:
             if options != self._options_of(name):
                 raise _StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
         else:
-            nodes.make(name)
+            queue = _Queue(options, owner if options["exclusive"] else None)
+            nodes.make_room(queue.cost)
+            nodes.declare(name)
             nodes.definitions.put(QUEUE, name, options)
-            self._queues[name] = _Queue(options, owner if options["exclusive"] else None)
+            self._add(name, queue)
         return HTTPStatus.CREATED if is_new else HTTPStatus.OK, self._info(name)
 
+    def _add(self, name: str, queue: _Queue) -> None:
+        self._broker.memory.structures += queue.cost
+        self._queues[name] = queue
+
     def _delete_queue(self, name: str) -> dict[str, Any]:
-        self._queues.pop(name, None)
+        queue = self._queues.pop(name, None)
+        if queue is not None:
+            self._broker.memory.structures -= queue.cost
         self._broker.nodes.definitions.remove(QUEUE, name)
         # Those of a queue that had gone by itself, too.
         self._broker.exchanges.unbind_all(name, to_queue=True)
@@ -208,6 +224,7 @@ class Management:
         destination = body["destination_queue" if to_queue else "destination_exchange"]
         if to_queue:
             self._info(destination)
+            self._broker.nodes.declare(destination)  # a queue with bindings is kept
         else:
             self._broker.exchanges.get(destination)
         self._broker.exchanges.bind(

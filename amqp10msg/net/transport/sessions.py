@@ -118,6 +118,9 @@ class Handler:
             closed: whether its terminus ends, too.
         """
 
+    def on_link_gone(self, link: Link) -> None:
+        """Called when a link is detached at both ends, or its session has ended."""
+
     def on_flow(self, link: Link) -> None:
         """Called when the peer told the state of a link: a sender may have credit."""
 
@@ -731,9 +734,12 @@ class Session:
         if link.remote_handle is None and link.detached:
             self.links.pop((link.name, link.sends), None)
             self._own.pop(link.handle, None)
+            self.handler.on_link_gone(link)
 
     def clear(self) -> None:
         """Drop everything, as the session has ended."""
+        for link in self.links.values():
+            self.handler.on_link_gone(link)
         for held in (self.outgoing, self.incoming, self.links, self._handles, self._own):
             held.clear()
         self._waiting.clear()
