@@ -69,7 +69,7 @@ def octets_of_base64(text: str) -> bytes:
 
 
 class RefusedError(ValueError):
-    """What is JSON says something that is not read."""
+    """Valid JSON has a value that the library does not accept."""
 
 
 @cache
@@ -95,6 +95,67 @@ def _double(text: str) -> float:
         shown = text if len(text) <= 40 else f"{text[:40]}…"
         raise RefusedError(f"the number {shown} is larger than a double can be")
     return value
+
+
+#: Levels of objects and arrays that `load_json` accepts. Python's own limit depends on the caller's
+#: stack, and code that walks or prints a value later may need more of it than the parser did.
+_MAX_LEVELS = 100
+
+
+def load_json(octets: bytes | str) -> Any:
+    """Parse JSON that another program wrote about itself: an API's answer, a state file.
+
+    Accepts what `parse_json` accepts, and repeated names, of which the last one counts.
+
+    Args:
+        octets: the document, in UTF-8 where it is bytes.
+
+    Raises:
+        ValueError: it is not JSON, has a number that a double cannot hold, or has more than 100
+            levels of objects and arrays.
+    """
+    import json  # noqa: PLC0415  (few callers need it)
+
+    try:
+        value = json.loads(octets, parse_float=_double, parse_constant=_refuse_constant)
+    except RefusedError:
+        raise
+    except RecursionError:
+        raise ValueError("not JSON: nested too deeply") from None
+    except ValueError as error:  # also UnicodeDecodeError, and an integer of thousands of digits
+        raise ValueError(f"not JSON: {error}") from None
+    level = [value]
+    for _ in range(_MAX_LEVELS + 1):
+        level = [
+            child
+            for parent in level
+            for child in (
+                parent.values()
+                if isinstance(parent, dict)
+                else parent
+                if isinstance(parent, list)
+                else ()
+            )
+        ]
+        if not level:
+            return value
+    raise RefusedError(f"the JSON has more than {_MAX_LEVELS} levels of objects and arrays")
+
+
+def load_object(octets: bytes | str) -> dict[str, Any]:
+    """Parse a JSON object as `load_json` does.
+
+    Raises:
+        ValueError: it is not JSON that `load_json` accepts, or not an object.
+    """
+    value = load_json(octets)
+    if not isinstance(value, dict):
+        raise RefusedError(f"a JSON object is needed, not {value!r:.40}")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise RefusedError(f"{name} is not a number of JSON")
 
 
 def parse_json(octets: bytes) -> Any:

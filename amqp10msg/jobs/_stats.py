@@ -214,22 +214,35 @@ class Stats:
         ]
 
     @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Stats:
-        """Return the counts that `as_json` wrote."""
+    def from_json(cls, given: Any) -> Stats:
+        """Return the counts that `as_json` wrote.
+
+        Args:
+            given: the parsed JSON.
+
+        Raises:
+            ValueError: these are not the counts of a job; the message names the wrong field.
+        """
+        fields = _Fields("counts of a job", given)
+        losses = [_Fields("losses", row) for row in fields.list("losses")]
+        pairs = [(row.text("path"), row.text("action")) for row in losses]
         return cls(
-            given["messages"],
-            given["bytes"],
-            given["quarantined"],
-            given["skipped"],
-            {code: RuleCount(**row) for code, row in given["rules"].items()},
-            Counter({int(bits): n for bits, n in given["sizes"].items()}),
-            Counter({int(hour): n for hour, n in given["hours"].items()}),
-            {s: {k: Counter(t) for k, t in keys.items()} for s, keys in given["types"].items()},
-            Counter({(row["path"], row["action"]): row["messages"] for row in given["losses"]}),
+            fields.count("messages"),
+            fields.count("bytes"),
+            fields.count("quarantined"),
+            fields.count("skipped"),
+            {code: _rule_of(row) for code, row in fields.map("rules").items()},
+            fields.numbered("sizes"),
+            fields.numbered("hours"),
             {
-                (row["path"], row["action"]): (row["recoverable"], row["reason"])
-                for row in given["losses"]
-                if "reason" in row
+                section: {key: _Fields(key, types).counts() for key, types in keys.items()}
+                for section, keys in fields.maps("types")
+            },
+            Counter({pair: row.count("messages") for pair, row in zip(pairs, losses, strict=True)}),
+            {
+                pair: (row.flag("recoverable"), row.text("reason"))
+                for pair, row in zip(pairs, losses, strict=True)
+                if "reason" in row.content
             },
         )
 
@@ -264,3 +277,79 @@ class Stats:
         if found is None:
             return {}
         return {"recoverable": found[0], "reason": found[1], "owner": owner_of(found[1])}
+
+
+def _rule_of(row: Any) -> RuleCount:
+    fields = _Fields("rules", row)
+    return RuleCount(
+        fields.text("clause"),
+        fields.count("messages"),
+        fields.text("first"),
+        text=fields.text("text"),
+    )
+
+
+class _Fields:
+    """Reads the fields of a JSON object and checks their types.
+
+    Args:
+        name: what the object is, for errors.
+        content: the parsed JSON.
+
+    Raises:
+        ValueError: it is not an object, or a field is missing or of another type.
+    """
+
+    def __init__(self, name: str, content: Any) -> None:
+        self.name = name
+        if not isinstance(content, dict):
+            raise self._wrong("is not an object")
+        self.content: dict[str, Any] = content
+
+    def _wrong(self, problem: str) -> ValueError:
+        return ValueError(f"not the counts of a job: {self.name:.80} {problem}")
+
+    def _typed(self, key: str, kind: type, noun: str) -> Any:
+        value = self.content.get(key)
+        if type(value) is not kind:
+            raise self._wrong(f"has {key[:80]!r}: {value!r:.80}, and not {noun}")
+        return value
+
+    def text(self, key: str) -> str:
+        text: str = self._typed(key, str, "a string")
+        return text
+
+    def flag(self, key: str) -> bool:
+        flag: bool = self._typed(key, bool, "true or false")
+        return flag
+
+    def count(self, key: str) -> int:
+        count: int = self._typed(key, int, "a number")
+        if count < 0:
+            raise self._wrong(f"has {key[:80]!r}: {count}, and not a count")
+        return count
+
+    def list(self, key: str) -> list[Any]:
+        items: list[Any] = self._typed(key, list, "a list")
+        return items
+
+    def map(self, key: str) -> dict[str, Any]:
+        return _Fields(key, self.content.get(key)).content
+
+    def maps(self, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the items of a map of maps."""
+        outer = _Fields(key, self.content.get(key))
+        for name in outer.content:
+            yield name, outer.map(name)
+
+    def counts(self) -> Counter[str]:
+        """Return the object as counts by name."""
+        return Counter({key: self.count(key) for key in self.content})
+
+    def numbered(self, key: str) -> Counter[int]:
+        """Return a field as counts by number; JSON has numbers as keys in quotes."""
+        counts = _Fields(key, self.content.get(key)).counts()
+        try:
+            return Counter({int(number): count for number, count in counts.items()})
+        except ValueError:
+            raise self._wrong(f"has a key in {key!r} that is not a number") from None

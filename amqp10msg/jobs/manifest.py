@@ -7,12 +7,12 @@ the names of all files is written last, at once, and who follows it sees all of 
 from __future__ import annotations
 
 import glob
-import json
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
 from amqp10msg.files.stores import Place, is_url
+from amqp10msg.files.text import load_object
 
 #: The file with the counts of a job, and in a store with the names of its files, in its folder.
 STATS = "_amqp10msg.json"
@@ -23,15 +23,46 @@ UNFINISHED = "_unfinished"
 
 
 def parsed(content: bytes | None, place: Place) -> dict[str, Any]:
-    """Return the content of a manifest, or of notes of a job; an empty one where there is none."""
+    """Return the object in a manifest, or in notes of a job; an empty one if there is no file.
+
+    Args:
+        content: the content of the file; None if there is none.
+        place: the file, for errors.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
     try:
-        found: dict[str, Any] = {} if content is None else json.loads(content)
+        return {} if content is None else load_object(content)
     except ValueError as error:
-        raise ValueError(
-            f"{place.url}: not what a job writes there ({error}): the files that it listed are "
-            "still in the folder; restore it, or use another folder"
-        ) from None
-    return found
+        raise _damaged(place, str(error)) from None
+
+
+def files_of(content: bytes | None, place: Place) -> dict[str, list[str]]:
+    """Return the names of the files that a manifest lists, by folder: `GOOD` and `BAD`.
+
+    Raises:
+        ValueError: the manifest is damaged.
+    """
+    files = parsed(content, place).get("files", {})
+    names = (
+        {folder: files.get(folder, []) for folder in (GOOD, BAD)} if isinstance(files, dict) else {}
+    )
+    if not names or not all(map(is_list_of_texts, names.values())):
+        raise _damaged(place, "its files are not lists of names")
+    return names
+
+
+def is_list_of_texts(value: Any) -> TypeGuard[list[str]]:
+    """Whether a JSON value is a list of strings."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _damaged(place: Place, why: str) -> ValueError:
+    return ValueError(
+        f"{place.url}: not what a job writes there ({why}): the files that it listed are "
+        "still in the folder; restore it, or use another folder"
+    )
 
 
 def listed_below(source: str) -> list[str] | None:
@@ -51,7 +82,7 @@ def listed_below(source: str) -> list[str] | None:
     for folder, names in folders:
         content = (folder / STATS).read()
         if content is not None:
-            made = parsed(content, folder / STATS).get("files", {})
+            made = files_of(content, folder / STATS)
             return sorted((folder / name / file).url for name in names for file in made[name])
         if (folder / UNFINISHED / "plan.json").state() is not None:
             return []

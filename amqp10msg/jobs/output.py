@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 
 from amqp10msg.files.atomic import lock, locked_folder, publish, sync_folder, synced, write_whole
 from amqp10msg.files.stores import Place, is_url, opened
+from amqp10msg.files.text import load_json, load_object
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.manifest import BAD, GOOD, STATS, listed_below
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS, is_list_of_texts, listed_below
 from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import Done, compression_of, write_part
 
@@ -56,17 +57,26 @@ def read_stats(path: str | Path) -> Stats:
 
     Raises:
         OSError: there are none.
+        ValueError: a file of counts is damaged; the message names it.
     """
     if is_url(path):
-        content = (Place.of(str(path)) / STATS).read()
+        place = Place.of(str(path)) / STATS
+        content = place.read()
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "no job has made anything there", str(path))
-        return Stats.from_json(json.loads(content))
+        return _stats_in(content, place.url)
     stats = Stats()
     batches = sorted((Path(path) / BATCHES).glob("*.json"))
     for file in batches or [Path(path) / STATS]:
-        stats.add(Stats.from_json(json.loads(file.read_text(encoding="utf-8"))))
+        stats.add(_stats_in(file.read_bytes(), str(file)))
     return stats
+
+
+def _stats_in(content: bytes, place: str) -> Stats:
+    try:
+        return Stats.from_json(load_json(content))
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}; run the job again to replace it") from None
 
 
 def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
@@ -202,14 +212,15 @@ class Output:
             return False
         with self._moving.open("r+", encoding="utf-8") as notes:
             self._lock(notes)
-            said = {}
+            said: dict[str, Any] = {}
             with contextlib.suppress(ValueError):  # it was killed before it moved anything
-                said = json.load(notes)
-        if said:
-            whole = self.unfinished / said["whole"]
+                said = load_object(notes.read())
+        name, files = said.get("whole"), said.get("files")
+        if isinstance(name, str) and is_list_of_texts(files):
+            whole = self.unfinished / name
             if not (whole / STATS).exists():
                 return True
-            self._take_back(whole, said["files"])
+            self._take_back(whole, files)
         self._moving.unlink()
         return False
 
@@ -233,8 +244,8 @@ class Output:
 
     def has_plan(self, key: str) -> bool:
         """Whether the job with this key was interrupted, so that `resume` goes on with it."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            return bool(json.loads(self._plan.read_text(encoding="utf-8"))["key"] == key)
+        with contextlib.suppress(OSError, ValueError):
+            return bool(load_object(self._plan.read_bytes()).get("key") == key)
         return False
 
     def leave(self) -> None:
@@ -273,11 +284,12 @@ class Output:
         they were then, and not as they would be now; parts are JSON.
         """
         ended = self._restore() and not overwrite
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            plan = json.loads(self._plan.read_text(encoding="utf-8"))
-            if plan["key"] == key:
+        with contextlib.suppress(OSError, ValueError):
+            plan = load_object(self._plan.read_bytes())
+            planned = plan.get("parts")
+            if plan.get("key") == key and isinstance(planned, list):
                 self._ended = ended
-                return ([], {}) if ended else (plan["parts"], self._noted(len(plan["parts"])))
+                return ([], {}) if ended else (planned, self._noted(len(planned)))
         for path in self.unfinished.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         write_whole(self._plan, json.dumps({"key": key, "parts": parts}))
@@ -289,18 +301,18 @@ class Output:
         Notes are not synced to disk: a part whose note is lost in a power failure is done again.
         """
         self._notes.mkdir(parents=True, exist_ok=True)
-        said = {"files": done.files, "stats": done.stats.as_json()}
         aside = self._notes / uuid.uuid4().hex
-        aside.write_text(json.dumps(said), encoding="utf-8")
+        aside.write_text(json.dumps(done.as_json()), encoding="utf-8")
         aside.replace(self._notes / f"{number}.json")
 
     def _noted(self, count: int) -> dict[int, Done]:
         found = {}
         for number in range(count):
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                said = json.loads((self._notes / f"{number}.json").read_text(encoding="utf-8"))
-                if all((self._parts / file).exists() for file in said["files"]):
-                    found[number] = Done(said["files"], Stats.from_json(said["stats"]))
+            # A note that is missing or damaged: the part is done again.
+            with contextlib.suppress(OSError, ValueError):
+                done = Done.from_json(load_object((self._notes / f"{number}.json").read_bytes()))
+                if all((self._parts / file).exists() for file in done.files):
+                    found[number] = done
         return found
 
     def clear(self) -> None:

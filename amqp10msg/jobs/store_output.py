@@ -14,7 +14,7 @@ import pyarrow as pa
 from amqp10msg.files.stores import Place
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, parsed
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, files_of, parsed
 from amqp10msg.jobs.writing import Done, write_part
 
 
@@ -61,7 +61,7 @@ class StoreOutput:
                 folder, _, name = file.partition("/")
                 made[folder].append(name)
         if not overwrite:
-            for folder, names in parsed(self._before, self._manifest).get("files", {}).items():
+            for folder, names in files_of(self._before, self._manifest).items():
                 made[folder] = [*names, *made[folder]]
         if self._manifest.read() != self._before:
             said = "another job wrote to it meanwhile: give each a folder of its own"
@@ -84,10 +84,11 @@ class StoreOutput:
         """Refuse a folder with files that no manifest lists, and that are not to be replaced."""
         if overwrite or self._before is not None:
             return
-        plan = parsed(self._plan.read(), self._plan).get("mark", self._mark)
+        mark = parsed(self._plan.read(), self._plan).get("mark")
+        mark = mark if isinstance(mark, str) and mark else self._mark
         for place, _ in self.path.files():
             name = place.key[len(self.path.key) :].strip("/")
-            if not name.startswith(f"{UNFINISHED}/") and plan not in name:
+            if not name.startswith(f"{UNFINISHED}/") and mark not in name:
                 said = f"there is {name}, which no job has listed: use overwrite, or another folder"
                 raise FileExistsError(errno.EEXIST, said, self.path.url)
 
@@ -117,31 +118,31 @@ class StoreOutput:
         plan = {}
         with contextlib.suppress(ValueError):
             plan = parsed(self._plan.read(), self._plan)
-        if plan.get("key") == key:
-            self._mark = plan["mark"]
-            listed = self._keys(parsed(self._before, self._manifest).get("files", {}))
+        mark, parts_then = plan.get("mark"), plan.get("parts")
+        mark = mark if isinstance(mark, str) and mark else None
+        if plan.get("key") == key and mark is not None and isinstance(parts_then, list):
+            self._mark = mark
+            listed = self._keys(files_of(self._before, self._manifest))
             self._ended = not overwrite and any(self._mark in key for key in listed)
-            return ([], {}) if self._ended else (plan["parts"], self._noted())
-        self._remove(plan.get("mark"))
+            return ([], {}) if self._ended else (parts_then, self._noted())
+        self._remove(mark)
         said = {"key": key, "mark": self._mark, "parts": list(parts)}
         self._plan.write(json.dumps(said).encode())
         return list(parts), {}
 
     def note(self, number: int, done: Done) -> None:
         """Keep what was made of a part, for the case that the job is interrupted."""
-        said = {"files": done.files, "stats": done.stats.as_json()}
         place = self.path / UNFINISHED / "done" / f"{number}.json"
-        place.write(json.dumps(said).encode())
+        place.write(json.dumps(done.as_json()).encode())
 
     def _noted(self) -> dict[int, Done]:
         there = {place.key for place, _ in self.path.files()}
         found = {}
         for place, _ in (self.path / UNFINISHED / "done").files():
-            with contextlib.suppress(ValueError, KeyError):
-                said = parsed(place.read(), place)
-                if all((self.path / file).key in there for file in said["files"]):
-                    number = int(place.key.rpartition("/")[2].removesuffix(".json"))
-                    found[number] = Done(said["files"], Stats.from_json(said["stats"]))
+            with contextlib.suppress(ValueError):  # a damaged note: the part is done again
+                done = Done.from_json(parsed(place.read(), place))
+                if all((self.path / file).key in there for file in done.files):
+                    found[int(place.key.rpartition("/")[2].removesuffix(".json"))] = done
         return found
 
     def clear(self) -> None:
@@ -150,7 +151,7 @@ class StoreOutput:
 
     def _remove(self, mark: str | None) -> None:
         """Delete the notes, and the files with a mark that no manifest lists."""
-        listed = self._keys(parsed(self._manifest.read(), self._manifest).get("files", {}))
+        listed = self._keys(files_of(self._manifest.read(), self._manifest))
         for place, _ in self.path.files():
             name = place.key[len(self.path.key) :].strip("/")
             is_marked = mark is not None and mark in name and place.key not in listed

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.manifest import BAD, GOOD
+from amqp10msg.jobs.manifest import BAD, GOOD, is_list_of_texts
 
 #: The options of how it is written.
 WRITING = ("compression",)
@@ -31,10 +31,30 @@ Maker = Callable[[], contextlib.AbstractContextManager[Any]]
 
 @attrs.frozen
 class Done:
-    """What was made of one part: its files, relative to the folder of the job, and the counts."""
+    """The result of one part of a job: its files, relative to the job's folder, and its counts."""
 
     files: list[str]
     stats: Stats
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Done:
+        """Return the result that `as_json` wrote.
+
+        Raises:
+            ValueError: it is not such a result.
+        """
+        files = given.get("files")
+        if not is_list_of_texts(files):
+            raise ValueError("the note of a part does not list its files")
+        for file in files:
+            folder, _, name = file.partition("/")
+            if folder not in {GOOD, BAD} or name in {"", ".", ".."} or "/" in name:
+                raise ValueError(f"the note of a part lists {file!r:.80}, which no job writes")
+        return cls(files, Stats.from_json(given.get("stats")))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result for JSON."""
+        return {"files": self.files, "stats": self.stats.as_json()}
 
 
 def write_part(

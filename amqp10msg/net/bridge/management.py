@@ -16,13 +16,24 @@ from urllib.parse import quote
 
 import attrs
 
+from amqp10msg.files.text import load_json
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, secret, split_url, with_files
 
+#: Bytes of an answer that are read, at most.
 _LARGEST = 64 << 20
+#: Seconds to wait for the API to connect, and for each piece of its answer.
 _SECONDS = 30.0
-#: Bytes of an answer in which a refusal says why.
+#: Bytes of an error answer that are searched for the reason.
 _REASON = 4_096
+#: Bytes of the name of a queue, an exchange or a routing key, at most (0-9-1, 4.2.5.3).
+_MAX_NAME = 255
+#: Fields of the objects that `Management.all` lists. They are all strings.
+_FIELDS = {
+    "exchanges": ("name", "type"),
+    "bindings": ("source", "destination", "destination_type", "routing_key"),
+    "policies": ("name",),
+}
 _UNTAGGED = (
     ": the user has none of the tags management, policymaker, monitoring, administrator; "
     "rabbitmqctl set_user_tags USER management gives it one"
@@ -30,15 +41,18 @@ _UNTAGGED = (
 
 
 class Management:
-    """Asks for what a virtual host has, and makes it.
+    """A client of RabbitMQ's management API that reads and declares what one virtual host has.
 
-    What asks raises a `LinkError` where the API does not answer, or refuses, and a `ValueError`
-    where that is not an answer of it.
+    Every request raises `LinkError` if the API does not answer or refuses, and `ValueError` if the
+    answer is not one of RabbitMQ's.
 
     User and password of the endpoint are used where the URL has none; they may be ``${NAME}`` or
     ``${file:PATH}``. The virtual host and the certificates are the endpoint's. A `ValueError` for a
-    wrong URL does not repeat it: it may hold a password. `place` is without credentials, and
-    `is_exposed` says whether they would go to another machine in the clear.
+    wrong URL does not repeat the URL, which may hold a password.
+
+    Attributes:
+        place: the URL of the API without credentials.
+        is_exposed: whether a password would cross the network in the clear.
     """
 
     def __init__(
@@ -68,7 +82,8 @@ class Management:
         local = host in {"localhost", "::1"} or host.startswith("127.")
         self.is_exposed = password is not None and parts.scheme == "http" and not local
         self.place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-        self._word = base64.b64encode(f"{user or ''}:{password or ''}".encode()).decode("ascii")
+        credentials = f"{user or ''}:{password or ''}".encode(errors="surrogateescape")
+        self._word = base64.b64encode(credentials).decode("ascii")
         self._endpoint = endpoint
         self._host = quote(endpoint.virtual_host or "/", safe="")
 
@@ -80,18 +95,29 @@ class Management:
         return self.get(f"queues/{self._host}{what}")
 
     def all(self, kind: str) -> list[dict[str, Any]]:
-        """Return all exchanges, bindings or policies of the virtual host."""
-        found = self.get(f"{kind}/{self._host}")
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise ValueError(f"{self.place} is not a management API of RabbitMQ")
-        return found
+        """Return all ``exchanges``, ``bindings`` or ``policies`` of the virtual host.
+
+        The fields of `_FIELDS` are strings in each of them.
+        """
+        answer = self.get(f"{kind}/{self._host}")
+        if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
+            raise self.unknown_answer(f"{kind} are a list of objects")
+        for item in answer:
+            for name in _FIELDS[kind]:
+                if not isinstance(item.get(name), str):
+                    raise self.unknown_answer(f"{kind} have a string {name!r}")
+        return answer
+
+    def unknown_answer(self, rule: str) -> ValueError:
+        """Return the error for an answer that breaks `rule`, which follows "whose"."""
+        return ValueError(f"{self.place} is not a management API of RabbitMQ, whose {rule}")
 
     def version(self) -> tuple[int, ...]:
         """Return the version of the broker, such as (4, 0, 5)."""
-        said = table(self.get("overview")).get("rabbitmq_version")
-        parts = re.findall(r"\d+", str(said))
+        version = table(self.get("overview")).get("rabbitmq_version")
+        parts = re.findall(r"\b[0-9]{1,9}\b", version) if isinstance(version, str) else []
         if not parts:
-            raise ValueError(f"{self.place} is not a management API of RabbitMQ")
+            raise self.unknown_answer("overview has a string 'rabbitmq_version'")
         return tuple(map(int, parts[:3]))
 
     def make(self, method: str, kind: str, what: Sequence[str], body: Mapping[str, Any]) -> None:
@@ -103,12 +129,13 @@ class Management:
         self._ask(f"{self.place}/api/{path}", method, json.dumps(body).encode())
 
     def get(self, path: str) -> Any:
-        """Return its answer about what stands after ``/api/``."""
+        """Return the answer to a GET of `path`, which follows ``/api/``."""
         url = f"{self.place}/api/{path}"
+        octets = self._ask(url)
         try:
-            return json.loads(self._ask(url))
-        except ValueError:
-            raise ValueError(f"{url.partition('?')[0]}: no JSON") from None
+            return load_json(octets)
+        except ValueError as error:
+            raise ValueError(f"{url.partition('?')[0]}: {error}") from None
 
     def unacknowledged(self, queue: str) -> int | None:
         """Return how many messages of a queue are delivered and not settled; None if not yet known.
@@ -117,7 +144,7 @@ class Management:
         """
         found = self.queues(f"/{quote(queue, safe='')}")
         count = found.get("messages_unacknowledged") if isinstance(found, dict) else None
-        return count if isinstance(count, int) else None
+        return count if type(count) is int else None
 
     def _ask(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
         # http or https: that was looked at.
@@ -144,22 +171,26 @@ class Management:
             raise LinkError(f"{place}: {error.code} {error.reason}{hint}", permanent=True) from None
         except urllib.error.URLError as error:
             raise LinkError(f"{place}: {error.reason}") from None
-        except (OSError, http.client.HTTPException) as error:
-            # The latter is an answer that is none, or stops: no OSError.
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # HTTPException: the answer is not HTTP, or ends early. ValueError: it redirects to
+            # something that is not a URL.
             raise LinkError(f"{place}: {str(error) or type(error).__name__}") from None
 
 
 def _reason(said: bytes) -> str:
-    """Return why it refused to make something."""
+    """Return the reason in an error answer to a declaration; empty if it gives none."""
     try:
-        found = table(json.loads(said)).get("reason")
+        found = table(load_json(said)).get("reason")
     except ValueError:
         return ""
     return f": {found}" if isinstance(found, str) else ""
 
 
+#: Queues that one request asks for.
 _PAGE = 100
-# Times that queues on several pages are listed until two times agree, at most.
+#: Pages of queues, at most: a million queues. A broker cannot name more pages to keep us busy.
+_MAX_PAGES = 10_000
+#: Times that queues on several pages are listed, at most, until two listings agree.
 _LISTINGS = 10
 _MIRRORED = (
     "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
@@ -193,18 +224,29 @@ class Queue:
     effective: Mapping[str, Any] = attrs.Factory(dict)
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Queue:
-        """Read what the management API says of a queue."""
-        try:
-            name, messages = found["name"], found.get("messages")
-            kind = found.get("type", "classic")
-            effective = table(found.get("effective_policy_definition"))
-            arguments = table(found["arguments"])
-            said = {**effective, **{key.removeprefix("x-"): v for key, v in arguments.items()}}
-            exclusive, durable = bool(found.get("exclusive")), bool(found.get("durable", True))
-            transient = not durable and not exclusive
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"the management API gave no queue: {error!r}") from None
+    def of(cls, found: Any) -> Queue:
+        """Return the queue that an object of the management API describes.
+
+        Raises:
+            ValueError: it does not describe a queue.
+        """
+        if not isinstance(found, dict):
+            raise ValueError("the management API lists a queue that is not an object")  # noqa: TRY004  (of an answer)
+        name, kind, policy = (found.get(key, "") for key in ("name", "type", "policy"))
+        for key, text in (("name", name), ("type", kind), ("policy", policy or "")):
+            if not isinstance(text, str) or not _is_name(text):
+                raise ValueError(
+                    f"the management API lists a queue whose {key} is {text!r:.80}, and not a "
+                    f"string of at most {_MAX_NAME} bytes"
+                )
+        if not name or "arguments" not in found:
+            raise ValueError("the management API lists a queue without a name or its arguments")
+        kind, messages = kind or "classic", found.get("messages")
+        effective = table(found.get("effective_policy_definition"))
+        arguments = table(found["arguments"])
+        said = {**effective, **{key.removeprefix("x-"): v for key, v in arguments.items()}}
+        exclusive, durable = bool(found.get("exclusive")), bool(found.get("durable", True))
+        transient = not durable and not exclusive
         notes = [
             note
             for note, holds in (
@@ -217,14 +259,22 @@ class Queue:
             )
             if holds
         ]
-        count = messages if isinstance(messages, int) else None
+        count = messages if type(messages) is int else None
         return cls(
-            *(str(name), str(kind), count, tuple(notes), exclusive, durable),
+            *(name, kind, count, tuple(notes), exclusive, durable),
             auto_delete=bool(found.get("auto_delete")),
             arguments=arguments,
-            policy=str(found.get("policy") or ""),
+            policy=policy or "",
             effective=effective,
         )
+
+
+def _is_name(text: str) -> bool:
+    """Whether a string can be a name in AMQP 0-9-1: UTF-8 of at most 255 bytes."""
+    try:
+        return len(text.encode()) <= _MAX_NAME
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
 
 
 def table(value: Any) -> dict[str, Any]:
@@ -251,11 +301,13 @@ def _listed(api: Management) -> tuple[dict[str, Queue], int]:
     found: dict[str, Queue] = {}
     page, pages = 1, 1
     while page <= pages:
-        answer = api.queues(f"?page={page}&page_size={_PAGE}")
-        try:
-            items, pages = answer["items"], int(answer["page_count"])
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{api.place} is not a management API of RabbitMQ") from None
+        answer = table(api.queues(f"?page={page}&page_size={_PAGE}"))
+        items, count = answer.get("items"), answer.get("page_count")
+        if type(count) is not int or not isinstance(items, list) or len(items) > _PAGE:
+            raise api.unknown_answer(f"queues come in pages of at most {_PAGE}")
+        pages = count
+        if pages > _MAX_PAGES:
+            raise ValueError(f"{api.place}: {pages:,} pages of queues, and {_MAX_PAGES:,} are read")
         found |= {queue.name: queue for queue in map(Queue.of, items)}
         page += 1
     return found, pages

@@ -148,11 +148,12 @@ class Ledger:
 
     def __init__(self, path: Path, route: str, most: int) -> None:
         self._path = path
-        self._route = route
+        self._route = _storable(route)
         self._most = most
         self._base = opened(path, _TAKEN)
         try:
-            rows = fetched(self._base, path, "SELECT count(*) FROM taken WHERE route = ?", route)
+            query = "SELECT count(*) FROM taken WHERE route = ?"
+            rows = fetched(self._base, path, query, self._route)
         except OSError:
             self._base.close()
             raise
@@ -210,8 +211,24 @@ CREATE TABLE IF NOT EXISTS fingerprint (
 """
 
 
+#: The last position that a file of positions can hold, with the position after it: SQLite's
+#: integers have 63 bits and a sign.
+_MAX_POSITION = (1 << 63) - 2
+
+
+def _storable(route: str) -> str:
+    """Return the name of a route as SQLite stores it: without halves of surrogate pairs.
+
+    The name is that of a queue, whose bytes may not be UTF-8.
+    """
+    return route.encode("utf-8", "backslashreplace").decode()
+
+
 def position_of(delivery: SourceDelivery) -> int | None:
-    """Return where a delivery stands in its stream or file; None where neither is known."""
+    """Return the position of a delivery in its stream or file, or None if it has none.
+
+    A position that is too large for a file of positions is none: no stream is that long.
+    """
     if delivery.position is not None:
         return delivery.position
     found: Any = None
@@ -222,7 +239,7 @@ def position_of(delivery: SourceDelivery) -> int | None:
         else:
             headers = decode_content_header(delivery.content_header).properties.headers or {}
             found = headers.get(STREAM_OFFSET)
-    return int(found) if isinstance(found, int) and found >= 0 else None
+    return int(found) if isinstance(found, int) and 0 <= found <= _MAX_POSITION else None
 
 
 def rename(options: RouteOptions, old: str, new: str) -> None:
@@ -239,7 +256,7 @@ def rename(options: RouteOptions, old: str, new: str) -> None:
                 for table in schemas:
                     base.execute(
                         f"UPDATE OR IGNORE {table} SET route = ? WHERE route = ?",  # noqa: S608  (one of three names)
-                        (new, old),
+                        (_storable(new), _storable(old)),
                     )
         finally:
             base.close()
@@ -281,6 +298,21 @@ class Lease:
             self._handle = None
 
 
+_COLUMNS = ("position", "protocol", "digest")
+
+
+def _check_column(path: Path, table: str, column: str, value: object, kind: type) -> None:
+    """Raise OSError unless a value is of a type; a position must be 0 or more.
+
+    Another program's table may have columns of the same names, with other types.
+    """
+    if type(value) is not kind or (isinstance(value, int) and value < 0):
+        raise OSError(
+            f"{path}: column {column} of table {table} holds {value!r:.40}: this is not a file "
+            "that a bridge wrote, or it is damaged; give another file"
+        )
+
+
 class Positions:
     """How far a route has read a stream or a file, and from where the next run continues.
 
@@ -309,7 +341,7 @@ class Positions:
         self.skipped = 0
         self._expected: int | None = None  # the position after the last delivery of this connection
         self._seen = 0  # positions before this one were delivered, or counted as skipped
-        self._route = route
+        self._route = _storable(route)
         self._stream = stream
         self._pending: dict[int, bool] = {}
         self._turn: list[SourceDelivery] = []  # finished since the last `save`
@@ -324,9 +356,12 @@ class Positions:
         try:
             query = "SELECT next FROM position WHERE route = ?"
             for (position,) in fetched(base, path, query, self._route):
+                _check_column(path, "position", "next", position, int)
                 self.next = position
             query = "SELECT position, protocol, digest FROM fingerprint WHERE route = ?"
             for row in fetched(base, path, query, self._route):
+                for name, value, kind in zip(_COLUMNS, row, (int, str, bytes), strict=True):
+                    _check_column(path, "fingerprint", name, value, kind)
                 self._fingerprint = Fingerprint(*row)
         except OSError:
             base.close()

@@ -167,7 +167,8 @@ def _policy(found: Mapping[str, Any], version: tuple[int, ...]) -> Step:
 
 def _exchange(found: Mapping[str, Any]) -> Step:
     name, kind = str(found["name"]), found["type"]
-    body = {key: found[key] for key in ("type", "durable", "auto_delete", "internal")}
+    flags = {key: bool(found.get(key)) for key in ("durable", "auto_delete", "internal")}
+    body = {"type": kind, **flags}
     notes: tuple[str, ...] = ()
     if kind not in EXCHANGE_TYPES:
         notes = (f"{kind}: a type of a plugin, which the target needs, too",)
