@@ -19,12 +19,14 @@ import attrs
 
 from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
-from amqp10msg.net.bridge.urls import Endpoint, split_url
+from amqp10msg.net.bridge.urls import Endpoint, parameter_number, split_url
 from amqp10msg.net.landing import Landing, Spooled
 from amqp10msg.wire.reprs import readable
 
 #: A message of any size is kept in memory, as its file is.
 _UNLIMITED = 1 << 62
+#: Seconds of the longest timeout and delay that a URL may set.
+_DAY = 86_400
 #: Parameters of pika's URLs, of AMQP 0-9-1, that change nothing of what is spooled.
 _WITHOUT_EFFECT = {
     *("blocked_connection_timeout", "channel_max", "client_properties", "frame_max", "locale"),
@@ -96,33 +98,60 @@ class _Place:
 
 
 def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the parameters of a URL of AMQP 0-9-1, which are those of pika."""
+    """Read the parameters of a URL of AMQP 0-9-1, which have the names of pika's.
+
+    Returns:
+        The fields of an `Endpoint`, and those of a `_Place`.
+
+    Raises:
+        ValueError: a parameter is unknown, or its value is wrong.
+    """
     made: dict[str, Any] = {}
     attempts: dict[str, Any] = {}
     for name, values in parse_qs(query).items():
         text = values[-1]
         if name == "heartbeat":
-            made[name] = int(text) or 65_535  # 0 for none
+            made[name] = parameter_number(name, text, 0, 65_535) or 65_535  # 0 for none
         elif name in {"socket_timeout", "stack_timeout"}:
-            made["timeout"] = float(text)
+            made["timeout"] = _seconds(name, text)
         elif name == "connection_attempts":
-            attempts["attempts"] = int(text)
+            attempts["attempts"] = parameter_number(name, text, 1, 1_000_000)
         elif name == "retry_delay":
-            attempts["delay"] = float(text)
+            attempts["delay"] = _seconds(name, text)
         elif name == "ssl_options":
-            try:
-                given = dict(ast.literal_eval(text) or {})
-            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-                raise ValueError("ssl_options is not a dict as Python writes it") from None
-            unknown = given.keys() - _OF_TLS.keys()
-            if unknown:
-                raise ValueError(
-                    f"ssl_options: {min(unknown)!r} is not one of {', '.join(_OF_TLS)}"
-                )
-            made |= {_OF_TLS[key]: value for key, value in given.items()}
+            made |= _tls_options(text)
         elif name not in _WITHOUT_EFFECT:
-            raise ValueError(f"Unknown URL parameter: {name!r}")
+            raise ValueError(f"{name[:40]!r} is not a parameter of a URL of AMQP 0-9-1")
     return made, attempts
+
+
+def _seconds(name: str, text: str) -> float:
+    """Return a parameter in seconds, from 0 to a day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _DAY:
+        raise ValueError(f"{name} is a number of seconds from 0 to {_DAY:,}, not {text[:20]!r}")
+    return seconds
+
+
+def _tls_options(text: str) -> dict[str, Any]:
+    """Return the fields of an `Endpoint` that pika's ``ssl_options`` set.
+
+    The errors repeat names of options, and none of their values: one of them may be a password.
+    """
+    try:
+        options = dict(ast.literal_eval(text) or {})
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise ValueError("ssl_options is not a dict as Python writes it") from None
+    for name, value in options.items():
+        if not isinstance(name, str) or name not in _OF_TLS:
+            known = ", ".join(_OF_TLS)
+            raise ValueError(f"ssl_options: {name!r:.40} is not one of {known}")
+        if not isinstance(value, str | None):
+            raise ValueError(f"ssl_options: {name} is a string")  # noqa: TRY004  (of a URL)
+    return {_OF_TLS[name]: value for name, value in options.items()}
 
 
 @attrs.define(eq=False, repr=False, slots=False)

@@ -120,6 +120,12 @@ WRONG = [
     "{}://u:hunter2?x@h/q",
     "{}://[::1:hunter2/q",
     "{}://u:p@h:hunter2/q",
+    "{}://u:p@hunter2..h/q",
+    "{}://u:2000/hunter2@h/q",
+    "{}://u:1?hunter2=1&hunter2=2@h/q",
+    "{}://u:1?hunter2@h/q",
+    "{}://u:a@b/hunter2@h/q",
+    "{}:/u:hunter2@h/q",
 ]
 
 
@@ -139,6 +145,43 @@ def test_no_wrong_url_is_repeated(wrong: str, command: str) -> None:
 
     assert 2 == done.exit_code, done.output
     assert isinstance(done.exception, SystemExit), done.exception
+    assert "hunter2" not in done.output
+
+
+@pytest.mark.parametrize(
+    "url", ["amqp:u:hunter2@h", "u:hunter2@h", "amqp:hunter2", "amqp:/hunter2"]
+)
+def test_a_url_without_slashes_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ValueError, match="URL") as caught:
+        parse_url(url)
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "heartbeat=x",
+        "heartbeat=70000",
+        "connection_attempts=0",
+        "connection_attempts=" + "9" * 5_000,
+        "retry_delay=nan",
+        "socket_timeout=inf",
+        "socket_timeout=-1",
+        "password=hunter2",
+        "ssl_options={'password': 'hunter2'}",
+        "ssl_options={1: 'hunter2', 'x': 2}",
+        "ssl_options={'certfile': 5}",
+        "ssl_options=" + "(" * 500,
+    ],
+)
+def test_wrong_parameters_of_a_spooled_url_are_one_line(query: str) -> None:
+    arguments = ["spool", "--protocol", "0-9-1", f"amqp://127.0.0.1:1/%2f?{query}", "q", "landing"]
+    done = click_testing.CliRunner().invoke(main, arguments)
+
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert 2 == done.exit_code, done.output
+    assert query.partition("=")[0] in done.output
     assert "hunter2" not in done.output
 
 

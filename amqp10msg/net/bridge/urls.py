@@ -219,12 +219,13 @@ def split_url(text: str) -> SplitResult:
     """Split a URL into its parts, whose host and port can be read without another error.
 
     Raises:
-        ValueError: it cannot be split, or its port is wrong. Unlike the errors of urllib, the
+        ValueError: the URL cannot be split, its port is wrong, or there is an ``@`` after the host,
+            as if the user or password had a ``/`` or ``?``. Unlike the errors of urllib, the
             message repeats no part of the URL, which may be a password.
     """
     try:
         parts = urlsplit(text)
-        _ = parts.hostname
+        host = parts.hostname or ""
     except ValueError:
         raise ValueError(
             "a URL cannot be split into user, password and host: write the characters []/?#@: in a "
@@ -234,6 +235,17 @@ def split_url(text: str) -> SplitResult:
         _ = parts.port
     except ValueError:
         raise ValueError("the port of a URL is a number from 1 to 65535") from None
+    try:
+        host.encode("idna")  # as the resolver does, whose error says nothing of a URL
+    except UnicodeError:
+        raise ValueError(
+            "the host of a URL has an empty part between dots, or one of more than 63 characters"
+        ) from None
+    if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError(
+            "an @ after the host of a URL is written %40; in a user or password, / is written %2F "
+            "and ? is %3F"
+        )
     return parts
 
 
@@ -277,6 +289,9 @@ def parse_url(
             f"a URL begins with one of {', '.join(f'{name}://' for name in schemes)}, file:, not "
             f"{parts.scheme[:20]!r}"
         )
+    if not text.strip()[len(parts.scheme) :].startswith("://"):
+        # The host would be part of the path, which logs and errors show, with any password.
+        raise ValueError(f"a URL continues after its scheme with ://, as in {parts.scheme}://HOST")
     protocol, tls, port = schemes[parts.scheme]
     variables = os.environ if environment is None else environment
     port = parts.port or port
@@ -427,9 +442,9 @@ def _options(query: dict[str, str]) -> dict[str, Any]:
         elif name == "server_name_indication":
             made["server_name"] = value
         elif name == "heartbeat":
-            made[name] = _number(name, value, 1, 65_535)
+            made[name] = parameter_number(name, value, 1, 65_535)
         elif name == "connection_timeout":
-            made["timeout"] = _number(name, value, 1, 86_400_000) / 1000
+            made["timeout"] = parameter_number(name, value, 1, 86_400_000) / 1000
         elif name == "auth_mechanism":
             made["mechanism"] = value.upper()
             if made["mechanism"] not in {"PLAIN", "EXTERNAL", "ANONYMOUS"}:
@@ -447,7 +462,13 @@ def _options(query: dict[str, str]) -> dict[str, Any]:
     return made
 
 
-def _number(name: str, value: str, low: int, high: int) -> int:
-    if not value.isascii() or not value.isdecimal() or not low <= int(value) <= high:
+def parameter_number(name: str, value: str, low: int, high: int) -> int:
+    """Return the number that a parameter of a URL has as its value.
+
+    Raises:
+        ValueError: it is not a number from `low` to `high`.
+    """
+    digits = value.isascii() and value.isdecimal() and len(value) <= 20
+    if not digits or not low <= int(value) <= high:
         raise ValueError(f"{name} is a number from {low} to {high}, not {value[:20]!r}")
     return int(value)
