@@ -4,20 +4,21 @@ import sys
 
 #: A password in a URL, after the user, that is not a variable of the environment.
 _CREDENTIALS = r"(://[^:/?#]*:)(?!\$\{\w+\}@)[^/?#]*@"
-#: The commands that SIGTERM and SIGINT end in order, once they work.
+#: The commands that handle SIGTERM, SIGINT and SIGHUP themselves, once they are imported.
 _ORDERLY = {"bridge"}
 
 
 def _begin() -> None:
     """Take passwords out of the list of processes, and hold signals back, before all is imported.
 
-    The signals come when the bridge can end in order, or after its imports.
+    The signals are delivered when the bridge has its handlers. SIGHUP would end it otherwise.
     """
     if _ORDERLY.intersection(sys.argv[1:2]):
         import signal
 
         if hasattr(signal, "pthread_sigmask"):
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+            numbers = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+            signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     if not any("://" in argument for argument in sys.argv[1:]):
         return
     import re

@@ -242,6 +242,66 @@ def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
     assert ["a", "b"] == [line.split()[0] for line in output.splitlines()[-2:]]
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="there are no signal masks")
+@pytest.mark.parametrize("config", [False, True])
+def test_a_hangup_during_the_imports_ends_nothing(config: bool) -> None:
+    """The new process inherits the blocked signal, which the command blocks first as well."""
+    broker = BasicBroker("a", "to-a")
+    broker.queues["a"].extend(numbered(3))
+    expected = "routes-read" if config else "hangup-ignored"
+    with running(broker):
+        source, target = broker.url("queue=a"), broker.url("queue=to-a")
+        # The deadline ends a process that loses the signal; the test fails then.
+        Path("routes.toml").write_text(
+            f"[[route]]\nname='a'\nfrom='{source}'\nto='{target}'\ndeadline=30\n"
+        )
+        ends = ["--from", source, "--to", target, "--deadline", "30"]
+        command = [sys.executable, "-m", "amqp10msg", "bridge"]
+        command += ["--config", "routes.toml"] if config else ends
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        try:
+            process = subprocess.Popen(
+                command,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with process:
+            process.send_signal(signal.SIGHUP)
+            assert process.stderr is not None
+            logged = next((line for line in process.stderr if expected in line), "")
+            while len(broker.queues["to-a"]) < 3 and process.poll() is None:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+
+    assert expected in logged
+    assert 0 == process.returncode
+    assert 3 == len(broker.queues["to-a"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux shows blocked signals")
+def test_the_command_blocks_a_hangup_before_it_imports_anything() -> None:
+    code = (
+        "import sys; sys.argv = ['amqp10msg', 'bridge']\n"
+        "from amqp10msg.__main__ import _begin; _begin()\n"
+        "print(open('/proc/self/status').read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    blocked = next(line.split()[1] for line in done.stdout.splitlines() if "SigBlk" in line)
+
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        assert int(blocked, 16) >> (number - 1) & 1, number
+
+
 def test_a_password_of_an_api_that_a_file_holds_is_read_again() -> None:
     Path("r.toml").write_text(
         "[[route]]\nfrom='amqp091://h/?queue=a'\nto='amqp091://h/?queue=b'\nname='r'\n"

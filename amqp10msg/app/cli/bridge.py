@@ -133,7 +133,8 @@ def bridge(
 
     A message is settled at the source once the target has it. Messages that the target refuses go
     to the quarantine, byte for byte. SIGINT and SIGTERM end it: it waits for messages in flight,
-    and returns the rest. SIGHUP makes it read the file of --config again. Needs the extra bridge.
+    and returns the rest. SIGHUP makes it read the file of --config again; without --config, it
+    ignores SIGHUP. Needs the extra bridge.
 
     Exit status: 0 if all is well, after --until-empty only if the source's broker counts no
     messages; 1 if an end or the disk cannot be used; 2 if the command line is wrong; 3 if

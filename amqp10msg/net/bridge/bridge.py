@@ -310,9 +310,10 @@ def run_bridge(
 
     The counts are shown every so many seconds. `listen` is the host and port where metrics and
     health are served, and `listening` is called with the URL of that, whose port may be one that
-    was free. SIGHUP has the routes read `again`. With `hold`, SIGINT and SIGTERM are held back once
-    all routes have ended, until `drop_signals`: a report is still to be written. Return the routes
-    as they ran last, the counts by route, and what ended a route against its will.
+    was free. SIGHUP replaces the routes by those that `again` returns; without it, SIGHUP is
+    ignored. With `hold`, SIGINT, SIGTERM and SIGHUP are blocked once all routes have ended, until
+    `drop_signals`: a report is still to be written. Return the routes as they ran last, the counts
+    by route, and what ended a route against its will.
 
     Raises:
         ValueError: a route makes no sense.
@@ -334,13 +335,12 @@ def run_bridge(
                 service.stopping()
                 bridge.stop()
 
+            begun = asyncio.Event()
+            _on_hangup(loop, _reading(bridge, again, logger, service, begun))
             _on_signals(loop, stop)
-            begun = False
             try:
                 async with bridge:
-                    begun = True
-                    if again is not None:
-                        _on_hangup(loop, _reading(bridge, again, logger, service))
+                    begun.set()
                     service.started()
                     others = [asyncio.ensure_future(_measure(bridge))]
                     if service.every is not None:
@@ -357,7 +357,7 @@ def run_bridge(
                         if hold:
                             _hold_signals()
             except (OSError, ValueError) as error:
-                if not begun:
+                if not begun.is_set():
                     raise
                 return error
         return None
@@ -367,20 +367,37 @@ def run_bridge(
 
 
 def _on_hangup(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    if hasattr(signal, "SIGHUP"):  # Windows has none
+    """Call `act` on SIGHUP, whose default action would end the process without settling anything.
+
+    A SIGHUP that came during the imports is delivered now. nohup's choice to ignore it stays.
+    """
+    if not hasattr(signal, "SIGHUP"):  # on Windows
+        return
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, act)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
 def _reading(
     bridge: Bridge,
-    again: Callable[[], Iterable[RouteSpec]],
+    again: Callable[[], Iterable[RouteSpec]] | None,
     logger: logging.Logger,
     service: Service,
+    begun: asyncio.Event,
 ) -> Callable[[], None]:
-    """Return the call that has a bridge go on with the routes of a file, one reading at a time."""
+    """Return the handler of SIGHUP: it replaces a bridge's routes by those that `again` returns.
+
+    The handler returns immediately. It waits until the bridge has `begun`, and reads the routes
+    once at a time. Without `again`, the signal is logged and ignored.
+    """
+    if again is None:
+        why = "there is no --config to read again"
+        return lambda: log_event(logger, "hangup-ignored", logging.INFO, why=why)
     turn, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 
     async def read() -> None:
+        await begun.wait()
         async with turn:
             service.reloading()
             try:
@@ -401,6 +418,10 @@ def _reading(
     return begin
 
 
+#: SIGHUP where the system has it: Windows does not.
+_HANGUP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()
+
+
 def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
@@ -412,7 +433,7 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> 
 
 def _hold_signals() -> None:
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, *_HANGUP})
 
 
 class Interrupted(Exception):  # noqa: N818  (as KeyboardInterrupt)
@@ -442,8 +463,8 @@ def signals_are_held() -> bool:
 
 
 def drop_signals() -> None:
-    """Let SIGINT and SIGTERM through again, without those that were held back."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """Unblock SIGINT, SIGTERM and SIGHUP, and discard those that came while they were blocked."""
+    for number in (signal.SIGINT, signal.SIGTERM, *_HANGUP):
         handler = signal.getsignal(number)
         signal.signal(number, signal.SIG_IGN)  # which discards the one that waits
         if hasattr(signal, "pthread_sigmask"):
