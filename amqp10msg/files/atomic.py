@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from amqp10msg.private_files import private_opener
+
 # Of renameat2(2): relative to the current folder, and exchange both names.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
@@ -23,9 +25,12 @@ _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 
 @contextlib.contextmanager
-def synced(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file for writing; its content is on disk once the block ends."""
-    with path.open("wb") as file:
+def synced(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """Open a new file for writing; its content is on disk once the block ends.
+
+    With `private`, only its owner may read the file.
+    """
+    with open(path, "wb", opener=private_opener if private else None) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
@@ -43,7 +48,7 @@ def _named(path: str | Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+def replacing(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """Open a file that appears, instead of what has its name, once the block ends without error.
 
     It is written beside its name, brought to disk and renamed. Where the block raises, nothing
@@ -51,6 +56,8 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
     Args:
         path: the file; a symbolic link is followed and stays.
+        private: whether only its owner may read a new file; one that is replaced keeps its
+            permissions.
 
     Raises:
         OSError: it cannot be written.
@@ -66,7 +73,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
         with _named(path), contextlib.ExitStack() as stack:
             try:
                 mode = _mode_of(target)
-                written = stack.enter_context(synced(aside))
+                written = stack.enter_context(synced(aside, private=private))
             except OSError as error:
                 error.filename = str(path)  # the name that the caller knows
                 raise
@@ -91,9 +98,9 @@ def _mode_of(target: Path) -> int | None:
     return mode
 
 
-def write_whole(path: str | Path, text: str) -> None:
+def write_whole(path: str | Path, text: str, *, private: bool = False) -> None:
     """Write a text file in UTF-8, all of it or nothing; see `replacing`."""
-    with replacing(path) as file:
+    with replacing(path, private=private) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 

@@ -156,7 +156,10 @@ class Output:
         Files are in the order of the parts by their names, and no two attempts write to one.
         """
         file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
-        makers = {f: partial(_new, self._parts / f / file_name) for f in (GOOD, BAD)}
+        makers = {
+            folder: partial(_new, self._parts / folder / file_name, private=folder == BAD)
+            for folder in (GOOD, BAD)
+        }
         return write_part(file_name, makers, self._compression, batches, job)
 
     def gather(self, parts: Iterable[Done]) -> Path:
@@ -354,7 +357,7 @@ class Output:
 
 
 @contextlib.contextmanager
-def _new(path: Path) -> Iterator[IO[bytes]]:
+def _new(path: Path, *, private: bool) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with synced(path) as file:
+    with synced(path, private=private) as file:
         yield file

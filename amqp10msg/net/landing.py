@@ -24,6 +24,7 @@ from amqp10msg.brokers import ACQUIRED_COUNT, DELIVERY_COUNT
 from amqp10msg.files.atomic import lock, replacing
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.records import id_of_message, id_of_properties
+from amqp10msg.private_files import PRIVATE
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
 
@@ -161,7 +162,7 @@ class Landing:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         # It has the number of the next file in it, too.
-        self._lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+        self._lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE), "r+")
         try:
             lock(self._lock.fileno(), wait=False)
         except OSError:
@@ -213,7 +214,7 @@ class Landing:
             for field in LANDED
         }
         path = self._folder / file_name(self._next)
-        with replacing(path) as file:
+        with replacing(path, private=True) as file:
             pq.write_table(pa.table(columns, schema=LANDED), file, compression="zstd")
         self._lock.seek(0)
         self._lock.write(f"{self._next + 1:012d}")

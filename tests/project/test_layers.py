@@ -34,7 +34,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             "app",
             "brokers",
             "options",
-        },  # docstrings; names; how options are declared
+            "private_files",
+        },  # docstrings; names; how options are declared; permissions
         {
             "wire.codings",
             "wire.errors",

@@ -99,7 +99,7 @@ def write_reports(
     from amqp10msg.files.atomic import write_whole
 
     for path in reports:
-        write_whole(path, as_json() if path.suffix == ".json" else as_html())
+        write_whole(path, as_json() if path.suffix == ".json" else as_html(), private=True)
 
 
 def write_dry(reports: Iterable[Path], checked: Sequence[Checked], **about: str) -> None:

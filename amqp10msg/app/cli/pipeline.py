@@ -263,7 +263,7 @@ def _run(
     page: Path | str
     if report is not None or isinstance(output, Path):
         page = report or Path(output, "_report.html")
-        write_whole(page, page_of(run, stats, page))
+        write_whole(page, page_of(run, stats, page), private=True)
     else:
         place = Place.of(output) / "_report.html"
         page = place.url

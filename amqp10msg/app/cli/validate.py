@@ -103,7 +103,7 @@ def validate(
             for violation in found:
                 click.echo(_line(item, violation, colored), color=colored)
     if page is not None and report is not None:
-        write_whole(report, page.html(tally))
+        write_whole(report, page.html(tally), private=True)
     if as_json:
         click.echo(json.dumps({"summary": tally.as_json()}))
     else:

@@ -12,6 +12,7 @@ from os import PathLike, fspath
 from typing import Any, Self
 
 from amqp10msg.delivery.node.contents import Quarantined, Stored, StoreError
+from amqp10msg.private_files import create_private
 
 # PRAGMA application_id of the files: "A10M".
 _APPLICATION = 0x4131304D
@@ -102,6 +103,7 @@ class SqliteStore:
         self._undefined: dict[tuple[str, str], None] = {}
         self._depth = 0
         try:
+            create_private(self.path)
             # Nodes are used by one thread at a time, not always the same one.
             self._database = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False

@@ -28,6 +28,7 @@ from amqp10msg.net.bridge.fingerprints import Fingerprint, fingerprint_of
 from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
+from amqp10msg.private_files import PRIVATE, create_private
 from amqp10msg.sections.parts import Scan, scan
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import ULong
@@ -68,6 +69,7 @@ def opened(path: Path, *tables: str) -> sqlite3.Connection:
     Raises:
         OSError: the file cannot be opened, or is not a SQLite file; the message names it.
     """
+    create_private(path)
     try:
         base = sqlite3.connect(path, isolation_level=None)
     except sqlite3.Error as error:
@@ -279,7 +281,7 @@ class Lease:
     def take(self) -> bool:
         """Return whether nobody else has it; then it is ours until `release`."""
         try:
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE)
         except OSError as error:
             text = f"no file beside it can be opened: {error.strerror or error}"
             raise OSError(f"{self._state}: {text}") from None

@@ -40,7 +40,7 @@ class Oversized:
         self.is_whole = True
         self.on_fault: Callable[[OSError], None] | None = None
         self._size = 0
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(0o700, exist_ok=True)
         self._room = most
         for one in os.scandir(folder):
             with contextlib.suppress(FileNotFoundError):  # another bridge is done with it
