@@ -144,7 +144,7 @@ _OASIS = Profile(
     {
         rule.id: rule.severity
         for rule in RULES.values()
-        if rule.id not in _RABBITMQ and rule.id not in _AZURE_RULES
+        if rule.in_messages and rule.id not in _RABBITMQ and rule.id not in _AZURE_RULES
     },
     {"delivery-annotations": ("rejected",), "message-annotations": _TRACE},
 )
@@ -175,14 +175,13 @@ PROFILES: ByName[Profile] = ByName(
 
 
 def rule_of(error: DecodeError) -> tuple[str, str]:
-    """Return the rule that an error of a decoder is about, a key of `RULES`, and its clause.
+    """Return the id and the clause of the rule that `error` names.
 
-    A rule that is about values alone is not a key of `RULES`; its clause is ``Part 1, 1.2``.
+    The clause is ``Part 1, 1.2`` for an error of another decoder, such as that of AMQP 0-9-1, whose
+    rule is not a key of `RULES`.
     """
-    # The kernel's name of this one ends in the byte.
-    unknown = error.rule.startswith("unknown-constructor-")
-    name = "unknown-constructor" if unknown else error.rule
-    return name, RULES[name].clause if name in RULES else "Part 1, 1.2"
+    rule = RULES.get(error.rule)
+    return error.rule, rule.clause if rule is not None else "Part 1, 1.2"
 
 
 class _Violations(list[Violation]):

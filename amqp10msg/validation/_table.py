@@ -544,9 +544,59 @@ _TABLE = (
         sections=checks.MESSAGE_ANNOTATIONS,
         suspicion=_PARTITION_KEYS,
     ),
+    # Faults of a value or a composite that is decoded alone, under the decoder's names.
+    Rule(
+        "trailing-bytes",
+        "Part 1, 1.2",
+        "error",
+        "Nothing follows a value that is decoded alone.",
+        refused=True,
+        in_messages=False,
+    ),
+    Rule(
+        "not-a-composite",
+        "Part 1, 1.4",
+        "error",
+        "A composite is a described value.",
+        refused=True,
+        in_messages=False,
+    ),
+    Rule(
+        "unknown-composite",
+        "Part 1, 1.4",
+        "error",
+        "The descriptor of a composite is that of a registered class.",
+        refused=True,
+        in_messages=False,
+    ),
+    Rule(
+        "mandatory-field-missing",
+        "Part 1, 1.4",
+        "error",
+        "A mandatory field of a composite has a value.",
+        refused=True,
+        in_messages=False,
+    ),
+    Rule(
+        "field-key-type",
+        "Part 2, 2.8.13",
+        "error",
+        "The keys of a map of fields, such as the info of an error, are symbols.",
+        refused=True,
+        in_messages=False,
+    ),
+    Rule(
+        "not-a-delivery-state",
+        "Part 3, 3.4",
+        "error",
+        "A composite read as a delivery state or terminus is a state, a terminus or part of one.",
+        refused=True,
+        in_messages=False,
+    ),
 )
 
-#: Every rule by its id, in the order of the clauses.
+#: Every rule by its id: first those that a message can break, in the order of the clauses, then
+#: those about a value or a composite that is decoded alone.
 RULES: Mapping[str, Rule] = MappingProxyType({rule.id: rule for rule in _TABLE})
 
 

@@ -46,8 +46,9 @@ class Rule:
         id: its short stable name; `DecodeError.rule` has the same one where decoding refuses it.
         clause: the clause of the specification. A rule that several clauses share names them all,
             and a violation of it names the one that was broken.
-        severity: ``error`` for MUST, MUST NOT and what a type's definition requires,
-            ``warning`` for SHOULD and SHOULD NOT. A profile may change it.
+        severity: ``error`` for MUST, MUST NOT and what the definition of a type or of a message
+            requires; ``warning`` for SHOULD, SHOULD NOT and sentences that use none of these words
+            and say what is valid, reserved or expected. A profile may change it.
         text: what must be.
         quote: the specification's own words, where they are a sentence.
         refused: strict decoding refuses what breaks it.
@@ -59,6 +60,8 @@ class Rule:
             check looks at the message as a whole.
         suspicion: a quick test that clears most messages of the rule. Without one, the check runs
             on every message, which is always correct.
+        in_messages: a message can break it. If False, the rule is about a value or a composite that
+            is decoded alone: `DecodeError.rule` names it, and no profile has it.
     """
 
     id: str
@@ -71,6 +74,7 @@ class Rule:
     check: Callable[[Any], Iterator[Found]] | None = attrs.field(default=None, repr=False, eq=False)
     sections: tuple[str, ...] = attrs.field(default=(), repr=False, kw_only=True)
     suspicion: Suspicion | None = attrs.field(default=None, repr=False, eq=False, kw_only=True)
+    in_messages: bool = attrs.field(default=True, repr=False, kw_only=True)
 
 
 @shown
@@ -81,8 +85,7 @@ class Violation:
     Attributes:
         rule: the rule's short stable name, a key of `RULES`.
         clause: the clause of the specification, such as ``Part 3, 3.2.5``.
-        severity: ``error`` for MUST and MUST NOT, ``warning`` for SHOULD and SHOULD NOT; a profile
-            may see a rule otherwise.
+        severity: ``error`` or ``warning``, as `Rule.severity` explains; a profile may change it.
         path: where in the message, such as ``properties.content-encoding``,
             ``application-properties['k']`` or the name of a section; empty where there is no name.
         offset: where in the encoded message, in bytes: the constructor of the key or value that

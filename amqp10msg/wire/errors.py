@@ -97,7 +97,10 @@ class DecodeError(AmqpError, ValueError):
         offset: where in the input the offending encoding begins, in bytes.
         path: what stands there, such as ``properties.message-id``; empty at the top.
         condition: the error condition to answer a peer with, such as ``amqp:decode-error``.
-        rule: a short stable name of the fault, such as ``truncated``.
+        rule: a short stable name of the fault, such as ``truncated``. For bytes that are read as
+            AMQP 1.0 values, composites, messages or delivery states, it is a key of
+            `amqp10msg.validation.RULES`. Faults of AMQP 0-9-1, of filters, of the properties of a
+            node and of resuming a link have other names.
         data: the whole input, unchanged, where the entry point had it.
     """
 

@@ -191,7 +191,7 @@ def read_over(message: Message, data: bytes) -> set[tuple[str, int]]:
             assert (name, octets) == (part.name, section.data)
             located(section.error, data)
             assert part.offset <= section.error.offset < part.end
-            assert (section.error.rule.partition("-0x")[0], section.error.offset) in broken
+            assert (section.error.rule, section.error.offset) in broken
         else:
             assert not isinstance(section, Malformed)
     return broken

@@ -59,7 +59,7 @@ FAULTS = {
     "a3 01 e9": ("symbol-not-ascii", 2),
     "56 02": ("boolean-octet-not-0-or-1", 1),
     "73 0000d800": ("char-not-a-unicode-scalar", 1),
-    "c0 02 01 3f": ("unknown-constructor-0x3f", 3),
+    "c0 02 01 3f": ("unknown-constructor", 3),
     "c1 02 01 40": ("map-odd-count", 0),
     "c0 03 01 40 40": ("compound-trailing-bytes", 4),
     "e0 01 01": ("compound-size-too-small", 1),
@@ -143,7 +143,7 @@ def test_a_fault_in_one_section_hides_no_other(name: str, fault: str) -> None:
     offset = len(before + bad) - len(bytes.fromhex(fault)) + at
     assert (rule, offset) == (malformed.error.rule, malformed.error.offset)
     assert malformed.error.path.startswith(name)
-    assert (rule.partition("-0x")[0], offset) in {(v.rule, v.offset) for v in message.violations}
+    assert (rule, offset) in {(v.rule, v.offset) for v in message.violations}
     assert octets == message.encode()
     without = Message.decode(before + after)
     for kind in KINDS:
@@ -359,7 +359,7 @@ def test_what_has_a_malformed_descriptor_is_an_unknown_section(descriptor: str) 
     with pytest.raises(DecodeError) as refused:
         Message.decode(octets)
     assert refused.value.rule in {"symbol-not-ascii", "invalid-utf8", "unknown-section"} | {
-        "unknown-constructor-0x3f",
+        "unknown-constructor",
         "array-without-constructor",
     }
 
@@ -368,7 +368,7 @@ def test_what_has_a_malformed_descriptor_is_an_unknown_section(descriptor: str) 
     "octets, rule",
     [
         ("005375a0050000", "truncated"),
-        ("0053773f", "unknown-constructor-0x3f"),
+        ("0053773f", "unknown-constructor"),
         ("005377f00000000501000040", "truncated"),
     ],
 )

@@ -273,7 +273,7 @@ def test_what_was_not_asked_for_may_be_malformed() -> None:
         (section(0x70, b"\xc0\x03\x03\x40\xa1\x05"), "header.ttl", "count-exceeds-size"),
         (section(0x70, b"\xc0\x04\x03\x40\xa1\x05"), "header.ttl", "truncated"),
         (section(0x75, b"\xa0\x05a"), "header.ttl", "truncated"),
-        (b"\x4f", "header.ttl", "unknown-constructor-0x4f"),
+        (b"\x4f", "header.ttl", "unknown-constructor"),
     ],
 )
 def test_what_is_wrong_on_the_way(octets: bytes, path: str, rule: str) -> None:

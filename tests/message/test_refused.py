@@ -40,7 +40,7 @@ MALFORMED = [
     ("00537645" + "005375a000", "mixed-body-sections", 4),
     ("005375a000" + "00537045", "section-out-of-order", 5),
     ("005378c10100" + "005375a000", "section-out-of-order", 6),
-    ("005370c00302" + "4104", "unknown-constructor-0x04", 7),
+    ("005370c00302" + "4104", "unknown-constructor", 7),
     ("005370c00402" + "415204", "field-type", 7),
     ("005370c0070641414141" + "4141", "too-many-fields", 3),
     ("005373c0030152" + "01", "field-type", 6),
@@ -52,7 +52,7 @@ MALFORMED = [
     ("005374c10401a10161", "map-odd-count", 3),
     ("005375a10161", "section-value-type", 3),
     ("00537643", "section-value-type", 3),
-    ("00537345" + "ff", "unknown-constructor-0xff", 4),
+    ("00537345" + "ff", "unknown-constructor", 4),
     ("005377" + "5602", "boolean-octet-not-0-or-1", 4),
 ]
 

@@ -196,7 +196,7 @@ def test_no_other_octet_is_a_constructor(wire: ModuleType, code: int) -> None:
     ):
         with pytest.raises(DecodeError) as caught:
             read(octets)
-        assert f"unknown-constructor-0x{code:02x}" == caught.value.rule
+        assert "unknown-constructor" == caught.value.rule
         assert offset == caught.value.offset
         assert caught.value.condition == "amqp:decode-error"
 

@@ -172,7 +172,7 @@ refused("array8-size-1", "e0 01 01 50", "compound-size-too-small", 1, "no constr
 refused("array32-size-4", "f0 00000004 00000001 50", "compound-size-too-small", 1)
 refused("array8-without-constructor", "e0 01 00", "array-without-constructor", 0)
 refused("array32-without-constructor", "f0 00000004 00000000", "array-without-constructor", 0)
-refused("array8-unknown-constructor", "e0 03 01 4a 00", "unknown-constructor-0x4a", 3)
+refused("array8-unknown-constructor", "e0 03 01 4a 00", "unknown-constructor", 3)
 refused("array8-count-too-large", "e0 03 02 50 01", "count-exceeds-size", 3)
 refused("array32-count-max", "f0 00000006 ffffffff 50 01", "count-exceeds-size", 9)
 refused("array8-left-over", "e0 04 01 50 0102", "compound-trailing-bytes", 5)

@@ -274,9 +274,9 @@ for code in (
     "f1",
     "ff",
 ):
-    refused(f"unknown-constructor-{code}", code + "00" * 16, f"unknown-constructor-0x{code}", 0)
-refused("unknown-constructor-in-list", "c0 03 02 40 46", "unknown-constructor-0x46", 4)
-refused("unknown-constructor-as-descriptor", "00 01 40", "unknown-constructor-0x01", 1)
+    refused(f"unknown-constructor-{code}", code + "00" * 16, "unknown-constructor", 0)
+refused("unknown-constructor-in-list", "c0 03 02 40 46", "unknown-constructor", 4)
+refused("unknown-constructor-as-descriptor", "00 01 40", "unknown-constructor", 1)
 
 deep: list[object] = ["list", []]
 for _ in range(63):

@@ -166,7 +166,7 @@ refused("message-cut-behind-descriptor", "00 53 75", "truncated", 3, breaks="tru
 refused(
     "message-unknown-constructor",
     "00 53 77 4f",
-    "unknown-constructor-0x4f",
+    "unknown-constructor",
     3,
     breaks="unknown-constructor",
 )

@@ -401,8 +401,8 @@ def is_open(case: Case) -> bool:
 def _clause_of(case: Case) -> str:
     """Return the clause that the bytes of a case break for which they must be refused."""
     name = case.error.rule if case.error is not None else ""
-    rule = RULES.get("unknown-constructor" if name.startswith("unknown-constructor") else name)
-    if rule is None or case.error is None or case.kind in BASIC_KINDS:
+    rule = RULES.get(name)
+    if rule is None or not rule.in_messages or case.error is None or case.kind in BASIC_KINDS:
         return case.clause
     part, _, numbers = rule.clause.partition(", ")
     clauses = [f"{part}, {number}" for number in numbers.split(", ")]

@@ -187,7 +187,7 @@ class ValueReader(Cursor):
         return DecodeError(
             f"0x{code:02X} is not a format code of Part 1",
             pos,
-            rule=f"unknown-constructor-0x{code:02x}",
+            rule="unknown-constructor",
         )
 
     def exceeded(self, what: str, pos: int) -> DecodeError:
