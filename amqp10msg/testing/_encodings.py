@@ -163,13 +163,28 @@ class Speller:
             value = decode_value(encode_value(value))
         return forms_of(value)
 
-    def array(self, array: Array) -> list[tuple[int, bytes]]:
-        """Return the forms of an array; without a constructor of its own it gets any that fits."""
+    def array_value(self, array: Array) -> bytes:
+        """Encode an array; if it has no constructor, choose any that fits."""
+        code, octets = self.choose(self.array(array, any_constructor=True))
+        return bytes([code]) + octets
+
+    def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
+        """Return the forms of an array.
+
+        An array without a constructor has the one that `encode_value` chooses: a decoded array
+        keeps its constructor, and two messages are equal only if those are. If `any_constructor`
+        is true, each constructor that fits may be chosen instead.
+        """
         values = [_typed(array.type, value) for value in array.values]
         fitting = constructors_for(array.type, values)
         if array.code is not None and array.code not in fitting:
             raise EncodeError(f"not all of the array's values fit its constructor {array.code:#x}")
-        code = self.choose(fitting) if array.code is None else array.code
+        if array.code is not None:
+            code = array.code
+        elif any_constructor:
+            code = self.choose(fitting)
+        else:
+            code = decode_value(encode_value(array)).code
         head = b"".join(b"\x00" + self.value(descriptor) for descriptor in array.descriptors)
         content = head + bytes([code]) + b"".join(self.element(code, value) for value in values)
         return _sized(0xE0, len(values), content)
@@ -225,14 +240,14 @@ class Speller:
             absent = [b"\x40"]
             if row.multiple:
                 kind = "symbol" if row.type == "*" else row.type
-                absent.append(self.value(Array(kind)))
+                absent.append(self.array_value(Array(kind)))
             elif value is not None:
                 absent.append(self.value(_field_value(row, value)))
             return self.choose(absent)
         if not row.multiple:
             return self.value(_field_value(row, value))
         items = [_field_value(row, item) for item in value]
-        together = self.value(Array(row.type, items))
+        together = self.array_value(Array(row.type, items))
         return self.choose([self.value(items[0]), together]) if len(items) == 1 else together
 
     def message(self, message: Message) -> bytes:
@@ -276,9 +291,11 @@ def encodings(value: Any) -> SearchStrategy[bytes]:
     """Every legal encoding of a value, composite, section or message, the smallest first.
 
     Wide forms and small ones, booleans with and without a byte, descriptors as ulong of either
-    width or as symbol, list0, list8 and list32, defaults as null or in full, trailing nulls. An
-    `Array` keeps its constructor, which is part of its value. All encodings decode to the same
-    value.
+    width or as symbol, list0, list8 and list32, defaults as null or in full, trailing nulls. All
+    encodings decode to an equal value or message. An `Array` keeps its constructor; one without a
+    constructor has, inside of a message or another value, the constructor that `encode_value`
+    chooses. Only an array that is itself the `value` has every constructor that fits: the decoded
+    arrays are equal, but each keeps its own constructor when it is encoded again.
 
     Example:
         >>> from hypothesis import given
@@ -304,4 +321,6 @@ def encodings(value: Any) -> SearchStrategy[bytes]:
 @st.composite
 def _spelled(draw: st.DrawFn, value: Any) -> bytes:
     speller = Speller(draw)
-    return speller.message(value) if isinstance(value, Message) else speller.value(value)
+    if isinstance(value, Message):
+        return speller.message(value)
+    return speller.array_value(value) if isinstance(value, Array) else speller.value(value)

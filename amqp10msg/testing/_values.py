@@ -210,8 +210,9 @@ def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
 class _Identity(Canonical):
     """Encodes what tells AMQP keys apart: type and value, but not the constructor of an array."""
 
-    def array(self, array: Array) -> list[tuple[int, bytes]]:
-        return super().array(Array(array.type, array.values, descriptors=array.descriptors))
+    def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
+        without_code = Array(array.type, array.values, descriptors=array.descriptors)
+        return super().array(without_code, any_constructor=any_constructor)
 
 
 def _identity(pair: tuple[Any, Any]) -> bytes:

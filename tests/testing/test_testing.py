@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, find, given, seed, settings
 from hypothesis import strategies as st
 
 import amqp10msg.testing
@@ -345,6 +345,53 @@ def test_encodings_decode_to_the_value(pair: tuple[Any, bytes]) -> None:
     value, octets = pair
 
     assert identical(value, decode_value(octets))
+
+
+# Arrays without a constructor, on their own and inside of other values.
+ARRAYS = (
+    Array("int", [1, 2]),
+    Array("boolean", []),
+    Array("uint", [UInt(0)]),
+    Array("array", [Array("int", [1, 2]), Array("string", ["a"])]),
+    Array("array", [Array("array", [Array("ulong", [0])]), Array("array", [])]),
+    Array("list", [[Array("long", [1])], []]),
+    Array("map", [{"k": Array("boolean", [True])}]),
+    Array("array", [Array("string", ["x" * 120, "y" * 120])]),
+)
+NESTED: tuple[Any, ...] = (*([array] for array in ARRAYS), *({"k": array} for array in ARRAYS))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_messages_with_arrays_decode_to_an_equal_message(number: int) -> None:
+    @seed(number)
+    @settings(max_examples=15, database=None, deadline=None)
+    @given(st.sampled_from(ARRAYS), st.data())
+    def check(array: Array, data: st.DataObject) -> None:
+        message = Message(array, message_annotations={"x-opt-a": array}, footer={"x-b": [array]})
+        first, second = (Message.decode(data.draw(encodings(message))) for _ in range(2))
+        assert message == first == second
+
+    check()
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_drawn_messages_decode_to_an_equal_message(number: int) -> None:
+    @seed(number)
+    @settings(
+        max_examples=20, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(messages().flatmap(lambda message: st.tuples(st.just(message), encodings(message))))
+    def check(pair: tuple[Message, bytes]) -> None:
+        assert pair[0] == Message.decode(pair[1])
+
+    check()
+
+
+@given(st.sampled_from(NESTED).flatmap(lambda held: st.tuples(st.just(held), encodings(held))))
+def test_nested_arrays_are_encoded_again_alike(pair: tuple[Any, bytes]) -> None:
+    value, octets = pair
+    assert value == decode_value(octets)
+    assert encode_value(value) == encode_value(decode_value(octets))
 
 
 @pytest.mark.parametrize(
