@@ -47,7 +47,7 @@ def test_offsets_that_point_outside(size: int) -> None:
     for offsets in ([0, 501], [-1, 5], [400, 300], [0, 2**31 - 1], [0, 500]):
         ends = pa.py_buffer(b"".join(o.to_bytes(size, sys.byteorder, signed=True) for o in offsets))
         arguments = (data.address, data.size, ends.address, ends.size, size, 0, 0, 0, 1)
-        bounds = (5, 5, 500, 5, 5)
+        bounds = (5, 5, 4, 500, 5, 5)
         if offsets == [0, 500]:
             found = layout.read(*arguments, *bounds)
             assert (pa.record_batch({"a": pa.nulls(1, pa.string())}), []) == found
@@ -60,11 +60,11 @@ def test_an_array_shorter_than_it_says() -> None:
     layout = a_layout()
 
     assert (pa.record_batch({"a": pa.nulls(0, pa.string())}), []) == layout.read(
-        0, 0, 0, 0, 4, 0, 0, 0, 0, 5, 5, 5, 5, 5
+        0, 0, 0, 0, 4, 0, 0, 0, 0, 5, 5, 4, 5, 5, 5
     )
     for arguments in ((0, 0, 0, 0, 4, 0, 0, 0, 1), (0, 0, 0, 8, 4, 1, 0, 0, 1)):
         with pytest.raises(ValueError, match="shorter"):
-            layout.read(*arguments, 5, 5, 5, 5, 5)
+            layout.read(*arguments, 5, 5, 4, 5, 5, 5)
     for first, rows, width in ((-1, 0, 4), (0, -1, 4), (0, 0, 5)):
         with pytest.raises(ValueError, match="not a valid array"):
-            layout.read(0, 0, 0, 0, width, 0, 0, first, rows, 5, 5, 5, 5, 5)
+            layout.read(0, 0, 0, 0, width, 0, 0, first, rows, 5, 5, 4, 5, 5, 5)

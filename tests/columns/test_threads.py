@@ -81,7 +81,7 @@ def test_decode_gives_up_the_gil(steps: Callable[[], int]) -> None:
     _, offsets, data = pa.array([REFERENCE] * ROWS).buffers()
     arguments = (data.address, data.size, offsets.address, offsets.size, 4, 0, 0, 0, ROWS)
 
-    assert comes_on(steps, lambda: plan.read(*arguments, 1000, 1000, 1000, 100, 1000))
+    assert comes_on(steps, lambda: plan.read(*arguments, 1000, 1000, 4, 1000, 100, 1000))
 
 
 def writes(writer: Any) -> Callable[[], object]:
