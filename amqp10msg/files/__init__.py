@@ -1,9 +1,14 @@
 """Files of messages, read a message at a time: containers of bytes, and captures of a network.
 
-    from amqp10msg import files
+    from amqp10msg import Message, files
 
     for record in files.read("queue.pcapng"):
-        print(record.address, record.fault or Message.decode(record.data))
+        if record.fault:
+            print(record.offset, record.fault)
+        elif record.protocol == "1.0":
+            print(record.address, Message.decode(record.wire))
+        else:  # AMQP 0-9-1
+            print(record.exchange, record.routing_key, record.payload)
 
 =============== =================================================================================
 ``raw``         the bytes of one message

@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TypeVar
 import attrs
 
 from amqp10msg.files.fetching import MOST, Fetched
+from amqp10msg.wire.later import of_extra
 
 _T = TypeVar("_T")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
@@ -131,12 +132,11 @@ class Place:
 
     def state(self) -> State | None:
         """Return the state of a file; None where there is none."""
-        from pyarrow.fs import FileType  # noqa: PLC0415  (an extra)
-
         store, path = self._store()
+        file_type = _pyarrow_fs().FileType
         with _refusals(self):
             info = store.get_file_info(path)
-        return State(info.size, info.mtime_ns or 0) if info.type == FileType.File else None
+        return State(info.size, info.mtime_ns or 0) if info.type == file_type.File else None
 
     def identified(self) -> State:
         """Return the state of a file, and what tells it from others."""
@@ -153,11 +153,10 @@ class Place:
 
     def files(self) -> list[tuple[Place, State]]:
         """List the files below a folder, by their names; none where it is not there."""
-        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  (an extra)
-
         store, path = self._store()
+        fs = _pyarrow_fs()
         with _refusals(self):
-            infos = store.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+            infos = store.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
         start = len(path) - len(self.key)
         found = [
             (
@@ -166,7 +165,7 @@ class Place:
             )
             for info in infos
             # Consoles of stores make folders as empty files.
-            if info.type == FileType.File and not info.path.endswith("/")
+            if info.type == fs.FileType.File and not info.path.endswith("/")
         ]
         return sorted(found, key=lambda pair: pair[0].key)
 
@@ -252,11 +251,15 @@ def _refusals(place: Place) -> Iterator[None]:
         raise StoreError(f"{place.url}: {' '.join(str(error).split())}") from None
 
 
+def _pyarrow_fs() -> Any:
+    return of_extra("pyarrow.fs", "arrow", "object stores need pyarrow")
+
+
 @cache  # of each process: what holds credentials goes to no other
 def _store(root: str, query: str) -> tuple[Any, str]:
     """Return the file system of a bucket, and its path there."""
+    fs = _pyarrow_fs()
     import pyarrow as pa  # noqa: PLC0415  (an extra)
-    from pyarrow import fs  # noqa: PLC0415  (an extra)
 
     scheme = root.partition("://")[0]
     if scheme in _OF_SPARK:

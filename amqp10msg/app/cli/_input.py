@@ -25,6 +25,8 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Formats whose empty file is a file of no messages, and not a damaged one.
+_OF_MANY = ("jsonl", "prefixed", "cborseq")
 # Formats of bytes; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
 _RANGE = r"(?a)(\d+)(?:(-)(\d*))?"
@@ -279,7 +281,7 @@ class Inputs:
             else:
                 standard = buffered(sys.stdin.buffer)
                 try:
-                    if not standard.peek(1):
+                    if not standard.peek(1) and self.form not in _OF_MANY:
                         raise ValueError("it is empty")
                     yield from self._read(standard, source)
                 finally:

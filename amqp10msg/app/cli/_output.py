@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -119,6 +120,34 @@ def progress(
 
 
 @contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Delay Ctrl-C until the block ends; the block then raises KeyboardInterrupt at its end."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _started(bar: Progress) -> Iterator[Progress]:
+    """Show a bar during the block.
+
+    Ctrl-C waits while the bar starts. A half-started bar would leave its thread and the redirected
+    streams behind, and end the command with a traceback.
+    """
+    try:
+        with _interrupts_held():
+            bar.start()
+        yield bar
+    finally:
+        bar.stop()
+
+
+@contextlib.contextmanager
 def counting(
     color: bool | None, unit: str, total: int = 1, name: str = ""
 ) -> Iterator[Callable[[int, int], None] | None]:
@@ -133,7 +162,7 @@ def counting(
     from rich.progress import TextColumn
 
     text = f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}"
-    with progress(color, TextColumn(f"{name} {text}" if name else text)) as bar:
+    with _started(progress(color, TextColumn(f"{name} {text}" if name else text))) as bar:
         task = bar.add_task("", total=total)
 
         def show(completed: int, total: int) -> None:
@@ -191,7 +220,8 @@ class Watch:
                 redirect_stdout=is_terminal(sys.stdout),
             )
             self._task = self._bar.add_task("", total=total, messages=messages)
-            self._bar.start()
+            with _interrupts_held():  # as in `_started`; the caller calls `stop`
+                self._bar.start()
         self._bar.update(self._task, completed=done, messages=messages)
 
     def stop(self) -> None:

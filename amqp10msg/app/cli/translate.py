@@ -320,7 +320,9 @@ def _show_differences(
     for letter, names, made in lettered:
         screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
         if _REFUSED in made:
-            screen.print(Padding(Text(f"refused: {made[_REFUSED]}", style="red"), (0, 0, 0, 5)))
+            screen.print(
+                Padding(Text(f"refused: {made[_REFUSED]}", style="red"), (0, 0, 0, 5), expand=False)
+            )
     results = [(letter, made) for letter, _, made in lettered if _REFUSED not in made]
     rows = table("Place", "By", "Value")
     rows.columns[1].no_wrap = True

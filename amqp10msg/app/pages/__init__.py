@@ -44,17 +44,21 @@ def render(template: str, **values: Any) -> str:
 
 
 def markup(text: str) -> Any:
-    """Return a text that a page takes as HTML: whoever made it has escaped what it was given."""
-    from markupsafe import Markup  # noqa: PLC0415  (comes with Jinja2)
+    """Return `text` as HTML that a page inserts as it is; the caller has escaped what is foreign.
 
-    return Markup(text)  # noqa: S704  (see above)
+    Raises:
+        ImportError: MarkupSafe is not installed; the message names the extra.
+    """
+    return _markupsafe().Markup(text)
+
+
+def _markupsafe() -> Any:
+    return of_extra("markupsafe", "pages", "HTML pages need MarkupSafe, which comes with Jinja2")
 
 
 @cache
 def _environment() -> Any:
     jinja2 = of_extra("jinja2", "pages", "HTML pages need Jinja2")
-    from markupsafe import Markup  # noqa: PLC0415  (comes with Jinja2)
-
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
@@ -70,7 +74,7 @@ def _environment() -> Any:
 
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
         environment.globals[name.replace(".", "_")] = {
-            "text": Markup(text),  # noqa: S704  (a file of this package)
+            "text": markup(text),
             "hash": f"sha256-{digest}",
         }
     environment.filters["breaking"] = _breaking
@@ -96,7 +100,5 @@ def _breaking(text: Any) -> Any:
     """Let a line break in a path, after a slash, a colon or an at sign."""
     if hasattr(text, "__html__"):
         return text  # a chart
-    from markupsafe import Markup, escape  # noqa: PLC0415  (an extra)
-
-    shown = str(escape(_final(text)))
-    return Markup(_BREAKS.sub(r"\g<0><wbr>", shown))  # noqa: S704  (escaped above)
+    shown = str(_markupsafe().escape(_final(text)))
+    return markup(_BREAKS.sub(r"\g<0><wbr>", shown))

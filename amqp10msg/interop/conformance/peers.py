@@ -102,7 +102,8 @@ def find_peer(text: str) -> Peer:
     """Return the peer of a name, of a driver's file (``.py``, ``.js``), or of a command.
 
     Raises:
-        ValueError: the text is empty, or its quotes are not closed.
+        ValueError: the text is empty, its quotes are not closed, or it is a single word that is
+            neither the name of a peer nor a program of this machine.
     """
     if text in PEERS:
         return PEERS[text]
@@ -112,6 +113,11 @@ def find_peer(text: str) -> Peer:
     name = re.sub(r"[^a-z0-9]+", "-", Path(words[0]).stem.lower()).strip("-") or "peer"
     if len(words) == 1 and Path(words[0]).suffix in (".py", ".js"):
         return Peer(name, str(Path(words[0]).absolute()))
+    if len(words) == 1 and shutil.which(words[0]) is None:
+        raise ValueError(
+            f"{words[0][:80]!r} is neither a program of this machine nor the name of a peer: use "
+            f"one of {', '.join(PEERS)}, a driver's .py or .js, or a command"
+        )
     return Peer(name, command=tuple(words))
 
 

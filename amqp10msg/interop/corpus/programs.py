@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -233,7 +234,7 @@ class _Process:
         self.last_words.seek(0, os.SEEK_END)
         self.last_words.seek(max(0, self.last_words.tell() - 4096))
         lines = self.last_words.read().decode(errors="replace").strip().splitlines()
-        return f"{how}: {lines[-1][-_LAST_WORDS:]}" if lines else how
+        return f"{how}: {_error_in(lines)[-_LAST_WORDS:]}" if lines else how
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -252,3 +253,18 @@ class _Process:
         if self.popen.stdout:
             self.popen.stdout.close()
         self.last_words.close()
+
+
+#: How the lines begin that say what ended a program: Python, JavaScript, Java, Go and Rust.
+_ERROR = re.compile(
+    r"\s*(?:Uncaught |Exception in thread |Caused by: |panic: |fatal error: |thread '.*' panicked"
+    r"|[\w.$]*(?:Error|Exception)\b)"
+)
+
+
+def _error_in(lines: Sequence[str]) -> str:
+    """Return the line of a program's last output that says what was wrong, or else the last one.
+
+    Node writes its version after the error, and Java the places after the exception.
+    """
+    return next((line.strip() for line in reversed(lines) if _ERROR.match(line)), lines[-1])

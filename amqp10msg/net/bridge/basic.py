@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from pika import spec
 
 from amqp10msg import __version__
 from amqp10msg.brokers import STREAM_OFFSET
@@ -36,6 +35,7 @@ from amqp10msg.net.bridge.basic_frames import (
     method,
     nack,
     publish,
+    spec,
 )
 from amqp10msg.net.bridge.confirms import Unconfirmed
 from amqp10msg.net.bridge.records import position_of

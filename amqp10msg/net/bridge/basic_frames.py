@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
-from pika import spec
-from pika.exceptions import AMQPError
-from pika.frame import Method
+
+try:
+    from pika import spec as spec  # noqa: PLC0414  (`basic` imports it from here)
+    from pika.exceptions import AMQPError
+    from pika.frame import Method
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        "AMQP 0-9-1 needs pika: pip install 'amqp10msg[bridge]'", name="pika"
+    ) from _error
 
 from amqp10msg.net.bridge.terms import Oversized
 
