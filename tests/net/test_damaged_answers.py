@@ -229,6 +229,19 @@ def test_a_damaged_file_of_a_route_is_named(option: str, make: Any) -> None:
     assert "damaged.sqlite: " in done.output.splitlines()[-1]
 
 
+def test_a_damaged_schema_is_an_error_that_names_the_file() -> None:
+    """SQLite repeats the damaged text in its error, which is not UTF-8 then."""
+    path = Path("state.sqlite")
+    Positions(path, "r", active=True).close()
+    octets = path.read_bytes()
+    name = b"CREATE TABLE fingerprint"
+    assert name in octets
+    path.write_bytes(octets.replace(name, b"CREATE TABLE fingerpr\xff\xfft"))
+
+    with pytest.raises(OSError, match=r"state\.sqlite"):
+        Positions(path, "r", active=True)
+
+
 @pytest.mark.parametrize("offset", [(1 << 63) - 1, (1 << 64) - 1])
 def test_a_stream_offset_that_no_file_can_hold_is_no_position(offset: int) -> None:
     delivery = SourceDelivery(
@@ -262,3 +275,13 @@ def test_a_route_whose_queue_is_not_utf_8_keeps_its_state() -> None:
 def test_load_json_returns_a_value_or_raises_value_error(octets: bytes) -> None:
     with contextlib.suppress(ValueError):
         repr(load_json(octets))
+
+
+def test_damaged_files_and_answers_keep_the_contract(tmp_path: Path) -> None:
+    """A short run; `python -m fuzz.stored` tries more."""
+    pytest.importorskip("pyarrow")
+    from fuzz import stored  # noqa: PLC0415  (needs pyarrow)
+    from fuzz.findings import Findings  # noqa: PLC0415  (see above)
+
+    findings = Findings(tmp_path, "stored")
+    assert (1_000, 0) == (stored.run(1_000, 1, findings), findings.count)

@@ -63,6 +63,11 @@ def id_of_properties(properties: BasicProperties) -> str | None:
     return f"string:{text}"
 
 
+#: Errors of SQLite about a file. A damaged schema may also put bytes into an error text that are
+#: not UTF-8, so that sqlite3 raises UnicodeDecodeError instead of its own error.
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+
+
 def opened(path: Path, *tables: str) -> sqlite3.Connection:
     """Open a SQLite file, and create the tables that it does not have.
 
@@ -72,7 +77,7 @@ def opened(path: Path, *tables: str) -> sqlite3.Connection:
     create_private(path)
     try:
         base = sqlite3.connect(path, isolation_level=None)
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         raise OSError(f"{path}: {error}") from None
     try:
         # WAL and NORMAL: a transaction outlives the process; a loss of power may undo the last.
@@ -80,7 +85,7 @@ def opened(path: Path, *tables: str) -> sqlite3.Connection:
         base.execute("PRAGMA synchronous=NORMAL")
         for table in tables:
             base.execute(table)
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         base.close()
         raise OSError(f"{path}: {error}") from None
     return base
@@ -96,7 +101,7 @@ def fetched(
     """
     try:
         return base.execute(query, arguments).fetchall()
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         raise OSError(f"{path}: {error}") from None
 
 
@@ -111,7 +116,7 @@ def written(base: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection
         base.execute("BEGIN IMMEDIATE")
         yield base
         base.execute("COMMIT")
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         if base.in_transaction:
             base.execute("ROLLBACK")
         raise OSError(f"{path}: {error}") from None
