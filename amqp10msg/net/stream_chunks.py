@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 #: data and trailer; then 4 bytes that are reserved.
 _HEAD = struct.Struct(">BBHIqQQIII4x")
 _MAGIC = 0x50
+#: Offsets are signed 64-bit integers here, as in Arrow's columns and in RabbitMQ's clients.
+_MAX_OFFSET = 1 << 63
 #: Types of chunks: of messages, and of what the broker notes for itself.
 _USER, _TRACKING = 0, (1, 2)
 _SIZE = struct.Struct(">I")
@@ -83,6 +85,10 @@ def parse_chunk(octets: bytes | bytearray | memoryview) -> Chunk:
     magic, kind, entries, records, timestamp, _, first, crc, size, _ = head
     if magic != _MAGIC:
         raise ChunkError(f"a chunk begins with {magic:#04x}, not with {_MAGIC:#04x}")
+    if first + records > _MAX_OFFSET:
+        raise ChunkError(
+            f"the chunk at offset {first} has {records} messages: offsets end at {_MAX_OFFSET - 1}"
+        )
     data = memoryview(octets)[_HEAD.size :]
     if size > len(data):
         raise ChunkError(f"the chunk at offset {first} has {len(data)} of its {size} bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -13,7 +14,13 @@ from hypothesis import strategies as st
 from amqp10msg import Array, DecodeError, Described, Symbol, ULong, decode_value, encode_value
 from amqp10msg.net import transport
 from amqp10msg.net.serve.attaching import Attach
-from amqp10msg.net.transport import AMQP_HEADER, SASL_HEADER, SaslServer
+from amqp10msg.net.transport import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    SaslClient,
+    SaslError,
+    SaslServer,
+)
 
 pytestmark = pytest.mark.once
 
@@ -170,3 +177,43 @@ def test_sasl_comes_in_any_pieces(places: list[int]) -> None:
         rest += over
 
     assert (0, AMQP_HEADER) == (outcome_of(replies), rest)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [[], [0], {}, {"a": 0}, "0", b"", None, False, True, 0, ULong(0), 0.0, Array("ubyte", [])],
+)
+def test_code_of_a_sasl_outcome_that_is_not_a_ubyte_is_an_error(code: Any) -> None:
+    """A list or a map raised TypeError, and False let this end in."""
+    client = SaslClient("ANONYMOUS")
+    mechanisms = frame(performative(0x40, Array("symbol", [Symbol("ANONYMOUS")])), kind=1)
+    client.receive(SASL_HEADER + mechanisms)
+    with pytest.raises(SaslError, match="ubyte"):
+        client.receive(frame(performative(0x44, code), kind=1))
+    assert not client.done
+
+
+_SASL_VALUES = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(0, 9), st.text(max_size=4), st.binary(max_size=4)
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(st.integers(0x3F, 0x45), st.lists(_SASL_VALUES, max_size=3), st.booleans())
+def test_sasl_frames_with_fields_of_any_type_let_nobody_in(
+    code: int, fields: list[Any], begins: bool
+) -> None:
+    octets = frame(performative(code, *fields), kind=1)
+    client = SaslClient("PLAIN", user="ann", password="secret")
+    mechanisms = frame(performative(0x40, Array("symbol", [Symbol("PLAIN")])), kind=1)
+    with contextlib.suppress(SaslError):
+        client.receive(SASL_HEADER + (mechanisms if begins else b"") + octets)
+    assert not client.done
+    server = SaslServer(anonymous=False, users=USERS)
+    server.receive(SASL_HEADER + (init("PLAIN") if begins else b"") + octets)
+    assert not server.done

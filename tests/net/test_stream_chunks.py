@@ -126,6 +126,13 @@ def test_bytes_that_are_no_chunk_are_an_error_or_rows(
         (chunk(7, [], kind=3), "offset 7 has the type 3"),
         (chunk(7, [entry(b"x")], size=1 << 31), "offset 7 has 5 of its 2147483648 bytes"),
         (chunk(7, [entry(b"x")], crc=1), "offset 7 is damaged"),
+        *(
+            (
+                chunk(first, [entry(b"x"), entry(b"y")]),
+                f"offset {first} has 2 messages: offsets end",
+            )
+            for first in (2**63 - 1, 2**63, 2**64 - 1)
+        ),
         (chunk(7, [b"\0\0\0\x09x"]), "offset 7: an entry ends after it"),
         (chunk(7, [entry(b"x")], entries=2, records=2), "offset 7: an entry ends after it"),
         (chunk(7, [entry(b"x"), b"y"], entries=1, records=1), "1 entries have 5 bytes, not 6"),

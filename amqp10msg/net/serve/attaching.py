@@ -13,6 +13,7 @@ from amqp10msg.composite import from_described
 from amqp10msg.delivery import (
     Accepted,
     Coordinator,
+    DeliveryState,
     Modified,
     Rejected,
     Released,
@@ -58,7 +59,7 @@ from amqp10msg.wire.errors import (
     DecodeError,
     EncodeError,
 )
-from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
+from amqp10msg.wire.primitives import Described, Symbol
 
 #: The outcomes that settle a delivery at a node.
 OUTCOMES = (Accepted, Rejected, Released, Modified)
@@ -96,21 +97,40 @@ class Attach:
     @classmethod
     def of(cls, attach: transport.Attach) -> Attach:
         """Decode the fields of an attach."""
-        source, target = _decoded(attach.source), _decoded(attach.target)
-        states = attach.unsettled if isinstance(attach.unsettled, dict) else {}
+        unsettled = {} if attach.unsettled is None else attach.unsettled
+        if not isinstance(unsettled, dict):
+            raise _invalid("unsettled", "a map", unsettled)
+        for tag in unsettled:
+            if not isinstance(tag, bytes):
+                raise _invalid("unsettled", "a map with delivery-tags as keys", tag)
         return cls(
-            source if isinstance(source, Source) else None,
-            target if isinstance(target, Target | Coordinator) else None,
-            {tag: _decoded(state) for tag, state in states.items()},
+            _decoded("source", attach.source, Source),
+            _decoded("target", attach.target, (Target, Coordinator)),
+            {tag: _decoded("unsettled", state, DeliveryState) for tag, state in unsettled.items()},
             bool(attach.incomplete_unsettled),
         )
 
 
-def _decoded(value: Any) -> Any:
-    """Decode the source, target or delivery state in a field; None for anything else."""
-    if isinstance(value, AmqpMap) or not isinstance(value, Described):
+def _invalid(field: str, expected: str, value: object) -> NodeError:
+    """Return the error for a field of an attach that holds a value of another kind."""
+    return NodeError(
+        f"the {field} of an attach must be {expected}, not {value!r:.80}", INVALID_FIELD
+    )
+
+
+def _decoded(field: str, value: Any, kinds: Any) -> Any:
+    """Decode the source, target or delivery state in a field of an attach; None if it is null.
+
+    Raises:
+        NodeError: ``amqp:invalid-field``: the value is not one of `kinds`.
+        DecodeError: its fields break a rule.
+    """
+    if value is None:
         return None
-    return from_described(value)
+    decoded = from_described(value) if isinstance(value, Described) else value
+    if not isinstance(decoded, kinds):
+        raise _invalid(field, f"a {field.replace('unsettled', 'map of delivery states')}", value)
+    return decoded
 
 
 def filters_of(asked: Any) -> FilterSet:

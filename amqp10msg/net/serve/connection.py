@@ -142,8 +142,14 @@ class Outgoing:
             self.sent[delivery.number] = theirs
         elif self.out.mode is StdDistMode.MOVE:
             connection.broker.turns.gone.append(delivery)
+        self._report_drained()
         connection.touch()
         return True
+
+    def _report_drained(self) -> None:
+        """After the last message of a drain, send the flow that the receiver waits for (2.6.7)."""
+        if not self.link.credit:
+            self.link.drained()
 
     def _resume(self, delivery: Delivery, step: Step) -> None:
         # Of what was settled meanwhile, as by a transaction, the outcome is all there is to say.
@@ -160,6 +166,7 @@ class Outgoing:
         if not done:
             theirs.context = delivery
             self.sent[delivery.number] = theirs
+        self._report_drained()
         self.connection.touch()
 
     def on_disposition(self, theirs: transport.LinkDelivery) -> None:

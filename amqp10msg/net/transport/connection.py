@@ -43,6 +43,16 @@ class ConnectionFaultError(FaultError):
     """The peer broke a rule of the connection."""
 
 
+def _check_error(performative: Detach | End | Close) -> None:
+    """Raise ConnectionFaultError if the field error holds a composite that is not an error."""
+    error = performative.error
+    if error is not None and not isinstance(error, Error):
+        name = type(performative).__name__.lower()
+        raise ConnectionFaultError(
+            INVALID_FIELD, f"the error of a frame {name} must be an error, not {error!r:.80}"
+        )
+
+
 class Connection:
     """One end of a connection, from the protocol header on.
 
@@ -85,6 +95,7 @@ class Connection:
         self.pending = 0
         self.flushes: dict[int, Callable[[], None]] = {}
         self._own: dict[int, Session] = {}
+        self._ended: set[int] = set()  # channels of the peer on which a session has ended
         self._frames: list[bytes] = []
         self._sure = 0  # how many of them are sent in any case
         self._greeted = False
@@ -335,6 +346,8 @@ class Connection:
             # What comes before the answer to our end is of no interest, and need not be sound.
             return
         performative, end = read_composite(body, limits=_LIMITS)
+        if isinstance(performative, (Detach, End, Close)):
+            _check_error(performative)
         if type(performative) is Transfer and session is not None and not ended:
             self._on_frame(session, performative, body[end:])
         elif isinstance(performative, Close):
@@ -344,10 +357,16 @@ class Connection:
         elif self.remote is None:
             if not isinstance(performative, Open):
                 raise ConnectionFaultError(NOT_ALLOWED, "a connection begins with an open")
+            if channel:
+                raise ConnectionFaultError(
+                    NOT_ALLOWED, f"an open must be sent on channel 0, not {channel}"
+                )
             self._on_open(performative)
         elif isinstance(performative, Begin):
             self._on_begin(channel, performative)
         elif isinstance(performative, (*_SESSION, End)):
+            if session is None and isinstance(performative, Detach) and channel in self._ended:
+                return  # an end detaches all links: the peer repeats what it has said
             if session is None:
                 raise ConnectionFaultError(NOT_ALLOWED, f"the channel {channel} has no session")
             if isinstance(performative, End):
@@ -388,6 +407,7 @@ class Connection:
         if session is None:
             raise ConnectionFaultError(NOT_ALLOWED, "there is no such session, or no room for it")
         self.sessions[channel] = session
+        self._ended.discard(channel)
         session.on_begin(channel, begin)
         session.handler.on_begin(session)
 
@@ -396,6 +416,7 @@ class Connection:
             session.handler.on_end(session, end.error)
             session.end()
         self.sessions.pop(channel, None)
+        self._ended.add(channel)
         self._own.pop(session.channel, None)
         self.flushes.pop(session.channel, None)
 

@@ -214,6 +214,8 @@ class SaslClient(SaslEnd):
         if code == SaslCode.CHALLENGE and self._asked:
             return sasl_frame(SaslCode.RESPONSE, b"")  # PLAIN and the others have said all
         if code == SaslCode.OUTCOME and self._asked:
+            if not isinstance(first, UByte):
+                raise SaslError(f"the code of the SASL outcome must be a ubyte, not {first!r:.80}")
             if first != _OK:
                 # 1 is wrong credentials; 4 a failure that may pass (Part 5, 5.3.3.6).
                 refused = first in {_AUTH, 3}

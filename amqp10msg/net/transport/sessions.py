@@ -875,12 +875,16 @@ class Session:
             return
         link = self._link_of(flow.handle)
         if not link.is_open:
+            if flow.echo and not self.ended:
+                self.write_flow()
             return
         if not link.sends and flow.available is not None:
             link.available, link.properties = flow.available, flow.properties
         link.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
         self.handler.on_flow(link)
-        if flow.echo and link.is_open:
+        # Without credit, a drain is complete already; the receiver waits to be told (2.6.7).
+        is_drained = link.sends and link.drain and not link.credit
+        if (flow.echo or is_drained) and link.is_open:
             self.write_flow(link)
 
     def _on_attach(self, attach: Attach) -> None:
