@@ -44,6 +44,10 @@ REASONS: Mapping[str, str] = {
 
 #: Seconds that an end is tried for by a route that is to end.
 _REACH = 60.0
+#: The properties of the open frame of brokers, by the names that `ServerOptions.like` takes.
+BROKERS: Mapping[str, Mapping[str, str]] = {
+    "rabbitmq-4": {"product": "RabbitMQ", "version": "4.1.0"},
+}
 _UNMATCHED = ("accept", "requeue", "reject")
 
 #: A hook: takes a message in the target's protocol, returns it, another one, or None to drop it.
@@ -351,8 +355,10 @@ class ServerOptions:
             32, since maps nested in keys cost time that grows with the square of their depth.
         receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
             default the server answers first, since some clients ask for second and never settle.
+        like: the broker whose product and version the open frame has: ``rabbitmq-4``; None for
+            this library's own. RabbitMQ's clients refuse other products.
         properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
-            platform, or in their place. A client of RabbitMQ wants its product and version.
+            platform, or in their place; text on the command line.
         on_token: called in the server's thread with each token that a client puts to ``$cbs``;
             returns whether it is accepted. Without it, and without `service_bus`, there is no node
             ``$cbs``.
@@ -408,8 +414,23 @@ class ServerOptions:
     )
     credit: int = 200
     limits: Limits | None = None
-    receiver_settles_second: bool = False
-    properties: Mapping[str, Any] | None = None
+    receiver_settles_second: bool = declared(
+        False, bool, "Let senders choose that the server settles second."
+    )
+    like: str | None = declared(
+        None,
+        str,
+        "Open connections with the product and version of this broker, for clients that look.",
+        choices=tuple(BROKERS),
+        validator=attrs.validators.optional(attrs.validators.in_(BROKERS)),
+    )
+    properties: Mapping[str, Any] | None = declared(
+        None,
+        dict,
+        "A property of the open frame; repeatable.",
+        "NAME=VALUE",
+        flag="--property",
+    )
     on_token: Callable[[Token], bool] | None = None
     service_bus: bool = declared(
         False, bool, "Be a double of Azure Service Bus, for its clients; with --cbs."

@@ -24,34 +24,35 @@ from tests.net.transport_ends import End, frame
 pytestmark = pytest.mark.once
 
 _WINDOW = UInt(2**31 - 1)
-_OPEN = (0x10, ["client", None, UInt(65_536), None, None, None, None, None, None, {}])
-_BEGIN = (0x11, [None, UInt(0), _WINDOW, _WINDOW, UInt(9), None, None, {}])
-_SEND = (
+_Frame = tuple[int, list[Any]]
+_OPEN: _Frame = (0x10, ["client", None, UInt(65_536), None, None, None, None, None, None, {}])
+_BEGIN: _Frame = (0x11, [None, UInt(0), _WINDOW, _WINDOW, UInt(9), None, None, {}])
+_SEND: _Frame = (
     0x12,
     [
         *("s", UInt(0), False, UByte(2), UByte(0), Source(), Target(address="bad"), {}),
         *(False, UInt(0), ULong(0), None, None, {}),
     ],
 )
-_RECEIVE = (
+_RECEIVE: _Frame = (
     0x12,
     [
         *("r", UInt(1), True, UByte(2), UByte(1), Source(address="bad"), Target(), {}),
         *(False, None, ULong(0), None, None, {}),
     ],
 )
-_FLOW = (
+_FLOW: _Frame = (
     0x13,
     [UInt(0), _WINDOW, UInt(0), _WINDOW, UInt(1), UInt(0), UInt(5), None, False, True, {}],
 )
-_TRANSFER = (
+_TRANSFER: _Frame = (
     0x14,
     [UInt(0), UInt(0), b"t", UInt(0), False, False, None, None, False, False, False],
 )
-_DISPOSITION = (0x15, [True, UInt(0), UInt(0), True, Described(ULong(0x24), []), False])
-_DETACH = (0x16, [UInt(1), True, Error(Symbol("amqp:not-found"), "text", {})])
-_END = (0x17, [Error(Symbol("amqp:not-found"), "text", {})])
-_CLOSE = (0x18, [Error(Symbol("amqp:not-found"), "text", {})])
+_DISPOSITION: _Frame = (0x15, [True, UInt(0), UInt(0), True, Described(ULong(0x24), []), False])
+_DETACH: _Frame = (0x16, [UInt(1), True, Error(Symbol("amqp:not-found"), "text", {})])
+_END: _Frame = (0x17, [Error(Symbol("amqp:not-found"), "text", {})])
+_CLOSE: _Frame = (0x18, [Error(Symbol("amqp:not-found"), "text", {})])
 _CONVERSATION = [
     _OPEN, _BEGIN, _SEND, _RECEIVE, _FLOW, _TRANSFER, _DISPOSITION, _DETACH, _END, _CLOSE,
 ]  # fmt: skip
@@ -199,7 +200,7 @@ def test_a_detach_after_the_end_of_its_session_is_ignored(caplog: pytest.LogCapt
         client.sendall(b"AMQP\0\1\0\0" + _written([_OPEN, _BEGIN, _SEND]) + end + detach * 3)
         client.sendall(_written([_BEGIN]) + end + frame(0x18))
         heard = performatives(client)
-        seen = []
+        seen: list[Any] = []
         while not seen or seen[-1] != 0x18:
             seen.append(next(heard).descriptor)
         assert [0x10, 0x11, 0x12, 0x17, 0x11, 0x17, 0x18] == [one for one in seen if one != 0x13]

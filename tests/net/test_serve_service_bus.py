@@ -420,6 +420,41 @@ def test_what_is_refused_for_want_of_room_leaves_all_as_it_was() -> None:
         assert b"x" * 4_000 == kept["session-state"]
 
 
+def test_delivery_count_is_there_from_the_first_delivery(client: ServiceBusClient) -> None:
+    """A delivery-count of 0 was left out, and the client showed None."""
+    send(client, "first")
+    with receiving(client) as receiver:
+        assert [0] == [one.delivery_count for one in receiver.peek_messages()]
+        (message,) = receiver.receive_messages(max_wait_time=WAIT)
+        assert 0 == message.delivery_count
+        receiver.defer_message(message)
+        (deferred,) = receiver.receive_deferred_messages([message.sequence_number])
+        assert 1 == deferred.delivery_count
+
+
+def test_sessions_are_listed_by_the_time_of_their_state() -> None:
+    now = 1_000
+    with Server(service_bus=True, clock=lambda: now) as server:
+        for session in ("early", "late"):
+            state = {"session-id": session, "session-state": b"x"}
+            assert 200 == status_of(ask(server, "set-session-state", state))[0]
+            now += 1_000
+        for after, sessions in ((500, ["early", "late"]), (1_000, ["late"]), (2_000, None)):
+            body = {"last-updated-time": Timestamp(after), "skip": 0, "top": 100}
+            answer = ask(server, "get-message-sessions", body)
+            assert (200 if sessions else 204) == status_of(answer)[0]
+            assert sessions == (answer.value and [*answer.value["sessions-ids"]])
+
+
+def test_expired_messages_are_dead_letters(server: Server, client: ServiceBusClient) -> None:
+    send(client, "soon", time_to_live=datetime.timedelta(milliseconds=1))
+    wait_for(lambda: server.counts("orders/$DeadLetterQueue").available == 1)
+    with receiving(client, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
+        (letter,) = receiver.receive_messages(max_wait_time=WAIT)
+        assert ("soon", "TTLExpiredException") == (str(letter), letter.dead_letter_reason)
+        receiver.complete_message(letter)
+
+
 @pytest.mark.parametrize("state", [7, 2**40, "text", [1]])
 def test_a_state_is_a_binary(server: Server, state: Any) -> None:
     asked = {"session-id": "s", "session-state": state}

@@ -23,7 +23,7 @@ from amqp10msg.delivery import DistributionNode, Error, Released, Source, Termin
 from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import Delivery, MemoryStore, OutgoingLink, StoreError
 from amqp10msg.message import Message
-from amqp10msg.net.options import ServerOptions
+from amqp10msg.net.options import BROKERS, ServerOptions
 from amqp10msg.net.serve.memory import ServerMemory
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
@@ -95,6 +95,7 @@ class Broker:
             "product": "amqp10msg",
             "version": __version__,
             "platform": f"Python {platform.python_version()}",
+            **BROKERS.get(options.like or "", {}),
             **(options.properties or {}),
         }
         self.clock = options.clock or now

@@ -121,6 +121,9 @@ class Nodes:
         self.may_delete: Callable[[str], bool] = lambda _: True
         # Names of nodes and topics that exist only because a peer used the address.
         self._on_demand: set[str] = set()
+        #: Called with each message that is archived without having been accepted, if there is no
+        #: node for dead letters.
+        self.on_dead_letter: Callable[[DeadLetter], None] | None = None
         self._topics_on_demand: set[str] = set()
         # Names of nodes on demand without messages and links, the first one unused first.
         self._unused: dict[str, None] = {}
@@ -288,7 +291,7 @@ class Nodes:
             lifetime=lifetime,
             dead_letter=self._publish_dead_letter
             if self._dead_letter is not None and not for_dead_letters
-            else None,
+            else self.on_dead_letter,
             **options,
         )
         node.on_available = partial(self._on_available, node)

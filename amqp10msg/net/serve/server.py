@@ -375,6 +375,7 @@ class Server(ServerOptions):
         )
         if self.broker.service_bus is not None:
             self.broker.service_bus.nodes = self.broker.nodes
+            self.broker.nodes.on_dead_letter = self.broker.service_bus.on_expired
             self.broker.nodes.may_delete = self.broker.service_bus.forget
         self.broker.exchanges = Exchanges(self.broker.nodes)
         self._management.restore()

@@ -15,9 +15,11 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.composite import composite_of
 from amqp10msg.delivery import Accepted, Error, Modified, Rejected, Released
 from amqp10msg.delivery.filters import SessionFilter
 from amqp10msg.delivery.node import (
+    DeadLetter,
     Delivery,
     DistributionNode,
     Memory,
@@ -41,11 +43,22 @@ from amqp10msg.wire.errors import (
     RESOURCE_LIMIT_EXCEEDED,
     DecodeError,
 )
+from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import UNLIMITED, Limits
-from amqp10msg.wire.primitives import Array, Int, Symbol, Timestamp
+from amqp10msg.wire.primitives import (
+    Array,
+    Described,
+    Int,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+)
 
 MANAGEMENT_SUFFIX = "/$management"
 _DEAD_LETTERS = "/$DeadLetterQueue"
+_HEADER = composite_of(Header).code
 _URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
 _SEQUENCE, _ENQUEUED = "x-opt-sequence-number", "x-opt-enqueued-time"
 _SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"
@@ -59,6 +72,8 @@ _LOCK, _MOST_DELIVERIES = 60_000, 10
 _EPOCH = 621_355_968_000_000_000
 #: Messages and sessions in one answer.
 _MOST = 1_000
+#: A last-updated-time from here on, in ms, asks for all sessions with messages: the year 10000.
+_ALL_SESSIONS = 253_402_300_800_000
 _LOST = "com.microsoft:message-lock-lost"
 _NO_ENTITY = "com.microsoft:entity-not-found"
 _MISSING = "com.microsoft:message-not-found"
@@ -94,7 +109,7 @@ class _Entity:
 
     Messages are known by their sequence numbers, of which `last` is the last, and scheduled ones
     have the time at which they are due, in ms. `states` has what clients keep of a session, by its
-    id, and `locks` are by token.
+    id, `updated` when that was changed, in ms, and `locks` are by token.
     """
 
     name: str
@@ -102,6 +117,7 @@ class _Entity:
     deferred: dict[int, bytes] = attrs.field(factory=dict)
     scheduled: dict[int, tuple[int, bytes]] = attrs.field(factory=dict)
     states: dict[str, bytes] = attrs.field(factory=dict)
+    updated: dict[str, int] = attrs.field(factory=dict)
     locks: dict[uuid.UUID, _Lock] = attrs.field(factory=dict)
 
 
@@ -301,7 +317,7 @@ class ServiceBus:
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         if token is not None and token in entity.locks:
-            return _annotated(delivery.octets, entity.locks[token].annotations)
+            return _counted(_annotated(delivery.octets, entity.locks[token].annotations))
         token = uuid.uuid4()
         number = _number_of(delivery.octets, delivery.sequence)
         until = self._clock() + _LOCK
@@ -310,7 +326,7 @@ class ServiceBus:
         if not settled:
             more[_LOCKED_UNTIL] = Timestamp(until)
             entity.locks[token] = _Lock(entity, number, more, until, delivery)
-        return _annotated(delivery.octets, more)
+        return _counted(_annotated(delivery.octets, more))
 
     def outcome(self, delivery: Delivery, state: Any) -> Any:
         """Return the outcome for the node to apply to a delivery, and do the rest.
@@ -365,6 +381,16 @@ class ServiceBus:
         node = self.nodes.make(letters.name)
         letters.last += 1
         self._enqueue(node, letters.last, octets, always=True)  # it was there before
+
+    def on_expired(self, letter: DeadLetter) -> None:
+        """Put an expired message among the dead letters of its entity."""
+        if letter.cause == "expired" and not letter.node.endswith(_DEAD_LETTERS):
+            # Without its ttl, which would end it there, too.
+            parts = scan(letter.octets, limits=UNLIMITED)
+            header = parts.section("header") or Header()
+            octets = parts.replace(header=attrs.evolve(header, ttl=None))
+            text = "The message expired and was dead lettered."
+            self._bury(self._entity(letter.node), octets, "TTLExpiredException", text)
 
     def tick(self) -> None:
         """Publish what is due, and end the locks whose time is over."""
@@ -468,7 +494,7 @@ class ServiceBus:
             if number < first or (session and _session_in(octets) != session):
                 continue
             told = {_SEQUENCE: number, _STATE: Int(state)}
-            found.append({"message": _annotated(octets, told)})
+            found.append({"message": _counted(_annotated(octets, told))})
             if len(found) >= min(most, _MOST):
                 break
         return (200, {"messages": found}) if found else (204, None)
@@ -537,7 +563,8 @@ class ServiceBus:
                 entity.locks[token] = _Lock(entity, number, more, until, None)
             else:
                 self._undefer(entity, number)
-            found.append({"lock-token": token, "message": _annotated(octets, more)})
+            message = _counted(_annotated(octets, more))
+            found.append({"lock-token": token, "message": message})
         return 200, {"messages": found}
 
     def _dispose(self, entity: _Entity, body: Any) -> tuple[int, Any]:
@@ -576,6 +603,7 @@ class ServiceBus:
         self._let_go(before)
         if octets is None:
             entity.states.pop(session, None)
+            entity.updated.pop(session, None)
             return 200, None
         try:
             self._hold(octets)
@@ -584,6 +612,7 @@ class ServiceBus:
                 self._hold(before, always=True)
             raise
         entity.states[session] = octets
+        entity.updated[session] = self._clock()
         return 200, None
 
     def _renew_session(self, entity: _Entity, body: Any) -> tuple[int, Any]:
@@ -603,6 +632,10 @@ class ServiceBus:
             for _, _, octets in sorted(self._all(entity))
             if (session := _session_in(octets)) is not None
         )
+        after = body.get("last-updated-time")
+        if isinstance(after, int) and after < _ALL_SESSIONS:
+            # Azure lists the sessions whose state was set later, with or without messages.
+            sessions = {name: None for name, time in entity.updated.items() if time > after}
         chosen = list(sessions)[skip : skip + min(most, _MOST)]
         if not chosen:
             return 204, None
@@ -671,6 +704,26 @@ def _failed(octets: bytes) -> bytes:
     parts = scan(octets, limits=UNLIMITED)
     header = parts.section("header") or Header()
     return parts.replace(header=attrs.evolve(header, delivery_count=header.delivery_count + 1))
+
+
+def _counted(octets: bytes) -> bytes:
+    """Write the delivery-count of a message also where it is 0, as Azure does.
+
+    Its clients show None for a delivery-count that is left out.
+    """
+    parts = scan(octets, limits=UNLIMITED)
+    header = parts.section("header") or Header()
+    if header.delivery_count:
+        return octets
+    default = Header()
+    fields = [
+        header.durable or None,
+        None if header.priority == default.priority else UByte(header.priority),
+        None if header.ttl is None else UInt(header.ttl),
+        header.first_acquirer or None,
+        UInt(0),
+    ]
+    return encode_value(Described(ULong(_HEADER), fields)) + parts.replace(header=None)
 
 
 def _delivery_count(octets: bytes) -> int:

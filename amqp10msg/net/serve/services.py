@@ -397,6 +397,11 @@ def _check_queue(options: Mapping[str, Any]) -> None:
         raise _StatusError(
             HTTPStatus.CONFLICT, "x-dead-letter-routing-key needs x-dead-letter-exchange"
         )
+    if letter == "s":
+        raise _StatusError(
+            HTTPStatus.BAD_REQUEST,
+            "this server has no streams: declare a classic or quorum queue, or run RabbitMQ",
+        )
 
 
 # Tokens.

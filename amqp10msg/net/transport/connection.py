@@ -45,7 +45,7 @@ class ConnectionFaultError(FaultError):
 
 def _check_error(performative: Detach | End | Close) -> None:
     """Raise ConnectionFaultError if the field error holds a composite that is not an error."""
-    error = performative.error
+    error: Any = performative.error  # a composite of any kind, as it was decoded
     if error is not None and not isinstance(error, Error):
         name = type(performative).__name__.lower()
         raise ConnectionFaultError(
