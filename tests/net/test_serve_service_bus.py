@@ -28,7 +28,20 @@ from azure.servicebus import (
 from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
-from amqp10msg import AmqpValue, DecodeError, Header, Message, Properties, Timestamp, UByte, UInt
+from amqp10msg import (
+    AmqpValue,
+    DecodeError,
+    Described,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    encode_value,
+)
 from amqp10msg.delivery import Source, Target
 from amqp10msg.delivery.node import Capacity, NodeError
 from amqp10msg.message.batch import BATCH_FORMAT, wrap
@@ -571,3 +584,37 @@ def calls_of(client: str, port: int) -> dict[str, str]:
     assert 0 == done.returncode, done.stderr
     made: dict[str, str] = json.loads(done.stdout)
     return made
+
+
+_HEADER, _DELIVERY, _ANNOTATIONS, _BODY = (
+    encode_value(Described(ULong(code), value))
+    for code, value in ((0x70, [True]), (0x71, {Symbol("d"): 1}), (0x72, {}), (0x77, "text"))
+)
+
+
+@pytest.mark.parametrize(
+    "sections, is_accepted",
+    [
+        ((_HEADER, _ANNOTATIONS, _BODY, _DELIVERY), True),
+        ((_ANNOTATIONS, _DELIVERY, _BODY), True),
+        ((_BODY, _HEADER), True),
+        ((_DELIVERY, _ANNOTATIONS, _BODY, _DELIVERY), False),
+        ((_BODY, _DELIVERY, _BODY), False),
+    ],
+)
+def test_sections_in_another_order_are_accepted(
+    sections: tuple[bytes, ...], is_accepted: bool
+) -> None:
+    """Azure's client writes delivery-annotations last, and Azure accepts them."""
+    with Server(service_bus=True, accept_durable=True) as server:
+        octets = b"".join(sections)
+        body = {"messages": [{"message": octets}]}
+        assert (200 if is_accepted else 400) == status_of(ask(server, "schedule-message", body))[0]
+        if is_accepted:
+            (message,) = server.messages("orders")
+            assert "text" == message.text()
+        bus = server.broker.service_bus
+        assert bus is not None
+        if not is_accepted:
+            with pytest.raises(DecodeError):
+                server.call(lambda _: bus.publish("orders", octets))

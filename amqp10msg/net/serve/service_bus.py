@@ -43,7 +43,7 @@ from amqp10msg.wire.errors import (
     RESOURCE_LIMIT_EXCEEDED,
     DecodeError,
 )
-from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.kernel import decode_values, encode_value
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import (
     Array,
@@ -59,6 +59,18 @@ from amqp10msg.wire.primitives import (
 MANAGEMENT_SUFFIX = "/$management"
 _DEAD_LETTERS = "/$DeadLetterQueue"
 _HEADER = composite_of(Header).code
+#: The codes of the sections that Azure's clients name by symbols, by name.
+_SECTION_CODES: Mapping[Any, int] = {
+    f"amqp:{name}": code
+    for code, name in enumerate(
+        (
+            *("header:list", "delivery-annotations:map", "message-annotations:map"),
+            *("properties:list", "application-properties:map", "data:binary"),
+            *("amqp-sequence:list", "amqp-value:*", "footer:map"),
+        ),
+        _HEADER,
+    )
+}
 _URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
 _SEQUENCE, _ENQUEUED = "x-opt-sequence-number", "x-opt-enqueued-time"
 _SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"
@@ -197,8 +209,7 @@ class ServiceBus:
             if not all(isinstance(part, Data) for part in body):
                 raise NodeError("a batch is made of data sections", DECODE_ERROR)
             messages = [bytes(part.data) for part in body if isinstance(part, Data)]
-        for one in messages:
-            Message.decode(one, limits=self._limits)
+        messages = [_in_order(one, self._limits) for one in messages]
         return self._accept_all(
             [self._entity(one) for one in self._targets(address)], messages, origin
         )[1]
@@ -526,9 +537,7 @@ class ServiceBus:
         return key, lock
 
     def _schedule(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        messages = [_binary(one["message"]) for one in body["messages"]]
-        for octets in messages:
-            Message.decode(octets, limits=self._limits)
+        messages = [_in_order(_binary(one["message"]), self._limits) for one in body["messages"]]
         targets = [self._entity(target) for target in self._targets(entity.name)]
         numbers = self._accept_all(targets, messages)[0][: len(messages)]
         return 200, {"sequence-numbers": Array("long", numbers)}
@@ -663,6 +672,33 @@ def response_to(
         properties=Properties(to=asked.reply_to, subject=subject, correlation_id=asked.message_id),
         application_properties=dict(told),
     )
+
+
+def _place_of(section: Any) -> int:
+    """Return the code of a section: the codes of Part 3, 3.2 are in the order of the sections."""
+    descriptor = getattr(section, "descriptor", None)
+    return int(descriptor) if isinstance(descriptor, int) else _SECTION_CODES.get(descriptor, 0)
+
+
+def _in_order(octets: bytes, limits: Limits) -> bytes:
+    """Return a message with its sections in the order of Part 3, 3.2, after checking it.
+
+    Azure's client writes the delivery-annotations of an AmqpAnnotatedMessage last, and Azure
+    accepts that.
+
+    Raises:
+        DecodeError: the message breaks another rule.
+    """
+    try:
+        Message.decode(octets, limits=limits)
+    except DecodeError as error:
+        if error.rule != "section-out-of-order":
+            raise
+        sections = sorted(decode_values(octets, limits=limits), key=_place_of)
+        ordered = b"".join(map(encode_value, sections))
+        Message.decode(ordered, limits=limits)
+        return ordered
+    return octets
 
 
 def _binary(value: Any) -> bytes:
