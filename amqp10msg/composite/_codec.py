@@ -152,7 +152,8 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
 def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) -> Any:
     """Turn enum values, multiple values and nested composites into what the class declares."""
     if field.multiple:
-        values = raw.values if isinstance(raw, Array) else [raw]
+        # A class may make a tuple of its field when it is constructed.
+        values = list(raw) if isinstance(raw, (Array, tuple)) else [raw]
         if isinstance(raw, Array) and raw.values and field.type not in {raw.type, "*"}:
             raise _wrong(field, entry, f"an array of {field.type}, not of {raw.type}")
         return tuple(str(v) if isinstance(v, Symbol) else v for v in values)

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Array, DecodeError, Described, Symbol, ULong, delivery, encode_value
+from amqp10msg import (
+    Array,
+    DecodeError,
+    Described,
+    EncodeError,
+    Symbol,
+    ULong,
+    delivery,
+    encode_value,
+)
 from amqp10msg.composite import COMPOSITES, composite_of
 from amqp10msg.delivery import (
     TERMINUS_NOT_VISIBLE,
@@ -411,3 +420,27 @@ def test_fields_stay_as_they_are() -> None:
     assert {"lifetime-policy": DeleteOnClose(), "x": 1} == fields
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         NodeProperties().others = {}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "given", [None, "a", Symbol("a"), ["a"], ("a", "b"), Array("symbol", ["a"])]
+)
+@pytest.mark.parametrize(
+    "cls, field",
+    [
+        *((Source, name) for name in ("outcomes", "capabilities")),
+        *((Target, "capabilities"), (delivery.Coordinator, "capabilities")),
+    ],
+)
+def test_built_multiple_field_equals_its_decoding(cls: Any, field: str, given: Any) -> None:
+    built = cls(**{field: given})
+    assigned = cls()
+    setattr(assigned, field, given)
+
+    assert type(getattr(built, field)) is tuple
+    assert built == assigned == delivery.decode(delivery.encode(built))
+
+
+def test_multiple_field_of_a_wrong_type_is_refused_by_encoding() -> None:
+    with pytest.raises(EncodeError, match="capabilities"):
+        delivery.encode(Target(capabilities=7))
