@@ -163,6 +163,8 @@ class BasicReader(Cursor):
         if known is None:
             raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
         limits = limits or DEFAULT_LIMITS
+        if not isinstance(limits, Limits):
+            raise TypeError(f"limits must be a Limits or None, not {type(limits).__name__}")
         if limits.size is not None and len(data) > limits.size:
             raise DecodeError(
                 f"the input has {len(data)} bytes, and the limit is {limits.size}",

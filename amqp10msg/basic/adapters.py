@@ -22,9 +22,28 @@ from amqp10msg.basic.tables import (
     as_table,
     seconds_of,
 )
+from amqp10msg.wire.errors import expect, wrong_type
 from amqp10msg.wire.primitives import Float
 
 __all__ = ["from_pamqp", "from_pika", "lost_in_pamqp", "lost_in_pika", "to_pamqp", "to_pika"]
+
+
+def _expect_properties(properties: object, function: str) -> None:
+    expect(properties, BasicProperties, f"the properties of {function}", "BasicProperties")
+
+
+def _expect_attributes(properties: object, function: str, wanted: str) -> None:
+    """Raise TypeError for an object without headers: every class of properties has them."""
+    if not hasattr(properties, "headers"):
+        raise wrong_type(f"the properties of {function}", wanted, properties)
+
+
+def _expect_long(value: int) -> None:
+    """Raise ValueError for an integer that is wider than the widest field, a long-long."""
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(
+            f"a header holds {value}, but an integer field has 64 bits: write it as text"
+        )
 
 
 # Letters that each library writes for its Python types, so that a value keeps its letter if it can.
@@ -34,6 +53,7 @@ def _pika_letter(value: Any) -> str:
     if isinstance(value, bool):
         return "t"
     if isinstance(value, int):
+        _expect_long(value)
         # What pika reads as a long integer is of its class `long`.
         is_int = -(2**31) <= value < 2**31 and type(value).__name__ != "long"
         return "I" if is_int else "l"
@@ -44,6 +64,7 @@ def _pamqp_letter(value: Any) -> str:
     if isinstance(value, bool):
         return "t"
     if isinstance(value, int):
+        _expect_long(value)
         for letter, low, high in (
             ("b", -(2**7), 2**7),
             ("s", -(2**15), 2**15),
@@ -154,6 +175,8 @@ def _moment(seconds: Any) -> Any:
 
 def _lost(properties: BasicProperties, letter_of: Any) -> list[str]:
     """List what a table of plain Python values would not give back."""
+    name = "pika" if letter_of is _pika_letter else "pamqp"
+    _expect_properties(properties, f"lost_in_{name}")
     found: list[str] = []
     for row in PROPERTIES:
         value = getattr(properties, row.name)
@@ -216,8 +239,10 @@ def from_pika(properties: Any) -> BasicProperties:
     """Convert a ``pika.BasicProperties``.
 
     Raises:
-        TypeError: a header holds what no field can.
+        TypeError: `properties` has no headers, or a header value is of a type that no field has.
+        ValueError: an integer in the headers needs more than 64 bits.
     """
+    _expect_attributes(properties, "from_pika", "a pika.BasicProperties")
     made = BasicProperties()
     for row in PROPERTIES:
         value = getattr(properties, row.name, None)
@@ -231,7 +256,9 @@ def to_pika(properties: BasicProperties) -> Any:
 
     Raises:
         ModuleNotFoundError: pika is not installed.
+        TypeError: `properties` is not a BasicProperties.
     """
+    _expect_properties(properties, "to_pika")
     import pika.compat  # noqa: PLC0415  (the one place that needs it)
 
     made = pika.BasicProperties()
@@ -258,8 +285,10 @@ def from_pamqp(properties: Any) -> BasicProperties:
     """Convert a ``pamqp.commands.Basic.Properties``.
 
     Raises:
-        TypeError: a header holds what no field can.
+        TypeError: `properties` has no headers, or a header value is of a type that no field has.
+        ValueError: an integer in the headers needs more than 64 bits.
     """
+    _expect_attributes(properties, "from_pamqp", "a pamqp.commands.Basic.Properties")
     made = BasicProperties()
     for row in PROPERTIES:
         # pamqp calls the type message_type.
@@ -280,9 +309,11 @@ def to_pamqp(properties: BasicProperties) -> Any:
 
     Raises:
         ModuleNotFoundError: pamqp is not installed.
+        TypeError: `properties` is not a BasicProperties.
         ValueError: the timestamp is outside the years that datetime can hold, or the delivery-mode
             neither 1 nor 2.
     """
+    _expect_properties(properties, "to_pamqp")
     from pamqp import commands  # noqa: PLC0415  (the one place that needs it)
 
     given: dict[str, Any] = {}

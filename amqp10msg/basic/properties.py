@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._reader import BasicReader, Kept, PropertyRows
+from amqp10msg.basic._reader import LETTERS, BasicReader, Kept, PropertyRows
 from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.wire import kernel
@@ -155,12 +155,21 @@ def decode_properties(
     return made
 
 
+def _expect_dialect(dialect: object) -> None:
+    if dialect not in LETTERS:
+        raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
+
+
 def encode_properties(properties: BasicProperties, *, dialect: Dialect = "rabbitmq") -> bytes:
     """Encode property flags and property list.
 
     Raises:
         EncodeError: a value does not fit its property; the error's path says which.
+        TypeError: `properties` is not a BasicProperties.
+        ValueError: there is no such dialect.
     """
+    expect(properties, BasicProperties, "the properties of encode_properties", "BasicProperties")
+    _expect_dialect(dialect)
     out = FieldOutput()
     write_rows(out, BASIC, properties, dialect)
     return out.finish()
@@ -188,7 +197,9 @@ def encode_table(table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "r
 
     Raises:
         EncodeError: a name or value does not fit; the error's path says which.
+        ValueError: there is no such dialect.
     """
+    _expect_dialect(dialect)
     out = FieldOutput()
     write_table(out, table, dialect)
     return out.finish()
@@ -215,7 +226,9 @@ def encode_field(letter: str, value: Any, *, dialect: Dialect = "rabbitmq") -> b
 
     Raises:
         EncodeError: the value does not fit, or the dialect has no such letter.
+        ValueError: there is no such dialect.
     """
+    _expect_dialect(dialect)
     out = FieldOutput()
     write_value(out, letter, value, dialect, "", "field", 0)
     return out.finish()

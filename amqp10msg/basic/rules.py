@@ -12,6 +12,7 @@ import attrs
 from amqp10msg.basic.message import BASIC_CLASS, ContentHeader
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import FieldTable, as_array, as_table
+from amqp10msg.wire.errors import expect
 
 # 0-9-1, 4.2.5.5: letters, digits, $, # and underscores after a letter, $ or #; 128 at most.
 _NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
@@ -44,7 +45,11 @@ def check_properties(properties: BasicProperties) -> list[Finding]:
 
     Returns:
         What is broken, in the order of the properties; empty where nothing is.
+
+    Raises:
+        TypeError: `properties` is not a BasicProperties.
     """
+    expect(properties, BasicProperties, "the properties of check_properties", "BasicProperties")
     return list(_found(properties))
 
 

@@ -88,6 +88,10 @@ _SECTIONS = {
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
 
 
+def _not_json(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
 class Shortcut(Generic[_T]):
     """A field of the header or the properties, as a read-only attribute of the message.
 
@@ -549,13 +553,14 @@ class Message(kernel.Record):
             limit: as of `content`.
 
         Raises:
-            ContentError: as `text`; the text is not JSON, or is nested too deeply.
+            ContentError: as `text`; the text is not JSON (RFC 8259, which has no NaN and no
+                Infinity), or is nested too deeply.
         """
         import json  # noqa: PLC0415  (few bodies are read so)
 
         text = self.text(limit=limit)
         try:
-            return json.loads(text)
+            return json.loads(text, parse_constant=_not_json)
         except ValueError as error:  # also of an integer with more digits than Python converts
             raise ContentError(f"the body is not JSON that can be read: {error}") from None
         except RecursionError:

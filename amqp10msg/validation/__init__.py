@@ -219,10 +219,12 @@ def validate(
         shows the list as a table.
 
     Raises:
-        TypeError: the message is neither a Message nor bytes.
+        TypeError: the message is neither a Message nor bytes, or `profile` or `limits` is wrong.
         ValueError: there is no such profile.
     """
     if not isinstance(profile, Profile):
+        if not isinstance(profile, str):
+            raise TypeError(f"profile must be a name or a Profile, not {type(profile).__name__}")
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
         profile = PROFILES[profile]

@@ -326,7 +326,10 @@ class Filter(abc.ABC):
 
         Raises:
             DecodeError: the bytes are not such a filter, or its value is wrong.
+            TypeError: the class is abstract, such as `Filter` itself.
         """
+        if not hasattr(cls, "SYMBOL"):
+            raise TypeError(f"{cls.__name__} is not one type of filter: decode with its subclass")
         value = decode_value(data)
         if not isinstance(value, Described) or class_of(value.descriptor) is not cls:
             raise fault(

@@ -61,9 +61,11 @@ def to_message(
     Raises:
         EncodeError: an attribute is not of the types of CloudEvents, or the data of none that its
             content mode can hold.
-        ValueError: there is no such mode.
+        ValueError: there is no such mode or separator.
         ImportError: the package cloudevents is not installed.
     """
+    if separator not in ("_", ":"):
+        raise ValueError(f"the separator is '_' or ':', not {separator!r}")
     attributes = event.get_attributes()
     if mode == "structured":
         for name, value in attributes.items():

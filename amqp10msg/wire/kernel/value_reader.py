@@ -87,6 +87,8 @@ def octets_of(data: Any, limits: Any) -> bytes:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, bytearray or memoryview, not {type(data).__name__}")
         data = bytes(data)
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits must be a Limits or None, not {type(limits).__name__}")
     if limits.size is not None and len(data) > limits.size:
         raise DecodeError(
             f"the input has {len(data)} bytes, more than the limit of {limits.size}",

@@ -64,6 +64,11 @@ class Array(Sequence[Any]):
             if row is None:
                 raise ValueError(f"{constructor:#04x} is not a format code of Part 1")
             self.type, self.code = row.type, constructor
+        elif not isinstance(constructor, str):
+            raise TypeError(
+                "the constructor of an Array must be the name of a type or a format code, not "
+                f"{type(constructor).__name__}: Array('int', [1, 2])"
+            )
         elif constructor in _ARRAY_TYPES:
             self.type, self.code = constructor, None
         else:
