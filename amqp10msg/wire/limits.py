@@ -32,9 +32,10 @@ class Limits:
     """What one call of a decoder may use.
 
     A message or value that exceeds `depth`, `items`, `zero_width`, `zero_width_per_byte` or `size`
-    raises `DecodeError` with the condition ``amqp:resource-limit-exceeded``. So does a section of annotations with more
-    than 4,096 ulong keys, which is a fixed bound. A file that exceeds `expansion` is read up to
-    there, with a record that names the fault; a Parquet file with too many rows raises ValueError.
+    raises `DecodeError` with the condition ``amqp:resource-limit-exceeded``. So does a section of
+    annotations with more than 4,096 ulong keys, which is a fixed bound. A file that exceeds
+    `expansion` is read up to there, with a record that names the fault; a Parquet file with too
+    many rows raises ValueError.
 
     Attributes:
         depth: nested lists, maps, arrays and described values, at most (1 to 256).
