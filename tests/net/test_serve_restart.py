@@ -53,7 +53,6 @@ def serving(**options: Any) -> Iterator[Server]:
         {"durable": True, "arguments": {"x-queue-type": "quorum", "x-delivery-limit": 5}},
         {"durable": True, "auto_delete": True, "arguments": ARGUMENTS},
         {"durable": False, "arguments": {"x-max-priority": 5}},
-        {"durable": True, "arguments": {"x-queue-type": "stream", "x-max-age": "7D"}},
     ],
 )
 @pytest.mark.parametrize("messages", [0, 2])

@@ -100,9 +100,6 @@ class Attach:
         unsettled = {} if attach.unsettled is None else attach.unsettled
         if not isinstance(unsettled, dict):
             raise _invalid("unsettled", "a map", unsettled)
-        for tag in unsettled:
-            if not isinstance(tag, bytes):
-                raise _invalid("unsettled", "a map with delivery-tags as keys", tag)
         return cls(
             _decoded("source", attach.source, Source),
             _decoded("target", attach.target, (Target, Coordinator)),
@@ -385,9 +382,6 @@ class Attacher:
         answer = self._answer(source, out.node)
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
-        if self._broker.service(out.node.name) is not None:
-            # Many clients never settle a response: unsettled ones would fill the node.
-            link.snd_settle_mode = transport.SenderSettleMode.SETTLED
         kept = {delivery.tag: None for delivery in out.unsettled.values()}
         more: dict[str, Any] = {"unsettled": kept} if kept else {}
         if bus is not None and isinstance(out.filter, SessionFilter):

@@ -62,6 +62,8 @@ _MAX_WAITING = 1 << 20
 LINGER_SECONDS = 5.0
 #: Seconds that a peer has to open the connection; TLS and SASL included.
 _OPENING = 10.0
+#: Responses of a service that a link keeps until the client settles them.
+_MAX_UNSETTLED_RESPONSES = 10
 _ACCEPTED = Accepted()
 
 
@@ -140,11 +142,19 @@ class Outgoing:
         if not settled:
             theirs.context = delivery
             self.sent[delivery.number] = theirs
+            if self.is_service and len(self.sent) > _MAX_UNSETTLED_RESPONSES:
+                self._settle_oldest()
         elif self.out.mode is StdDistMode.MOVE:
             connection.broker.turns.gone.append(delivery)
         self._report_drained()
         connection.touch()
         return True
+
+    def _settle_oldest(self) -> None:
+        """Accept the oldest response: many clients never settle, and would fill the node."""
+        theirs = self.sent.pop(next(iter(self.sent)))
+        theirs.context.settle(_ACCEPTED)
+        theirs.update(_ACCEPTED)
 
     def _report_drained(self) -> None:
         """After the last message of a drain, send the flow that the receiver waits for (2.6.7)."""
