@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         net,
         notation,
         options,
+        private_files,
         sections,
         spark,
         testing,

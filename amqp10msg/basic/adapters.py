@@ -33,8 +33,11 @@ def _expect_properties(properties: object, function: str) -> None:
 
 
 def _expect_attributes(properties: object, function: str, wanted: str) -> None:
-    """Raise TypeError for an object without headers: every class of properties has them."""
-    if not hasattr(properties, "headers"):
+    """Raise TypeError for an object without headers: every class of properties has them.
+
+    None stands for a message without properties.
+    """
+    if properties is not None and not hasattr(properties, "headers"):
         raise wrong_type(f"the properties of {function}", wanted, properties)
 
 

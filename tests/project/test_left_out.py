@@ -34,6 +34,9 @@ WITHOUT_A_COMMAND = {
     "Linux shows its memory",
     "this is done by a shell",
     "Windows has no SIGTERM that can be held back",
+    "Windows has no such permissions",
+    "there are no signal masks",
+    "Linux shows blocked signals",
 }
 
 
