@@ -17,7 +17,8 @@ _MAX_ITEMS = 1_000_000
 # 2^32 - 1 values. All such arrays of one input share a budget. The budget grows with the input, so
 # that many small messages together get no more elements than one message of their total size.
 _MAX_ZERO_WIDTH = 65_536
-_ZERO_WIDTH_PER_BYTE = 4
+# So that any number of array8, of 4 bytes and at most 255 elements each, is within the budget.
+_ZERO_WIDTH_PER_BYTE = 64
 #: Zero-width elements that any input may have: as many as one array8 can count.
 FREE_ZERO_WIDTH = 255
 # Of what machines write, little packs to less than a fiftieth; zeros pack to a thousandth.

@@ -435,10 +435,10 @@ def test_what_is_beyond_a_limit_is_refused_also_before_a_cut(limits: Limits) -> 
 
 
 def test_limits_hold_for_sections_with_faults_together() -> None:
-    # An array of 300 nulls that take no bytes, then a fault. An input of 23 bytes may have 347 such
-    # elements, and one of twice the size 439.
+    # An array of 1,700 nulls that take no bytes, then a fault. An input of 23 bytes may have 1,727
+    # such elements, and one of twice the size 3,199.
     bad = bytes.fromhex(
-        "005377 d0 00000010 00000002 f0 00000005 0000012c 40 56 02".replace(" ", "")
+        "005377 d0 00000010 00000002 f0 00000005 000006a4 40 56 02".replace(" ", "")
     )
     assert isinstance(lenient(bad).sections()[0][1], Malformed)
     with pytest.raises(DecodeError, match="zero-width limit"):

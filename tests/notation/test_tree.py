@@ -58,7 +58,12 @@ def tiled(node: Node) -> None:
 def value_of(node: Node, data: bytes) -> Any:
     """Put the value together again from the nodes."""
     children = [child for child in node.children if child.type != "constructor"]
-    made: list[Any] = [value_of(child, data) for child in children]
+    made: list[Any] = []
+    for child in children:
+        if child.type == "elided":  # equal elements of an array that take no bytes
+            made += [made[-1]] * child.value
+        else:
+            made.append(value_of(child, data))
     if node.type == "described":
         return Described(*made)
     if node.type == "list":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amqp10msg import DecodeError, Limits, Message, decode_value, notation, translate, validate
+from amqp10msg import DecodeError, Limits, Message, decode_values, notation, translate, validate
 
 #: null, true, false, uint0, ulong0 and list0: the format codes of values without bytes.
 CODES = st.sampled_from(range(0x40, 0x46))
@@ -24,12 +24,12 @@ def annotated(code: int, count: int) -> bytes:
     return b"\x00\x53\x72\xd1" + struct.pack(">II", len(entry) + 4, 2) + entry
 
 
-@given(CODES, st.integers(0, 255))
-@example(0x45, 255)
-def test_every_array8_is_read(code: int, count: int) -> None:
-    octets = b"\xe0\x02" + bytes((count, code))
+@given(CODES, st.integers(0, 255), st.integers(1, 60))
+@example(0x45, 255, 60)
+def test_any_number_of_array8_is_read(code: int, count: int, arrays: int) -> None:
+    octets = (b"\xe0\x02" + bytes((count, code))) * arrays
 
-    assert len(decode_value(octets)) == count
+    assert [len(array) for array in decode_values(octets)] == [count] * arrays
 
 
 @given(CODES, st.integers(0, 40), st.integers(0, 400), st.integers(0, 20_000), st.integers(0, 300))
