@@ -67,8 +67,8 @@ MOST_MEMORY = 64 << 20
 #: the entry point that it is known of.
 KNOWN: dict[tuple[str, ...], str] = {
     ("a body of empty lists", "to_typed"): "a list, one byte, is held beside the two it becomes",
-    ("small messages with many empty lists",): "Limits.zero_width_per_byte is the bound",
-    ("small messages with many nulls",): "Limits.zero_width_per_byte is the bound",
+    ("small messages with many empty lists", "columns.decode"): "JSON of what Limits allows",
+    ("small messages with many nulls", "columns.decode"): "JSON of what Limits allows",
 }
 # Input that is shorter is charged as if it had so many bytes: a call has a price of its own.
 _LEAST = 20_000
