@@ -240,7 +240,8 @@ def maps(
 
 
 @st.composite
-def _array(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) -> Array:
+def arrays_of(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) -> Array:
+    """Arrays of elements of one type, with each constructor that can hold what was drawn."""
     held = draw(st.lists(elements, max_size=_SHORT))
     descriptors: list[Any] = []
     if draw(st.integers(0, 7)) == 7:
@@ -283,13 +284,13 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
         st.sampled_from(list(_ZERO_WIDTH)),
         st.integers(0, 5) | st.integers(250, 300),
     )
-    flat = st.one_of([_array(name, _SCALARS[name]) for name in SIMPLE_TYPES])
+    flat = st.one_of([arrays_of(name, _SCALARS[name]) for name in SIMPLE_TYPES])
     return st.one_of(
         flat,
         zero_width,
-        _array("list", st.lists(inner, max_size=4)),
-        _array("map", maps(inner, inner, max_size=3)),
-        _array("array", flat),
+        arrays_of("list", st.lists(inner, max_size=4)),
+        arrays_of("map", maps(inner, inner, max_size=3)),
+        arrays_of("array", flat),
     )
 
 

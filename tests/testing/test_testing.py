@@ -58,6 +58,7 @@ from amqp10msg.testing import (
     values,
     values_of,
 )
+from amqp10msg.testing._values import arrays_of
 from amqp10msg.wire.primitives import FORMAT_CODES, identical
 from tests import reference_codec as reference
 from tests.testing.drawing import can_draw, missing
@@ -200,13 +201,24 @@ def test_values_of_a_type_reach_its_corners(
     assert can_draw(strategy, wanted)
 
 
-@pytest.mark.soak  # the rarest is one of two thousand
-def test_arrays_have_every_constructor_and_can_be_described() -> None:
-    def traits_of(array: Array) -> set[int | str | None]:
-        described = len(array.descriptors) == 2 and len(array) == 1
-        return ({array.code} if len(array) else set()) | ({"described"} if described else set())
+@pytest.mark.parametrize("name", [*SIMPLE_TYPES, "list", "map", "array"])
+def test_arrays_of_a_type_have_each_of_its_constructors(name: str) -> None:
+    codes = [code for code, entry in FORMAT_CODES.items() if entry.type == name]
+    elements = st.lists(st.none(), max_size=2) if name == "list" else values_of(name)
 
-    assert [] == missing(arrays(), [*FORMAT_CODES, "described"], traits_of)
+    def code_of(array: Array) -> list[str | int | None]:
+        return [array.code] if len(array) else []
+
+    assert [] == missing(arrays_of(name, elements), codes, code_of)
+
+
+def test_arrays_can_be_described_twice() -> None:
+    assert can_draw(arrays_of("int", values_of("int")), lambda array: len(array.descriptors) == 2)
+
+
+def test_arrays_have_every_type() -> None:
+    wanted = [*SIMPLE_TYPES, "list", "map", "array"]
+    assert [] == missing(arrays(), wanted, lambda array: [array.type] if len(array) else [])
 
 
 @given(simple_values())
