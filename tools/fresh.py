@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import fcntl
 import os
 import re
 import shlex
@@ -32,7 +33,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -183,6 +184,22 @@ def reasons(output: str) -> str:
 
 
 @contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs away from a machine's folder.
+
+    Raises:
+        SystemExit: another run uses the folder.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"{folder} is in use by another run: wait until that ends") from None
+        yield
+
+
+@contextmanager
 def started(machine: Machine, keep: bool) -> Iterator[Callable[[str, Path], int]]:
     """Make a machine with a clone of what is committed; what is yielded runs a script there."""
     debian = ROOT / ".ci" / "debian"
@@ -299,10 +316,11 @@ def run(
     """
     if isinstance(machine, Machine):
         called, slug, place = machine.name, machine.slug, started(machine, keep)
+        locks: AbstractContextManager[None] = locked(OUT / slug)
     else:
         called = slug = version_of(machine)
-        place = here(machine)
-    with place as call:
+        place, locks = here(machine), nullcontext()
+    with locks, place as call:
         for name, script in steps:
             log = OUT / f"{slug}-{re.sub(r'[^a-z0-9]+', '-', name).strip('-')}.log"
             start = time.monotonic()

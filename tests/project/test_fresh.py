@@ -146,3 +146,15 @@ def test_every_extra_is_installed_alone_and_has_an_example() -> None:
         text = (ROOT / page).read_text(encoding="utf-8")
         assert any(word in example.text for example in examples.examples_of(text)), page
     assert {"build", "sdist", "wheel[]", "wheel[cli]"} <= {name for name, _ in fresh.of_packages()}
+
+
+def test_two_runs_do_not_use_one_folder(tmp_path: Path) -> None:
+    with (
+        fresh.locked(tmp_path / "bookworm"),
+        fresh.locked(tmp_path / "trixie"),
+        pytest.raises(SystemExit, match="bookworm is in use by another run"),
+        fresh.locked(tmp_path / "bookworm"),
+    ):
+        pass
+    with fresh.locked(tmp_path / "bookworm"):
+        pass
