@@ -60,18 +60,20 @@ PROTON := $(VENV)/.proton-$(C)
 ARROW := $(VENV)/.arrow
 SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
+# The library and its kernel, without what only some of the tests need.
+BUILT = $(VENV)/.package $(KERNEL)
 COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 # Absolute: a test may change the folder.
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 27
 
-setup: $(VENV)/.package $(KERNEL) $(PROTON) $(ARROW) $(SPARK)  ## .venv with everything that the other verbs need
+setup: $(BUILT) $(PROTON) $(ARROW) $(SPARK)  ## .venv with everything that the other verbs need
 	@cat $(PROTON) $(ARROW) $(SPARK)
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
 	  "compiled" if amqp10msg.COMPILED else "pure, about 7 times slower. To compile it, install " \
@@ -93,10 +95,15 @@ test: setup  ## the tests, on the compiled kernel and on the pure one
 	fi; \
 	$(PY) -m tests.left_out $(LEFT_OUT); exit $$status
 
-# In one process and with few examples: for work in one room.
-room: setup  ## the tests of one room in short, such as make room R=translate
-	@test -d tests/$(or $(R),-) || { echo "make room R=... takes one of" $(notdir $(patsubst %/,%,$(wildcard tests/*/))) >&2; exit 2; }
+# In one process and with few examples: for work in one room. Of the packages, Spark takes longest to
+# install, and one room alone is about it; tests of other rooms that need it are skipped.
+room: known-room $(BUILT) $(PROTON) $(ARROW) $(if $(filter spark,$(R)),$(SPARK))  ## the tests of one room in short, such as make room R=translate
 	HYPOTHESIS_PROFILE=short $(PY) -m pytest -q -p no:xdist -m 'not kills and not soak' tests/$(R) $(PYTEST_ARGS)
+
+ROOMS := $(sort $(patsubst tests/%/,%,$(dir $(wildcard tests/*/test_*.py))))
+# Before anything is installed.
+known-room:
+	@$(if $(filter $(ROOMS),$(R)),:,echo "make room R=... takes one of $(ROOMS)" >&2; exit 2)
 
 quick: setup  ## in short, the tests that what is not committed touches, or what differs from BASE
 	HYPOTHESIS_PROFILE=short $(PYTEST) -q -m 'not kills and not soak' $(PYTEST_ARGS) \
@@ -192,7 +199,7 @@ inspector: setup  ## the inspector, a page that runs this library in the browser
 spark-jvm: setup  ## amqp10msg-spark-jvm, a wheel that has Spark decode usual messages itself, in build/spark-jvm
 	@$(PY) tools/build_spark_jvm.py
 
-docs: setup  ## the HTML documentation, in docs/_build/html
+docs: $(BUILT)  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) $(DOCS_ARGS) docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

@@ -4,7 +4,8 @@
 
 What differs from BASE (HEAD where it is not given) or is not yet known to git is looked at. A test
 that changed is printed, and for a module the tests in the folder of its room that import it or its
-package; all of the folder where none of them does. The layers are always among them.
+package; all of the folder where none of them does. With these come the tests of the commands that
+are named after the room or the module, and the `GUARDS`: tests in other rooms that break with it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 ALWAYS = "tests/project/test_layers.py"
+MESSAGES = frozenset(
+    ["wire", "composite", "sections", "message", "delivery", "validation", "interop"]
+)
+#: Tests that a change in other rooms can break, and those rooms; None stands for every room.
+GUARDS: dict[str, frozenset[str] | None] = {
+    "tests/project/test_typing.py": None,
+    "tests/interop/test_corpus.py": MESSAGES | {"basic", "translate"},
+    "tests/interop/test_comparison.py": MESSAGES,
+}
 SOURCES = frozenset((".py", ".pyx", ".pxd", ".pxi"))
+#: The commands whose names are not those of the rooms that do their work.
+COMMANDS = {"validation": "validate", "jobs": "pipeline", "notation": "convert"}
 
 
 def changed(base: str = "HEAD") -> list[str]:
@@ -45,7 +57,7 @@ def selected(files: Iterable[str], root: Path = ROOT) -> list[str]:
         elif file.parts[0] == "tests" and file.suffix == ".py" and len(file.parts) > 2:
             found.add(str(file.parent))
         elif file.parts[0] == "amqp10msg" and file.suffix in SOURCES:
-            found |= _of_module(file, root)
+            found |= _of_module(file, root) | _in_other_rooms(file, root)
         elif file.suffix == ".md":
             found.add("tests/project/test_docs.py")
     folders = {one for one in found if (root / one).is_dir()}
@@ -65,6 +77,17 @@ def _of_module(file: PurePosixPath, root: Path) -> set[str]:
             return {test.relative_to(root).as_posix() for test in at}
         names.pop()
     return {folder.relative_to(root).as_posix()}
+
+
+def _in_other_rooms(file: PurePosixPath, root: Path) -> set[str]:
+    """Return the guards of a module's room, and the tests of the command named after the room."""
+    # A module beside the rooms, such as sections.py, is part of the messages.
+    room = file.parts[1] if len(file.parts) > 2 else "message"
+    guards = {test for test, rooms in GUARDS.items() if rooms is None or room in rooms}
+    names = [*file.parts[1:-1], file.stem]
+    commands = {f"tests/app/test_cli_{COMMANDS.get(name, name)}.py" for name in names}
+    found = guards | commands
+    return {test for test in found if (root / test).exists()}
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from changed_tests import ALWAYS, selected
 
+TYPING = "tests/project/test_typing.py"
+CORPUS = ["tests/interop/test_corpus.py", "tests/interop/test_comparison.py"]
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -15,6 +18,14 @@ def root(tmp_path: Path) -> Path:
         "net/test_serve.py": "from amqp10msg.net.serve.server import Server",
         "net/test_urls.py": "from amqp10msg.net.bridge import route, urls",
         "message/test_message.py": "from amqp10msg import Message",
+        "translate/test_translator.py": "from amqp10msg.translate import translator",
+        "validation/test_rules.py": "from amqp10msg.validation import check",
+        "app/test_cli_serve.py": "",
+        "app/test_cli_translate.py": "",
+        "app/test_cli_validate.py": "",
+        "interop/test_corpus.py": "",
+        "interop/test_comparison.py": "",
+        "project/test_typing.py": "",
     }.items():
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / name).write_text(text)
@@ -24,11 +35,31 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "file, expected",
     [
-        ("amqp10msg/net/bridge/urls.py", ["tests/net/test_urls.py"]),
-        ("amqp10msg/net/bridge/wire.py", ["tests/net/test_bridge.py", "tests/net/test_urls.py"]),
-        ("amqp10msg/net/serve/server.py", ["tests/net/test_serve.py"]),
-        ("amqp10msg/net/landing.py", ["tests/net"]),
-        ("amqp10msg/__init__.py", ["tests/message"]),
+        ("amqp10msg/net/bridge/urls.py", ["tests/net/test_urls.py", TYPING]),
+        (
+            "amqp10msg/net/bridge/wire.py",
+            ["tests/net/test_bridge.py", "tests/net/test_urls.py", TYPING],
+        ),
+        (
+            "amqp10msg/net/serve/server.py",
+            ["tests/app/test_cli_serve.py", "tests/net/test_serve.py", TYPING],
+        ),
+        ("amqp10msg/net/landing.py", ["tests/net", TYPING]),
+        ("amqp10msg/__init__.py", ["tests/message", TYPING, *CORPUS]),
+        ("amqp10msg/sections/header.py", ["tests/message", TYPING, *CORPUS]),
+        (
+            "amqp10msg/validation/rules.py",
+            ["tests/app/test_cli_validate.py", "tests/validation", TYPING, *CORPUS],
+        ),
+        (
+            "amqp10msg/translate/translator.py",
+            [
+                "tests/app/test_cli_translate.py",
+                "tests/translate/test_translator.py",
+                TYPING,
+                CORPUS[0],
+            ],
+        ),
         ("tests/net/test_serve.py", ["tests/net/test_serve.py"]),
         ("tests/net/gone/test_gone.py", []),
         ("tests/net/clients.py", ["tests/net"]),
