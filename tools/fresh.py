@@ -38,6 +38,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
+import reasons
+
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "fresh"
 SUITES = {"bookworm": "Debian 12", "trixie": "Debian 13", "testing": "Debian testing"}
@@ -52,10 +54,6 @@ SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 #: What a step of ``--packages`` writes: "Installed in 12.3 s, 45.6 MB; corpus passed".
 INSTALLED = re.compile(r"^Installed in ([\d.]+) s, ([\d.]+) MB; corpus (\w+)$", re.MULTILINE)
-#: Where pytest says what failed: "== FAILURES ==", "== ERRORS ==".
-FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$")
-#: Lines that are shown of either end of what a command printed that failed.
-TAIL = 150
 LEFT_OUT = re.compile(r"^Left out: ((?:the )?tests.+)$", re.MULTILINE)
 
 
@@ -173,14 +171,6 @@ def counted(output: str) -> Counter[str]:
         for number, what in COUNT.findall(summary):
             counts[what.removesuffix("s") if what == "errors" else what] += int(number)
     return counts
-
-
-def reasons(output: str) -> str:
-    """Return what a command that failed printed last: the failures of pytest, or its last lines."""
-    lines = output.splitlines()
-    starts = [place for place, line in enumerate(lines) if FAILURES.match(line)]
-    kept = lines[starts[0] :] if starts else lines[-TAIL:]
-    return "\n".join([*kept[:TAIL], "…", *kept[-TAIL:]] if len(kept) > 2 * TAIL else kept)
 
 
 @contextmanager
@@ -336,7 +326,7 @@ def run(
                 next(iter(INSTALLED.findall(output)), ()),
             )
             if outcome.failed:
-                outcome.reasons = reasons(output)
+                outcome.reasons = reasons.reasons(output)
             yield outcome
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from reasons import SHOWN, reasons
 
 fresh = pytest.importorskip("fresh", reason="the tools are not here: it takes a checkout")
 examples = pytest.importorskip("doc_examples", reason="the tools are not here")
@@ -52,13 +53,22 @@ def test_a_command_failed_if_one_of_its_tests_did(
 
 def test_what_failed_is_shown_with_its_reason() -> None:
     passed = [f"tests/test_a.py::test_{number} PASSED" for number in range(1000)]
-    failures = ["=== FAILURES ===", "__ test_x __", "E   assert 1 == 2", "FAILED test_x"]
+    failures = ["=== FAILURES ===", "__ test_x __", "E   assert 1 == 2"]
+    summary = ["FAILED tests/test_a.py::test_x - assert 1 == 2", "== 1 failed, 9 passed in 2.0s =="]
+    two_passes = [
+        *passed,
+        *failures,
+        *summary,
+        "AMQP10MSG_PURE=1 pytest",
+        *passed,
+        "== 9 passed in 1.0s ==",
+    ]
+    stopped = ["=== ERRORS ===", *passed, "Killed"]
 
-    assert failures == fresh.reasons("\n".join([*passed, *failures])).splitlines()
-    assert passed[-fresh.TAIL :] == fresh.reasons("\n".join(passed)).splitlines()
-    shown = fresh.reasons("\n".join(["=== ERRORS ===", *passed, "FAILED test_x"])).splitlines()
-    assert ("=== ERRORS ===", "FAILED test_x") == (shown[0], shown[-1])
-    assert 2 * fresh.TAIL + 1 == len(shown)
+    assert [*failures, *summary, summary[0]] == reasons("\n".join(two_passes)).splitlines()
+    assert passed[-SHOWN:] == reasons("\n".join(passed)).splitlines()
+    shown = reasons("\n".join(stopped)).splitlines()
+    assert ("=== ERRORS ===", "… 702 lines …", "Killed") == (shown[0], shown[SHOWN], shown[-1])
 
 
 def test_the_table_has_a_line_a_command_and_a_line_a_cause() -> None:
