@@ -21,7 +21,6 @@ __all__ = [
     "options",
     "quarantined",
     "stored",
-    "until",
 ]
 
 
@@ -46,13 +45,6 @@ async def bridged(source: str, target: str, **given: Any) -> Statistics:
         async with asyncio.timeout(60), Bridge(source, target, options(**given)) as bridge:
             (counts,) = (await bridge.run()).values()
     return counts
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for what is to come."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def between(

@@ -27,6 +27,7 @@ from amqp10msg.files.atomic import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import Peer, PeerResults, Result
 from amqp10msg.interop.corpus import Case, Fault, Program
+from tests.waiting import wait_until
 
 
 def case(name: str, **changes: Any) -> Case:
@@ -252,8 +253,9 @@ def test_an_answer_to_another_request_is_no_answer(tmp_path: Path) -> None:
     )
     with Program([sys.executable, str(program)]) as twice:
         assert ["uint", 1] == twice.ask({"do": "decode", "data": "1"})["typed"]
-        while twice._process is not None and twice._process.lines.empty():
-            time.sleep(0.01)  # until its other line is there
+        process = twice._process
+        assert process is not None
+        wait_until(lambda: not process.lines.empty())  # its other line is there
         with pytest.raises(RuntimeError, match="a line that answers nothing came before"):
             twice.ask({"do": "decode", "data": "2"})
         assert ["uint", 3] == twice.ask({"do": "decode", "data": "3"})["typed"]

@@ -25,7 +25,7 @@ pytest.importorskip("click")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs  # noqa: E402
-from tests.jobs.job_inputs import wait_for  # noqa: E402
+from tests.waiting import wait_until  # noqa: E402
 
 pytestmark = [
     pytest.mark.kills,
@@ -112,8 +112,8 @@ def job(source: Path) -> Iterator[subprocess.Popen[str]]:
     """A job that has begun to write."""
     process = start(source.parent)
     try:
-        assert wait_for((source.parent / ".out.unfinished").exists, 60)
-        assert wait_for(lambda: bool(workers_of(process.pid)), 60)
+        wait_until((source.parent / ".out.unfinished").exists)
+        wait_until(lambda: bool(workers_of(process.pid)))
         yield process
     finally:
         if process.poll() is None:
@@ -130,7 +130,7 @@ def test_ctrl_c_leaves_what_is_done_aside(job: subprocess.Popen[str], tmp_path: 
     assert 130 == job.returncode
     assert ["in.parquet"] == [name for name in names_in(tmp_path) if name != ".out.unfinished"]
     assert workers
-    assert wait_for(lambda: not any(map(is_running, workers)), 20)
+    wait_until(lambda: not any(map(is_running, workers)))
 
 
 def test_workers_do_not_outlive_the_job(job: subprocess.Popen[str], tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_workers_do_not_outlive_the_job(job: subprocess.Popen[str], tmp_path: Pa
     job.kill()
 
     assert workers
-    assert wait_for(lambda: not any(map(is_running, workers)), 20)
+    wait_until(lambda: not any(map(is_running, workers)))
     assert [".out.unfinished", "in.parquet"] == names_in(tmp_path)
     check(tmp_path)
 
@@ -176,7 +176,7 @@ def test_a_job_leaves_what_was_there_or_all_that_it_made(source: Path, tmp_path:
     assert {"job": KILLS, "worker": KILLS} == killed
     finish(source.parent)
     check_whole(out)
-    assert wait_for(lambda: ["in.parquet", "out"] == names_in(tmp_path), 20)
+    wait_until(lambda: ["in.parquet", "out"] == names_in(tmp_path))
     print(f"{dict(killed)} killed, {done} jobs were done by then")  # noqa: T201
 
 

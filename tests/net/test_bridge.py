@@ -43,6 +43,7 @@ from tests.bridging import (
     quarantined,
     stored,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -332,8 +333,7 @@ def test_stopping_gives_back_what_was_not_sent() -> None:
             broker.refuses = Refusing("nack", lambda number: number >= 10)
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             async with asyncio.timeout(30), Bridge(*urls, options(idle=None)) as bridge:
-                while bridge.routes[0].statistics.accepted < 10:
-                    await asyncio.sleep(0.01)
+                await until(lambda: bridge.routes[0].statistics.accepted >= 10)
             return broker, bridge.routes[0].statistics
 
     broker, counts = asyncio.run(run())
@@ -375,8 +375,7 @@ def test_bytes_are_bounded() -> None:
                 most = bridge.routes[0].statistics.received
                 broker.refuses = lambda _: ""
                 broker.cut()
-                while bridge.routes[0].statistics.accepted < 100:
-                    await asyncio.sleep(0.01)
+                await until(lambda: bridge.routes[0].statistics.accepted >= 100)
             return broker
 
     broker = asyncio.run(run())

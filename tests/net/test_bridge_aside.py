@@ -27,6 +27,7 @@ from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import bridged, numbered, options, quarantined, stored
+from tests.waiting import until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
@@ -150,12 +151,10 @@ def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_f
             ends = (broker.url("queue=from"), broker.url("queue=to"))
             async with asyncio.timeout(30), Bridge(*ends, usual) as bridge:
                 (route,) = bridge.routes
-                while not seen:
-                    await asyncio.sleep(0.01)
+                await until(lambda: seen)
                 for peer in list(broker.channels):
                     peer.stream.abort()
-                while route.statistics.quarantined.total() < 3:
-                    await asyncio.sleep(0.01)
+                await until(lambda: route.statistics.quarantined.total() >= 3)
             return broker
 
     broker = asyncio.run(run())

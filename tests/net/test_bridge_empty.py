@@ -34,8 +34,9 @@ from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.terms import Depth, SourceRequest
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, frame
-from tests.bridging import bodies, bridged, numbered, options, until
+from tests.bridging import bodies, bridged, numbered, options
 from tests.management_api import management
+from tests.waiting import until
 
 pytestmark = pytest.mark.once
 
@@ -97,8 +98,7 @@ class Gate:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, back: bool
     ) -> None:
         while data := await reader.read(1 << 16):
-            while back and not self.is_open:
-                await asyncio.sleep(0.01)
+            await until(lambda: self.is_open or not back)
             writer.write(data)
         writer.close()
 

@@ -16,6 +16,7 @@ from amqp10msg.net.bridge.bridge import status_of
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, bridged, numbered, options, quarantined
 from tests.net import odd_broker
+from tests.waiting import until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
@@ -99,14 +100,12 @@ def test_what_is_to_go_back_is_not_given_up() -> None:
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             async with asyncio.timeout(60), Bridge(*urls, given) as bridge:
                 (counts,) = (one.statistics for one in bridge.routes)
-                while not counts.requeued:
-                    await asyncio.sleep(0.01)
+                await until(lambda: counts.requeued)
                 await asyncio.sleep(0.3)
                 bridge.stop()
                 await bridge.run()
-            async with asyncio.timeout(60):  # until the broker has put it back
-                while len(broker.queues["from"]) < COUNT - counts.accepted:
-                    await asyncio.sleep(0.01)
+            # Until the broker has put it back.
+            await until(lambda: len(broker.queues["from"]) >= COUNT - counts.accepted)
             return counts
 
     counts = asyncio.run(run())
@@ -169,11 +168,11 @@ def test_an_address_that_comes_back_has_all(
             async with asyncio.timeout(60):
                 async with Bridge(broker.url("queue=from"), f"{url}/to", given) as bridge:
                     (counts,) = (one.statistics for one in bridge.routes)
-                    while counts.unreachable["target"] < 5:
-                        await asyncio.sleep(0.01)
+                    await until(lambda: counts.unreachable["target"] >= 5)
                     del odd_one.ending["to"], odd_one.missing["to"]
-                    while broker.queues["from"] or counts.in_flight or counts.waiting:
-                        await asyncio.sleep(0.01)
+                    await until(
+                        lambda: not (broker.queues["from"] or counts.in_flight or counts.waiting)
+                    )
                     if ends:
                         await bridge.run()
             return counts
@@ -252,8 +251,12 @@ def test_a_source_that_is_deleted_ends_a_route_that_is_to_end(timeout: float | N
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             bridge = Bridge(*urls, given)
             async with asyncio.timeout(60), bridge:
-                while len(broker.queues["to"]) < 10 or any(one.unacked for one in broker.channels):
-                    await asyncio.sleep(0.01)
+                await until(
+                    lambda: (
+                        len(broker.queues["to"]) >= 10
+                        and not any(one.unacked for one in broker.channels)
+                    )
+                )
                 broker.queues.pop("from")
                 broker.cut()
                 if timeout is None:

@@ -46,6 +46,7 @@ from amqp10msg.net.bridge.links import open_source, open_target
 from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
 from tests.basic_broker import BasicBroker, Stored
 from tests.effort import slowness
+from tests.waiting import until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
@@ -105,8 +106,9 @@ def test_a_flood_ends_nothing_and_grows_nothing(protocol: str, name: str, end: s
             try:
                 async with asyncio.timeout(30), Bridge(routes) as bridge:
                     counts = bridge.statistics["good"]
-                    while counts.accepted < count or not any(one.flooding for one in peers):
-                        await asyncio.sleep(0.01)
+                    await until(
+                        lambda: counts.accepted >= count and any(one.flooding for one in peers)
+                    )
                     patience = loop.time() + 0.3
                     while sum(peer.sent for peer in peers) < 100_000 and loop.time() < patience:
                         await asyncio.sleep(0.01)
@@ -188,8 +190,7 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
             bridge = Bridge(*ends, RouteOptions())
             async with asyncio.timeout(60), bridge:
                 (counts,) = bridge.statistics.values()
-                while counts.in_flight < 1:
-                    await asyncio.sleep(0.01)
+                await until(lambda: counts.in_flight >= 1)
                 started = loop.time()
                 bridge.stop()
                 await bridge.run()
@@ -224,8 +225,7 @@ def test_all_that_is_waited_for_at_the_end_has_one_bound(asks: bool) -> None:
         options = RouteOptions(idle=1.0 if asks else None)
         async with asyncio.timeout(60), Bridge(first, second, options) as bridge:
             (counts,) = bridge.statistics.values()
-            while counts.in_flight < 1:
-                await asyncio.sleep(0.01)
+            await until(lambda: counts.in_flight >= 1)
             started = loop.time()
             bridge.stop()
             await bridge.run()

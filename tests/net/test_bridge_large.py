@@ -25,6 +25,7 @@ from amqp10msg.net.bridge import Bridge, Statistics, read_quarantine
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, running
 from tests.bridging import bridged, options, quarantined, stored
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,11 +87,9 @@ def test_what_never_ends_costs_no_memory(tmp_path: Path) -> None:
             broker.queues["from"].append(Stored(header, b"x" * 100_000))
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             async with asyncio.timeout(60), Bridge(*urls, options(idle=None)):
-                while not any(tmp_path.glob("*.large/*.part")):
-                    await asyncio.sleep(0.01)
+                await until(lambda: any(tmp_path.glob("*.large/*.part")))
                 broker.cut()
-                while broker.opened < 4:
-                    await asyncio.sleep(0.01)
+                await until(lambda: broker.opened >= 4)
             return len(broker.queues["from"])
 
     assert 1 == asyncio.run(run())

@@ -26,6 +26,7 @@ from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.statistics import LATENCIES, Latency
 from tests.basic_broker import BasicBroker
 from tests.bridging import Refusing, numbered, options
+from tests.waiting import until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 MONITORING = Path(__file__).parents[2] / "docs" / "monitoring"
@@ -110,11 +111,6 @@ def watched(
                     return await made(new, Watched(bridge, monitor))
 
     return asyncio.run(run())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.01)
 
 
 def test_a_target_that_comes_and_goes_is_seen() -> None:

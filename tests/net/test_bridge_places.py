@@ -22,7 +22,8 @@ from amqp10msg.net.bridge.routes import read_routes
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker
-from tests.bridging import bodies, numbered, options, until
+from tests.bridging import bodies, numbered, options
+from tests.waiting import until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 

@@ -18,6 +18,7 @@ from amqp10msg.net.bridge import Bridge, LinkError, Statistics
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import Refusing, between, bodies, bridged, numbered, options, quarantined
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -168,10 +169,12 @@ def test_a_source_that_fails_now_and_then_gives_all(bad: set[int], window: int) 
                 Bridge(*urls, options(window=window, idle=None)) as bridge,
             ):
                 running = asyncio.ensure_future(bridge.run())
-                while broker.queues["from"] or any(one.unacked for one in broker.channels):
-                    await asyncio.sleep(0.005)
-                while len(set(bodies(broker.queues["to"]))) < 80:
-                    await asyncio.sleep(0.005)
+                await until(
+                    lambda: (
+                        not (broker.queues["from"] or any(one.unacked for one in broker.channels))
+                    )
+                )
+                await until(lambda: len(set(bodies(broker.queues["to"]))) >= 80)
                 bridge.stop()
                 (counts,) = (await running).values()
         return broker, counts
@@ -191,8 +194,7 @@ def test_a_source_that_is_cut_is_not_blamed() -> None:
 
             async def cut() -> None:
                 for _ in range(8):
-                    while not any(peer.queue for peer in broker.channels):
-                        await asyncio.sleep(0.001)
+                    await until(lambda: any(peer.queue for peer in broker.channels))
                     broker.cut()
                 broker.queues["from"].extend(numbered(5))
                 broker.serve()

@@ -42,6 +42,7 @@ from amqp10msg.net.bridge import (  # noqa: E402
 from amqp10msg.net.bridge.dry import check_queue  # noqa: E402
 from amqp10msg.net.bridge.management import Queue  # noqa: E402
 from tests.rabbitmq import BROKER, HEADERS, channels  # noqa: E402
+from tests.waiting import until  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
@@ -365,13 +366,12 @@ def test_thirty_queues_have_one_connection_a_side(queues: Queues, source: str, t
                     for one, two in zip(*ends, strict=True)
                 ]
                 async with asyncio.timeout(60), Bridge(specs) as bridge:
-                    while not all(one.accepted for one in bridge.statistics.values()):
-                        await asyncio.sleep(0.01)  # a route that just opens would be given its own
+                    # A route that just opens would be given its own.
+                    await until(lambda: all(one.accepted for one in bridge.statistics.values()))
                     assert (1, 1) == (old.accepted, new.accepted)
                     old.cut()
                     new.cut()
-                    while any(queues.count(name) for name in ends[0]):
-                        await asyncio.sleep(0.1)
+                    await until(lambda: not any(queues.count(name) for name in ends[0]))
 
             asyncio.run(run())
             assert (2, 2) == (old.accepted, new.accepted)

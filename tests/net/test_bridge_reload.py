@@ -31,7 +31,8 @@ from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes
 from amqp10msg.net.bridge.statistics import Latency
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running
-from tests.bridging import Refusing, bodies, numbered, options, until
+from tests.bridging import Refusing, bodies, numbered, options
+from tests.waiting import until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 ROOT = Path(__file__).parents[2]

@@ -25,8 +25,9 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import _TURN, Lines, Tied, Wire
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
-from tests.bridging import Refusing, bodies, numbered, options, quarantined, until
+from tests.bridging import Refusing, bodies, numbered, options, quarantined
 from tests.net import odd_broker
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,7 @@ from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker
 from tests.bridging import options
 from tests.effort import slowness
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 #: Seconds that a bridge has to end.
@@ -177,8 +178,7 @@ def test_a_dry_run_gives_back_what_it_read_and_shows_it() -> None:
         said: list[bytes] = []
 
         def begun(_: Any) -> None:
-            while server.counts("q").available:
-                time.sleep(0.01)
+            wait_until(lambda: not server.counts("q").available)
 
         status, took = ended(command, begun, said)
 

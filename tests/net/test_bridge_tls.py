@@ -10,7 +10,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +30,7 @@ from amqp10msg.net.bridge.terms import TargetRequest  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.net.test_bridge_files import line  # noqa: E402
+from tests.waiting import wait_until  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 USER, PASSWORD = "us3r", "s3cr3t/w@rd"
@@ -326,8 +326,7 @@ def test_credentials_are_in_no_log_title_report_or_error(tmp_path: Path) -> None
             watchdog.start()
             assert process.stderr is not None
             url = process.stderr.readline().strip()
-            while server.counts("b").available < 1:
-                time.sleep(0.02)
+            wait_until(lambda: server.counts("b").available >= 1)
             seen["metrics"] = urllib.request.urlopen(url).read().decode()
             url = url.replace("metrics", "health")
             seen["health"] = urllib.request.urlopen(url).read().decode()

@@ -49,6 +49,7 @@ from amqp10msg.net.serve import Server
 from tests.net.serve_client import performatives
 from tests.net.service_bus_calls import CONNECTION
 from tests.net.transport_ends import frame
+from tests.waiting import wait_until
 
 #: Seconds that a receiver waits; what is there comes at once.
 WAIT = 5
@@ -111,14 +112,7 @@ def test_one_message_several_and_a_batch(server: Server, client: ServiceBusClien
         assert 5 == len({message.lock_token for message in got})
         for message in got:
             receiver.complete_message(message)
-        wait_for(lambda: len(server.messages("orders")) == 0)
-
-
-def wait_for(holds: Any) -> None:
-    deadline = time.monotonic() + WAIT
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        wait_until(lambda: len(server.messages("orders")) == 0)
 
 
 def test_abandon_and_dead_letter_after_ten(client: ServiceBusClient) -> None:
@@ -158,7 +152,7 @@ def test_defer_and_receive_deferred(client: ServiceBusClient) -> None:
         for message in receiver.receive_messages(4):
             receiver.defer_message(message)
             numbers.append(message.sequence_number)
-        wait_for(lambda: len(receiver.peek_messages(9, sequence_number=1)) == 5)
+        wait_until(lambda: len(receiver.peek_messages(9, sequence_number=1)) == 5)
         assert ["other"] == texts(receiver.receive_messages(1))
 
         deferred = receiver.receive_deferred_messages(numbers)
@@ -219,7 +213,7 @@ def test_a_lock_ends_and_the_message_goes_to_others() -> None:
             (message,) = receiver.receive_messages(1)
             assert 1 == server.counts("orders").acquired
             now[0] += 60_000
-            wait_for(lambda: server.counts("orders").available == 1)
+            wait_until(lambda: server.counts("orders").available == 1)
             with pytest.raises(ServiceBusError):
                 receiver._renew_locks(message.lock_token)
             (again,) = receiver.receive_messages(1)
@@ -463,7 +457,7 @@ def test_sessions_are_listed_by_the_time_of_their_state() -> None:
 
 def test_expired_messages_are_dead_letters(server: Server, client: ServiceBusClient) -> None:
     send(client, "soon", time_to_live=datetime.timedelta(milliseconds=1))
-    wait_for(lambda: server.counts("orders/$DeadLetterQueue").available == 1)
+    wait_until(lambda: server.counts("orders/$DeadLetterQueue").available == 1)
     with receiving(client, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
         (letter,) = receiver.receive_messages(max_wait_time=WAIT)
         assert ("soon", "TTLExpiredException") == (str(letter), letter.dead_letter_reason)
@@ -515,7 +509,7 @@ def test_a_full_server_buries_what_was_delivered_too_often() -> None:
                 for _ in range(10):
                     assert 1 == len(receiver.receive_messages(1, max_wait_time=5))
                     now[0] += 60_000
-                    wait_for(lambda: server.counts("orders").acquired == 0)
+                    wait_until(lambda: server.counts("orders").acquired == 0)
 
         assert 1 == server.counts("orders/$DeadLetterQueue").available
 
