@@ -211,4 +211,4 @@ def test_a_report_of_a_program_has_version_and_date_alone() -> None:
     with command(["validate", "x"]):
         found = facts()
     assert "amqp10msg validate x" == found["command"]
-    assert 0 <= found["seconds"] < 60
+    assert 0 <= found["seconds"]

@@ -147,7 +147,7 @@ def test_a_report_in_json_says_the_same() -> None:
 
     assert (__version__, "amqp10msg bridge --report r.json") == (made["version"], made["command"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", made["date"])
-    assert 0 <= made["seconds"] < 60
+    assert 0 <= made["seconds"]
 
 
 @pytest.mark.xdist_group("chromium")
