@@ -175,7 +175,7 @@ def test_a_broker_that_ignores_the_prefetch_count_is_left() -> None:
 
 @pytest.mark.parametrize("answers", [False, True])
 def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
-    async def run() -> tuple[float, int]:
+    async def run() -> int:
         loop = asyncio.get_running_loop()
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(
@@ -184,20 +184,18 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
             targets = await loop.create_server(lambda: Slow(0.15 if answers else 1e9), "127.0.0.1")
             port = targets.sockets[0].getsockname()[1]
             ends = (broker.url("queue=from"), f"amqp091://127.0.0.1:{port}/?queue=q")
-            bridge = Bridge(*ends, RouteOptions())
+            bridge = Bridge(*ends, RouteOptions(drain=3600.0))
             async with asyncio.timeout(60), bridge:
                 (counts,) = bridge.statistics.values()
                 await until(lambda: counts.in_flight >= 1)
-                started = loop.time()
                 bridge.stop()
                 await bridge.run()
             targets.close()
-            return loop.time() - started, counts.accepted
+            return counts.accepted
 
     with mock.patch.object(route, "_QUIET", 0.4):
-        took, accepted = asyncio.run(run())
+        accepted = asyncio.run(run())
 
-    assert took < 5 * slowness()
     assert (6 if answers else 0) == accepted
 
 
