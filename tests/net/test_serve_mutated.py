@@ -190,6 +190,75 @@ def test_an_open_must_be_sent_on_channel_0(channel: int) -> None:
         assert f"channel 0, not {channel}" in error[1]
 
 
+def _error_of_close(described: Described) -> tuple[str, str] | None:
+    """Return condition and description of a close, or None for a close without an error."""
+    assert described.descriptor == 0x18
+    error = described.value[0] if described.value else None
+    return None if error is None else (str(error.value[0]), error.value[1])
+
+
+@pytest.mark.parametrize("channel", [1, 7, 255, 256, 65_535])
+def test_a_close_sent_together_with_the_open_must_be_on_channel_0(channel: int) -> None:
+    """Part 2, 2.4.3: the peer does not know the channel-max yet."""
+    with (
+        Server() as server,
+        socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client,
+    ):
+        opening = frame(0x10, "client") + frame(0x11, *_BEGIN[1])
+        client.sendall(b"AMQP\0\1\0\0" + opening + frame(0x18, channel=channel))
+        heard = performatives(client)
+        assert [next(heard).descriptor, next(heard).descriptor] == [0x10, 0x11]
+        error = _error_of_close(next(heard))
+    assert error is not None
+    assert error[0] in {"amqp:not-allowed", "amqp:connection:framing-error"}
+    assert str(channel) in error[1]
+
+
+@pytest.mark.parametrize("channel", [0, 1, 255])
+def test_a_later_close_may_be_on_any_channel_up_to_channel_max(channel: int) -> None:
+    with (
+        Server() as server,
+        socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client,
+    ):
+        client.sendall(b"AMQP\0\1\0\0" + frame(0x10, "client"))
+        heard = performatives(client)
+        opened = next(heard)
+        assert opened.value[3] == 255  # channel-max
+        client.sendall(frame(0x18, channel=channel))
+        assert _error_of_close(next(heard)) is None
+
+
+_BODIES = {
+    "open": frame(0x10, "client", channel=256),
+    "begin": frame(0x11, *_BEGIN[1], channel=256),
+    "attach": frame(0x12, *_SEND[1], channel=256),
+    "flow": frame(0x13, *_FLOW[1], channel=256),
+    "transfer": frame(0x14, *_TRANSFER[1], payload=Message("x").encode(), channel=256),
+    "disposition": frame(0x15, *_DISPOSITION[1], channel=65_535),
+    "detach": frame(0x16, *_DETACH[1], channel=256),
+    "end": frame(0x17, channel=256),
+    "close": frame(0x18, channel=65_535),
+    "close-256": frame(0x18, channel=256),
+}
+
+
+@pytest.mark.parametrize("name", _BODIES)
+def test_a_channel_above_channel_max_is_a_framing_error(name: str) -> None:
+    """Part 2, 2.7.1, channel-max."""
+    with (
+        Server() as server,
+        socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client,
+    ):
+        client.sendall(b"AMQP\0\1\0\0" + frame(0x10, "client"))
+        heard = performatives(client)
+        next(heard)
+        client.sendall(_BODIES[name])
+        error = _error_of_close(next(heard))
+    assert error is not None
+    assert error[0] == "amqp:connection:framing-error"
+    assert "the channel-max is 255" in error[1]
+
+
 def test_a_detach_after_the_end_of_its_session_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.INFO),

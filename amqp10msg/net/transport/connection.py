@@ -108,6 +108,10 @@ class Connection:
         self._position = 0
         self._chunks: list[bytes] = []
         self._have = 0  # bytes that were not processed yet
+        self._received = 0  # bytes in total, processed or not
+        self._received_before_open: int | None = (
+            None  # bytes received when `take` returned our open
+        )
         self._need = HEAD_SIZE  # bytes to go on
         self._header_seen = False
 
@@ -207,6 +211,8 @@ class Connection:
         self.keep()
         taken = b"".join(self._frames)
         self._frames.clear()
+        if self.opened and self._received_before_open is None:
+            self._received_before_open = self._received
         self.pending = self._sure = 0
         self._took = self._took or bool(taken)
         return early + taken
@@ -251,6 +257,7 @@ class Connection:
                 return
         self._chunks.append(data)
         self._have += len(data)
+        self._received += len(data)
 
     def _authenticate(self, sasl: SaslEnd, data: bytes) -> bytes:
         """Process bytes of SASL, and return those that follow."""
@@ -345,12 +352,23 @@ class Connection:
         if ended and body[:3] not in _ENDS and body[:2] != b"\0\xa3":
             # What comes before the answer to our end is of no interest, and need not be sound.
             return
+        highest = self.local.channel_max
+        if channel > highest and self.remote is not None:
+            raise ConnectionFaultError(
+                FRAMING_ERROR,
+                f"a frame was sent on channel {channel}: the channel-max is {highest}",
+            )
         performative, end = read_composite(body, limits=_LIMITS)
         if isinstance(performative, (Detach, End, Close)):
             _check_error(performative)
         if type(performative) is Transfer and session is not None and not ended:
             self._on_frame(session, performative, body[end:])
         elif isinstance(performative, Close):
+            if channel and self._is_sent_before_open():
+                raise ConnectionFaultError(
+                    NOT_ALLOWED,
+                    f"a close sent together with the open must be on channel 0, not {channel}",
+                )
             self._on_close(performative)
         elif self.closed:
             pass
@@ -377,6 +395,14 @@ class Connection:
             name = type(performative).__name__.lower()
             raise ConnectionFaultError(NOT_ALLOWED, f"{name} is not expected here")
 
+    def _is_sent_before_open(self) -> bool:
+        """Whether the peer sent the current frame before it could have read our open.
+
+        A close may be on any channel up to channel-max, which only our open states (Part 2, 2.4.3).
+        """
+        received = self._received_before_open
+        return received is None or self._received - self._have <= received
+
     def _on_frame(self, session: Session, performative: Any, payload: bytes) -> None:
         try:
             session.on_frame(performative, payload)
@@ -396,8 +422,10 @@ class Connection:
         self.handler.on_open()
 
     def _on_begin(self, channel: int, begin: Begin) -> None:
-        if channel in self.sessions or channel > self.local.channel_max:
-            raise ConnectionFaultError(NOT_ALLOWED, f"the channel {channel} cannot begin")
+        if channel in self.sessions:
+            raise ConnectionFaultError(
+                NOT_ALLOWED, f"a begin on channel {channel}, which has a session already"
+            )
         if begin.remote_channel is None:
             session = self._new()
         else:
