@@ -1,16 +1,17 @@
-"""The open frame of the command: its properties, and what they can be set to."""
+"""The open frames: the properties of the server's, and the hostname of the client's."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from amqp10msg import UByte, UInt
-from amqp10msg.delivery import Target
+from amqp10msg import Described, Message, Properties, Symbol, UByte, UInt
+from amqp10msg.delivery import Source, Target
 from amqp10msg.net.serve import Server
 from tests.net.serve_client import TIMEOUT, performatives
 from tests.net.transport_ends import frame
@@ -61,3 +62,90 @@ def test_options_of_the_command(arguments: list[str], properties: Any, mode: int
 def test_unknown_broker_is_an_error() -> None:
     with pytest.raises(ValueError, match="rabbitmq-4"):
         Server(like="rabbitmq-2")
+
+
+def _hears(server: Server, *frames: bytes) -> Iterator[Described]:
+    """Send frames on a new connection, and yield the server's performatives."""
+    with socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client:
+        client.sendall(b"AMQP\0\1\0\0" + b"".join(frames))
+        yield from performatives(client)
+
+
+def _next_of(heard: Iterator[Described], code: int) -> Described:
+    """Return the next performative with this descriptor code."""
+    return next(performative for performative in heard if performative.descriptor == code)
+
+
+_BEGIN = frame(0x11, None, UInt(0), UInt(9), UInt(9))
+
+
+@pytest.mark.parametrize("options", [{}, {"like": "rabbitmq-4"}, {"service_bus": True}])
+@pytest.mark.parametrize("name", ["x", "", "//", "%2F", "/x", "Vhost:/"])
+def test_unknown_virtual_host_is_refused(name: str, options: Any) -> None:
+    """RabbitMQ 4.0 and 4.3 have this condition in their logs, and close the socket."""
+    with Server(**options) as server:
+        heard = _hears(server, frame(0x10, "client", f"vhost:{name}"), _BEGIN)
+        assert next(heard).descriptor == 0x10
+        closed = next(heard)
+    assert closed.descriptor == 0x18
+    condition, description = closed.value[0].value[:2]
+    assert condition == "amqp:unauthorized-access"
+    assert f"virtual host {name!r} does not exist" in description
+
+
+@pytest.mark.parametrize(
+    "hostname",
+    [None, "", "localhost", "127.0.0.1", "x", "vhost", "VHOST:x", "my-vhost:5672", "vhost:/"],
+)
+def test_hostname_of_the_server_is_accepted(hostname: str | None) -> None:
+    """It is the name that the client connected to, such as the host of a proxy."""
+    with Server(like="rabbitmq-4") as server:
+        heard = _hears(server, frame(0x10, "client", hostname), _BEGIN)
+        assert [next(heard).descriptor, next(heard).descriptor] == [0x10, 0x11]
+
+
+def _sends_to(address: str) -> list[bytes]:
+    return [frame(0x12, "l", UInt(0), False, None, None, Source(), Target(address=address))]
+
+
+def _receives_from(source: Source) -> list[bytes]:
+    return [frame(0x12, "l", UInt(0), True, None, None, source, Target())]
+
+
+_REPLY_TO = "amq.rabbitmq.reply-to"
+_VOLATILE = Source(dynamic=True, capabilities=(Symbol("rabbitmq:volatile-queue"),))
+_DIRECT_REPLIES = {
+    "receive": _receives_from(Source(address=_REPLY_TO)),
+    "receive-from-queue": _receives_from(Source(address=f"/queues/{_REPLY_TO}")),
+    "receive-escaped": _receives_from(Source(address="/queues/amq.rabbitmq.reply%2Dto")),
+    "receive-volatile": _receives_from(_VOLATILE),
+    "receive-topic": _receives_from(Source(address=_REPLY_TO, capabilities=(Symbol("topic"),))),
+    "send": _sends_to(_REPLY_TO),
+    "send-to-queue": _sends_to(f"/queues/{_REPLY_TO}"),
+    "send-to-volatile": _sends_to(f"/queues/{_REPLY_TO}.g1h2AA%3D%3D"),
+}
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("name", _DIRECT_REPLIES)
+def test_direct_reply_to_is_not_implemented(name: str, create: bool) -> None:
+    """It was a queue of this name, so that a client waited for replies for ever."""
+    with Server(like="rabbitmq-4", create=create) as server:
+        heard = _hears(server, frame(0x10, "client"), _BEGIN, *_DIRECT_REPLIES[name])
+        error = _next_of(heard, 0x16).value[2].value
+    assert error[0] == "amqp:not-implemented"
+    assert "direct reply-to" in error[1]
+
+
+def test_message_to_direct_reply_to_is_rejected() -> None:
+    """By the anonymous terminus."""
+    message = Message("x", properties=Properties(to=f"/queues/{_REPLY_TO}.abc")).encode()
+    attach = frame(
+        0x12, "l", UInt(0), False, UByte(0), None, Source(), Target(), None, None, UInt(0)
+    )
+    transfer = frame(0x14, UInt(0), UInt(0), b"t", UInt(0), False, payload=message)
+    with Server(like="rabbitmq-4") as server:
+        heard = _hears(server, frame(0x10, "client"), _BEGIN, attach, transfer)
+        rejected = _next_of(heard, 0x15).value[4]
+    assert rejected.descriptor == 0x25
+    assert rejected.value[0].value[0] == "amqp:not-implemented"

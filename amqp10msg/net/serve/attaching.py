@@ -68,6 +68,8 @@ Publish = Callable[[bytes, int], Published]
 # Of sources and targets.
 _QUEUE = {"queue", "temporary-queue"}
 _TOPIC = "topic"
+#: Asks RabbitMQ, from 4.2 on, for a dynamic source of direct reply-to.
+_VOLATILE_QUEUE = "rabbitmq:volatile-queue"
 _TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
 #: Steps of about 1 ns that the filters of a link may take, see `FilterLimits.steps`: on a message,
 #: in all, and in addition to that for each message.
@@ -450,6 +452,12 @@ class Attacher:
         if self._broker.service(terminus.address) is not None:
             return self._responses(link.session, str(terminus.address))
         if terminus.dynamic:
+            if _VOLATILE_QUEUE in terminus.capabilities:
+                raise NodeError(
+                    "this server does not have RabbitMQ's direct reply-to: ask for a dynamic node "
+                    f"without the capability {_VOLATILE_QUEUE}",
+                    NOT_IMPLEMENTED,
+                )
             return nodes.make_dynamic(container, link.name, terminus.dynamic_node_properties)
         node = nodes.find(terminus.address) if terminus.address else None
         if node is None:

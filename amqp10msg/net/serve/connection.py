@@ -49,6 +49,7 @@ from amqp10msg.wire.errors import (
     NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
     STOLEN,
+    UNAUTHORIZED_ACCESS,
     DecodeError,
     EncodeError,
 )
@@ -62,6 +63,8 @@ _MAX_WAITING = 1 << 20
 LINGER_SECONDS = 5.0
 #: Seconds that a peer has to open the connection; TLS and SASL included.
 _OPENING = 10.0
+#: Begins the hostname of an open frame that names a virtual host of RabbitMQ.
+_VHOST = "vhost:"
 #: Responses of a service that a link keeps until the client settles them.
 _MAX_UNSETTLED_RESPONSES = 10
 _ACCEPTED = Accepted()
@@ -626,10 +629,24 @@ class Connection(Socket, transport.Handler):
         self._stream.close()
 
     def on_open(self) -> None:
-        """Open our end of the connection."""
+        """Open our end of the connection, and close it if the peer asks for an unknown vhost.
+
+        A client of RabbitMQ names a virtual host with the prefix ``vhost:``. Any other hostname is
+        the name that the client connected to (Part 2, 2.7.1).
+        """
         if self._opening is not None:
             self._opening.cancel()
+        remote = self.engine.remote
+        hostname = (remote.hostname if remote is not None else None) or ""
         self.engine.open()
+        if hostname.startswith(_VHOST) and hostname != f"{_VHOST}/":
+            # The condition is RabbitMQ's, which closes the socket without sending it.
+            why = (
+                f"virtual host {hostname[len(_VHOST) :]!r} does not exist: the server has only '/'"
+            )
+            self.log("refused", logging.WARNING, why=why)
+            self.close(Error(UNAUTHORIZED_ACCESS, why))
+            return
         self.log("opened", container=self.container, user=self.user)
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:

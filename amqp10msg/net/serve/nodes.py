@@ -51,6 +51,7 @@ from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import (
     NOT_ALLOWED,
     NOT_FOUND,
+    NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
     AmqpError,
     DecodeError,
@@ -60,6 +61,8 @@ from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
 _QUEUES = "/queues/"
+#: RabbitMQ's pseudo-queue of direct reply-to; volatile queues are named after it, with a suffix.
+_REPLY_TO = "amq.rabbitmq.reply-to"
 #: Comes between the names of a topic and of a subscription in an address of Service Bus.
 SUBSCRIPTIONS = "/Subscriptions/"
 
@@ -80,6 +83,29 @@ def _name_of(address: str) -> str:
     if address.startswith(_QUEUES) and "/" not in address[len(_QUEUES) :]:
         return unquote(address[len(_QUEUES) :])
     return address
+
+
+def check_address(address: str) -> None:
+    """Raise NodeError if neither a queue nor a topic can have this address.
+
+    Raises:
+        NodeError: ``amqp:not-found``: a client would send requests to the address, which no service
+            answers here, and wait for a response for ever. ``amqp:not-implemented``: the address
+            is RabbitMQ's direct reply-to, or one of its volatile queues.
+    """
+    name = _name_of(address)
+    if name == "$cbs" or name.lower().endswith("$management"):
+        raise NodeError(
+            f"nothing answers requests to {name!r} here: see on_token and service_bus of "
+            "Server, or --cbs and --service-bus of amqp10msg serve",
+            NOT_FOUND,
+        )
+    if name == _REPLY_TO or name.startswith(f"{_REPLY_TO}."):
+        raise NodeError(
+            f"{name!r} is RabbitMQ's direct reply-to, which this server does not have: "
+            "receive replies from a queue or a dynamic node",
+            NOT_IMPLEMENTED,
+        )
 
 
 @attrs.define(kw_only=True, eq=False, repr=False, slots=False)
@@ -135,9 +161,15 @@ class Nodes:
         return _name_of(address) in self._nodes
 
     def find(self, address: str) -> DistributionNode | None:
-        """Return the node of an address; None if there is none and `create` is False."""
+        """Return the node of an address; None if there is none and `create` is False.
+
+        Raises:
+            NodeError: `check_address` refuses the address.
+        """
         name = _name_of(address)
         node = self._nodes.get(name)
+        if node is None:
+            check_address(name)
         if node is None and self.create:
             self.make_room(_node_cost(name))
             node = self.make(address)
@@ -217,8 +249,10 @@ class Nodes:
             on_demand: whether the topic exists only because a peer used the address.
 
         Raises:
-            NodeError: it is a queue, there is none and `create` is False, or there is no room.
+            NodeError: it is a queue, there is none and `create` is False, there is no room, or
+                `check_address` refuses the address.
         """
+        check_address(address)
         if address in self:
             raise NodeError(f"{address!r} is a queue, not a topic", NOT_ALLOWED)
         if not self.create:
@@ -264,19 +298,13 @@ class Nodes:
             options: of this node, before those of all.
 
         Raises:
-            NodeError: it is the address of a topic, or one for requests.
+            NodeError: the address is a topic's, or `check_address` refuses it.
         """
         address = _name_of(address)
         known = self._nodes.get(address)
         if known is not None:
             return known
-        if address == "$cbs" or address.lower().endswith("$management"):
-            # What is sent there are requests: at a queue their client would wait for ever.
-            raise NodeError(
-                f"nothing answers requests to {address!r} here: see on_token and service_bus of "
-                "Server, or --cbs and --service-bus of amqp10msg serve",
-                NOT_FOUND,
-            )
+        check_address(address)
         if address in self._topics:
             raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
         # The node for dead letters has no dead letters of its own, and takes everything: a message
