@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import subprocess
 import sys
@@ -79,10 +80,13 @@ def _next_of(heard: Iterator[Described], code: int) -> Described:
 _BEGIN = frame(0x11, None, UInt(0), UInt(9), UInt(9))
 
 
-@pytest.mark.parametrize("options", [{}, {"like": "rabbitmq-4"}, {"service_bus": True}])
-@pytest.mark.parametrize("name", ["x", "", "//", "%2F", "/x", "Vhost:/"])
+_UNKNOWN_VHOSTS = ["x", "", "//", "%2F", "/x", "Vhost:/"]
+
+
+@pytest.mark.parametrize("options", [{}, {"service_bus": True}])
+@pytest.mark.parametrize("name", _UNKNOWN_VHOSTS)
 def test_unknown_virtual_host_is_refused(name: str, options: Any) -> None:
-    """RabbitMQ 4.0 and 4.3 have this condition in their logs, and close the socket."""
+    """The condition is the one in the logs of RabbitMQ 4.0 and 4.3."""
     with Server(**options) as server:
         heard = _hears(server, frame(0x10, "client", f"vhost:{name}"), _BEGIN)
         assert next(heard).descriptor == 0x10
@@ -91,6 +95,25 @@ def test_unknown_virtual_host_is_refused(name: str, options: Any) -> None:
     condition, description = closed.value[0].value[:2]
     assert condition == "amqp:unauthorized-access"
     assert f"virtual host {name!r} does not exist" in description
+
+
+@pytest.mark.parametrize("name", _UNKNOWN_VHOSTS)
+def test_like_rabbitmq_an_unknown_virtual_host_closes_the_socket(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So do RabbitMQ 4.0 and 4.3, without an open. RabbitMQ's clients reconnect after a close."""
+    frames = frame(0x10, "client", f"vhost:{name}") + _BEGIN + frame(0x18)
+    with (
+        caplog.at_level(logging.WARNING),
+        Server(like="rabbitmq-4") as server,
+        socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client,
+    ):
+        client.sendall(b"AMQP\0\1\0\0" + frames)
+        received = b""
+        while piece := client.recv(4096):
+            received += piece
+    assert received == b"AMQP\0\1\0\0"
+    assert f"virtual host {name!r} does not exist" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -638,16 +638,24 @@ class Connection(Socket, transport.Handler):
             self._opening.cancel()
         remote = self.engine.remote
         hostname = (remote.hostname if remote is not None else None) or ""
-        self.engine.open()
         if hostname.startswith(_VHOST) and hostname != f"{_VHOST}/":
-            # The condition is RabbitMQ's, which closes the socket without sending it.
-            why = (
-                f"virtual host {hostname[len(_VHOST) :]!r} does not exist: the server has only '/'"
-            )
-            self.log("refused", logging.WARNING, why=why)
-            self.close(Error(UNAUTHORIZED_ACCESS, why))
+            self._refuse_vhost(hostname.removeprefix(_VHOST))
             return
+        self.engine.open()
         self.log("opened", container=self.container, user=self.user)
+
+    def _refuse_vhost(self, name: str) -> None:
+        """Close a connection that asks for a virtual host that does not exist.
+
+        RabbitMQ 4 logs the error and closes the socket. Its own clients rely on that: they take a
+        close frame for the end of a working connection, and reconnect for ever.
+        """
+        why = f"virtual host {name!r} does not exist: the server has only '/'"
+        self.log("refused", logging.WARNING, why=why)
+        if self.broker.options.like == "rabbitmq-4":
+            self.engine.abandon()
+        else:
+            self.close(Error(UNAUTHORIZED_ACCESS, why))
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
         """End all links."""

@@ -160,6 +160,11 @@ class Connection:
         self.closed = True
         self._clear()
 
+    def abandon(self) -> None:
+        """Neither write nor process anything more: the socket is to be closed without a close."""
+        self.closed = self.over = True
+        self._clear()
+
     def _new(self) -> Session | None:
         channel = len(self._own)
         while channel in self._own:
