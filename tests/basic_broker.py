@@ -245,7 +245,7 @@ class _Peer:
         self.queue = ""
         self.stream_name = ""
         self.at = 0
-        self.prefetch = 1
+        self.prefetch = self.allowed = 1
         self.tag = 0
         self.published = 0
         self.confirms = False
@@ -293,7 +293,7 @@ class _Peer:
         if isinstance(found, spec.Channel.Open):
             made = spec.Channel.OpenOk()
         elif isinstance(found, spec.Basic.Qos):
-            self.prefetch = found.prefetch_count
+            self.prefetch = self.allowed = found.prefetch_count
             made = spec.Basic.QosOk()
         elif isinstance(found, spec.Confirm.Select):
             self.confirms = True
@@ -320,7 +320,8 @@ class _Peer:
                 made = spec.Queue.DeclareOk(found.queue, len(broker.queues[found.queue]), consumers)
             else:
                 self.queue = found.queue
-                made = spec.Basic.ConsumeOk(found.consumer_tag)
+                self.cancelled, self.prefetch = False, self.allowed
+                made = None if found.nowait else spec.Basic.ConsumeOk(found.consumer_tag)
                 asyncio.get_running_loop().call_soon(self.deliver)
         elif isinstance(found, spec.Basic.Cancel):
             self.prefetch = 0

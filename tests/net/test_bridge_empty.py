@@ -308,7 +308,7 @@ def test_rabbitmq_that_refuses_to_name_other_consumers_is_no_proof(sole: bool) -
     async def asked() -> Depth:
         closed = "amqp://127.0.0.1:1/queues/from"
         asks = counting.Counting(parse_url(closed), None, sole=sole)
-        return await asks.ask(Link(), None, 0)  # type: ignore[arg-type]
+        return await asks.ask(Link(), None, 0)
 
     depth = asyncio.run(asked())
     counts = Statistics(asked=True, remaining=depth.ready, others=depth.others)
@@ -398,7 +398,7 @@ def test_a_source_is_empty_only_where_it_or_its_user_says_so(
 
     async def asked(depth: Depth, sole: bool) -> Depth:
         asks = counting.Counting(parse_url(source), None, sole=sole)
-        return await asks.ask(_Answering(product, depth), None, 0)  # type: ignore[arg-type]
+        return await asks.ask(_Answering(product, depth), None, 0)
 
     for held, others, sole in itertools.product((None, 0, 2), (None, 0, 2), (False, True)):
         depth = asyncio.run(asked(Depth(ready=0, unacknowledged=held, others=others), sole))
@@ -422,7 +422,7 @@ def test_a_stream_that_cannot_be_counted_is_not_empty(source: str, following: in
     async def asked() -> Depth:
         asks = counting.Counting(parse_url(f"{source}?offset=first"), None, sole=True)
         link = _Answering("Broker", Depth(ready=0))
-        return await asks.ask(link, following, 0)  # type: ignore[arg-type]
+        return await asks.ask(link, following, 0)
 
     depth = asyncio.run(asked())
     counts = Statistics(asked=True, remaining=depth.ready, others=depth.others)

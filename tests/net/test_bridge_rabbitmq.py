@@ -311,6 +311,32 @@ def test_a_queue_is_empty_where_rabbitmq_says_so(queues: Queues, source: str, ki
 
 
 @pytest.mark.parametrize("source", [BASIC, MESSAGING])
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_two_bridges_on_one_queue_of_rabbitmq_both_end(
+    queues: Queues, source: str, kind: str
+) -> None:
+    name = f"{queues.names[0]}-{kind}"
+    queues.channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
+    queues.names.append(name)
+    for number in range(300):
+        queues.channel.basic_publish("", name, b"%d" % number)
+    urls = (source + name, BASIC + queues.names[2])
+
+    async def both() -> list[Any]:
+        runs = [
+            bridged(*urls, None, idle=0.3, stall=100.0, quarantine=Path(f"{number}.jsonl"))
+            for number in range(2)
+        ]
+        return await asyncio.gather(*runs)
+
+    found = asyncio.run(both())
+
+    assert [("empty", 0)] * 2 == [(counts.ending, counts.remaining) for counts in found]
+    assert 300 == sum(counts.accepted for counts in found)
+    assert (0, 300) == (queues.count(name), queues.count(queues.names[2]))
+
+
+@pytest.mark.parametrize("source", [BASIC, MESSAGING])
 def test_what_rabbitmq_has_at_the_start_is_taken(queues: Queues, source: str) -> None:
     first, _, last = queues.names
     for number in range(200):

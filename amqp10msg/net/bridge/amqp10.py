@@ -526,6 +526,14 @@ class Amqp10Source(Amqp10Link):
             self.link.revoke()
             self.touch()
 
+    def resume(self) -> None:
+        """Grant credit again, after `stop`."""
+        if self.alive:
+            self._stopped = False
+            self._owed = 0
+            self.link.grant(self._window - len(self.session.incoming))
+            self.touch()
+
 
 class Amqp10Target(Amqp10Link):
     """A sender to an address; outcomes come by `on_outcomes`.

@@ -447,8 +447,12 @@ class BasicSource(Channel):
         await self.ask(spec.Basic.Qos(0, min(self._window, _MAX_PREFETCH), False), spec.Basic.QosOk)
         start = self.endpoint.start
         arguments = {} if start is None else {STREAM_OFFSET: start}
-        consume = spec.Basic.Consume(0, self.endpoint.queue, "bridge", arguments=arguments)
-        await self.ask(consume, spec.Basic.ConsumeOk)
+        await self.ask(self._consume(arguments), spec.Basic.ConsumeOk)
+
+    def _consume(self, arguments: dict[str, Any], *, nowait: bool = False) -> Any:
+        return spec.Basic.Consume(
+            0, self.endpoint.queue, "bridge", arguments=arguments, nowait=nowait
+        )
 
     def on_content(self, content: Content) -> None:
         """Hand over a delivery."""
@@ -542,6 +546,12 @@ class BasicSource(Channel):
         if self.alive:
             self._consumers = 0
             self.write(spec.Basic.Cancel("bridge", nowait=True))
+
+    def resume(self) -> None:
+        """Consume the queue again, after `stop`. A stream cannot: its position would be lost."""
+        if self.alive and self.endpoint.start is None:
+            self._consumers = 1
+            self.write(self._consume({}, nowait=True))
 
 
 class BasicTarget(Channel):

@@ -17,10 +17,10 @@ from amqp10msg.net.bridge.links import at_first, open_source
 from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.terms import (
     NOT_SAID,
+    Countable,
     Depth,
     LinkError,
     Oversized,
-    SourceLink,
     SourceRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
@@ -30,6 +30,8 @@ from amqp10msg.net.bridge.wire import Lines, beside
 _ANSWER = 10.0
 #: Seconds after which RabbitMQ's management API knows what was delivered before.
 _BEHIND = 15.0
+#: Seconds between two counts of an empty queue: longer than two round trips to a broker.
+_RECOUNT = 0.5
 _OTHERS_NOT_SAID = "it does not say what other consumers hold"
 
 
@@ -195,7 +197,12 @@ class Counting:
             return Depth(why=f"what a stream has from {start} on is not known before it is read")
         return Depth(ready=max(self.end - self.first, 0), others=0, unacknowledged=0)
 
-    async def ask(self, link: SourceLink | None, following: int | None, held: int) -> Depth:
+    def observer(self) -> Observer | None:
+        """Return an observer of the source's queue; None if it is not known to be on RabbitMQ."""
+        at = self._over_basic
+        return None if at is None or self.is_stream else Observer(at, self._lines)
+
+    async def ask(self, link: Countable | None, following: int | None, held: int) -> Depth:
         """Count what is there now; nothing of the route is unsettled besides what it holds.
 
         Of a stream, `following` is the position after the last message that was read; the route
@@ -230,7 +237,7 @@ class Counting:
                 return f"{one.host}:{one.port} does not say what it has: {text}"
         return "its places are different streams" if len(lasts) > 1 else ""
 
-    async def _asked(self, link: SourceLink | None, following: int | None, held: int) -> Depth:
+    async def _asked(self, link: Countable | None, following: int | None, held: int) -> Depth:
         if self.is_stream:
             return await self._rest_of_stream(following)
         if link is None:
@@ -304,6 +311,37 @@ class Counting:
         if count is None:
             return Depth(why="the management API does not say what others hold")
         return attrs.evolve(depth, unacknowledged=max(count - held, 0))
+
+
+class Observer:
+    """Counts the messages and consumers of a queue of RabbitMQ without consuming it.
+
+    Args:
+        at: the queue, as an endpoint of 0-9-1.
+        lines: connections to use; None for a new connection for each count.
+    """
+
+    product = "RabbitMQ"
+    incomplete = False
+
+    def __init__(self, at: Endpoint, lines: Lines | None) -> None:
+        self._at = at
+        self._lines = lines
+
+    async def count(self) -> Depth:
+        """Return how many messages are ready, and how many consumers the queue has.
+
+        Zero of both is counted twice. A bridge that has just cancelled its consumer may receive a
+        message that was in flight: it holds the message, and only then consumes the queue again.
+
+        Raises:
+            LinkError: the queue cannot be asked.
+        """
+        depth = await _declared(self._at, self._lines)
+        if depth.ready == 0 and depth.others == 0:
+            await asyncio.sleep(_RECOUNT)
+            depth = await _declared(self._at, self._lines)
+        return depth
 
 
 def _refuse_another(end: int | None, following: int | None) -> None:

@@ -7,9 +7,9 @@ import contextlib
 import logging
 from collections.abc import Callable
 
-from amqp10msg.net.bridge.counting import Counting
+from amqp10msg.net.bridge.counting import Counting, Observer
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Depth, LinkError, SourceLink
+from amqp10msg.net.bridge.terms import Countable, Depth, LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Lines
 from amqp10msg.net.options import RouteOptions
@@ -156,7 +156,11 @@ class Ending:
         if self._until is not None and following is not None and following >= self._until:
             self._finish("length")
 
-    async def ask(self, source: SourceLink, following: int | None, held: int) -> Depth:
+    def observer(self) -> Observer | None:
+        """Return a way to count the source without consuming it; None if there is no such way."""
+        return self._counting.observer()
+
+    async def ask(self, source: Countable, following: int | None, held: int) -> Depth:
         """Ask the source what it has."""
         depth = await self._counting.ask(source, following, held)
         self._idle = 0.0
@@ -191,7 +195,7 @@ class Ending:
         counts.asked, counts.uncounted = self._options.asks, why
 
     async def count_rest(
-        self, source: SourceLink | None, following: int | None, wait: float, held: Callable[[], int]
+        self, source: Countable | None, following: int | None, wait: float, held: Callable[[], int]
     ) -> None:
         """Count what is left, where the route was to empty the source and ended before that.
 

@@ -322,6 +322,11 @@ class FileSource:
         """Hand over no more."""
         self._stopped = True
 
+    def resume(self) -> None:
+        """Hand messages over again, after `stop`."""
+        self._stopped = not self.alive
+        self._schedule()
+
     def hold(self, held: bool) -> bool:
         """Stop reading, or read on."""
         self._held = held

@@ -256,12 +256,19 @@ class KeptLink(Generic[_Link]):
             text = f"no outcome within {self._options.outcome_timeout:g} s"
             self.lose(LinkError(text, failed=failed))
 
-    def release(self) -> _Link | None:
-        """Give the link away, and open the next one; None where none is open."""
+    def release(self, *, reopen: bool = True) -> _Link | None:
+        """Return the link for the caller to close; None if there is no open link.
+
+        The next link is opened immediately, or without `reopen` once `reopen()` is called.
+        """
         link, self.link = self.link, None
-        if link is not None:
+        if link is not None and reopen:
             self._lost.set()
         return link
+
+    def reopen(self) -> None:
+        """Open the next link, after `release(reopen=False)`."""
+        self._lost.set()
 
     async def close(self, wait: float) -> None:
         """Close the link; give up after so many seconds."""

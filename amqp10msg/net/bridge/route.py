@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from amqp10msg.app.text import printable
+from amqp10msg.net.bridge.counting import Observer
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
 from amqp10msg.net.bridge.links import (
@@ -35,6 +36,8 @@ from amqp10msg.net.bridge.resuming import SourceReplacedError, unchecked
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
+    Countable,
+    Depth,
     Link,
     LinkError,
     Outcome,
@@ -70,6 +73,7 @@ _LAST, _HASTY = 2.0, 0.5
 #: Seconds after which an end shares a connection again, after the end of one that others had, too.
 _APART = 10.0
 _STANDS_BY = "another bridge runs it"
+_LEFT_TO_OTHERS = "leaves the queue to its other consumers, unless messages are ready"
 _SKIPPED = (
     "the broker delivers nothing for some positions: they are its own entries, or messages that it "
     "delivers only over its stream protocol, such as those in compressed batches"
@@ -145,7 +149,8 @@ class Route:
         self._reopening = ""  # why the source is to be opened again, when nothing is unsettled
         self._spilling = False  # what the source delivers until then goes back
         self._joining = False  # nothing is sent, so that the target can be opened again
-        self._closing: set[asyncio.Future[None]] = set()
+        self._observer: Observer | None = None  # counts the source while it is not consumed
+        self._closing: dict[asyncio.Future[None], Link] = {}
         self._too_large = False  # what comes, for a connection of which others read, too
         self._absence = Absence(target, options, self.log)
         # The deliveries.
@@ -358,9 +363,10 @@ class Route:
         source = self._from.link
         if source is not None and source.incomplete and not self._holding:
             self._watch_slow(passed)
-        settled = source is not None and not self._unsettled
-        if self._ending.wait(passed, settled=settled) and source is not None:
-            self._ask(source)
+        countable = source or self._observer
+        settled = countable is not None and not self._unsettled
+        if self._ending.wait(passed, settled=settled) and countable is not None:
+            self._ask(countable)
         self._count()
         self._ending.end_if_late()
 
@@ -372,18 +378,54 @@ class Route:
             why = f"a message has been coming for {self._slow:.0f} s, and is not complete"
             self.log("source-slow", logging.WARNING, at=str(self.source), why=why)
 
-    def _ask(self, source: SourceLink) -> None:
+    def _ask(self, source: Countable) -> None:
         """Ask the source whether it is empty, unless it is being asked."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._end_if_empty(source))
             self._asking.add_done_callback(self._ended)
 
-    async def _end_if_empty(self, source: SourceLink) -> None:
+    async def _end_if_empty(self, source: Countable) -> None:
         received = self.statistics.received
         depth = await self._ending.ask(source, self._records.positions.next, self._held)
-        same = source is self._from.link and self.statistics.received == received
-        if same and not self._unsettled:
-            self._ending.end_if_empty(depth, self._held)
+        link, observer = self._from.link, self._observer
+        if source is not (link or observer) or self.statistics.received != received:
+            return
+        if self._unsettled:
+            return
+        self._ending.end_if_empty(depth, self._held)
+        if self._stop.is_set():
+            return
+        if link is not None:
+            await self._leave_to_others(link, depth)
+        elif depth.ready != 0:
+            self._observer = None
+            self._from.reopen()
+
+    async def _leave_to_others(self, source: SourceLink, depth: Depth) -> None:
+        """Stop consuming a queue without ready messages that has other consumers; only count it.
+
+        Nobody says what a consumer holds, so that two bridges which both run until their common
+        queue is empty would wait for each other. A route that holds messages of the source goes
+        on: closing the link would return them.
+        """
+        shared = depth.ready == 0 and depth.others and depth.unacknowledged is None
+        observer = self._ending.observer()
+        if not shared or observer is None or self._held or self._reopening:
+            return
+        received = self.statistics.received
+        source.stop()
+        with contextlib.suppress(LinkError, TimeoutError):
+            async with asyncio.timeout(_LAST):
+                await source.count()  # messages in flight arrive before the answer
+        if source is not self._from.link or self._stop.is_set():
+            return
+        if self.statistics.received != received or self._reopening:
+            source.resume()  # before anything is settled: others must see that this route is there
+            return
+        self._observer = observer
+        self._from.release(reopen=False)
+        self._close_later(source)
+        self.log("source-left", at=str(self.source), others=depth.others, why=_LEFT_TO_OTHERS)
 
     async def _count_rest(self) -> None:
         self._finish()  # what goes back is in the count
@@ -391,7 +433,8 @@ class Route:
             self._asking.cancel()
         wait = min(_LAST, self._over - self._loop.time() - _HASTY)
         following = self._records.positions.next
-        await self._ending.count_rest(self._from.link, following, wait, lambda: self._held)
+        source = self._from.link or self._observer
+        await self._ending.count_rest(source, following, wait, lambda: self._held)
 
     @property
     def _held(self) -> int:
@@ -425,6 +468,8 @@ class Route:
         self._count_ends()
         if target is None:
             counts.state = "target is away"
+        elif self._observer is not None:
+            counts.state = _LEFT_TO_OTHERS
         elif self._from.link is None:
             counts.state = "source is away"
         elif target.waits:
@@ -443,7 +488,9 @@ class Route:
         ends: dict[str, KeptLink[Any]] = {"source": self._from, "target": self._to}
         if self._queue is not None:
             ends["quarantine"] = self._queue
-        self.statistics.connected = {name: end.link is not None for name, end in ends.items()}
+        connected = {name: end.link is not None for name, end in ends.items()}
+        connected["source"] |= self._observer is not None
+        self.statistics.connected = connected
         self.statistics.unreachable = Counter({name: end.failures for name, end in ends.items()})
 
     async def _drain(self) -> None:
@@ -580,8 +627,8 @@ class Route:
 
     def _close_later(self, link: Link) -> None:
         closing = asyncio.ensure_future(link.close(5.0))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        self._closing[closing] = link
+        closing.add_done_callback(self._closing.pop)
 
     # Connections that others have, too.
 
@@ -684,12 +731,28 @@ class Route:
     # Deliveries.
 
     def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
+        if self._closing:
+            deliveries = self._without_closing(deliveries)
+            if not deliveries:
+                return
         now, before, count = self._loop.time(), self._ending.restart(), self.statistics.received
         self._slow = 0.0
         passed = [self._receive_one(delivery, now) for delivery in deliveries]
         if all(passed):
             self._ending.resume(before)  # nothing new came
         self._caution.receive(self.statistics.received - count)
+
+    def _without_closing(self, deliveries: Sequence[SourceDelivery]) -> list[SourceDelivery]:
+        """Return the deliveries that can be settled.
+
+        The peer delivers the others again: it returns to the queue what is unsettled when their
+        link closes.
+        """
+        closing = {id(link) for link in self._closing.values()}
+        for delivery in deliveries:
+            if delivery.large is not None and id(delivery.link) in closing:
+                delivery.large.discard()
+        return [delivery for delivery in deliveries if id(delivery.link) not in closing]
 
     def _receive_one(self, delivery: SourceDelivery, now: float) -> bool:
         """Take a delivery; return whether it is one that goes back, and comes again and again."""

@@ -247,6 +247,8 @@ class LinkError(ConnectionError):
             known.
         shared: other links ended with it, and its cause may be one of theirs.
         missing: there is no such queue, exchange or address.
+        local: this machine failed, for example its disk is full: neither the peer nor a message
+            is the cause, and the route must end.
     """
 
     def __init__(
@@ -259,6 +261,7 @@ class LinkError(ConnectionError):
         scope: str = "",
         shared: bool = False,
         missing: bool = False,
+        local: bool = False,
     ) -> None:
         super().__init__(printable(reason))
         self.said = said
@@ -267,6 +270,7 @@ class LinkError(ConnectionError):
         self.scope = scope
         self.shared = shared
         self.missing = missing
+        self.local = local
 
     def without(self, secret: str | None) -> LinkError:
         """Return it without a password, which a peer may have repeated."""
@@ -302,12 +306,29 @@ class Link(Protocol):
         """Drop the connection at once; nothing is called any more."""
 
 
-class SourceLink(Link, Protocol):
-    """An open source. Deliveries come through the callback that it was opened with."""
+class Countable(Protocol):
+    """A way to count the messages of a source."""
+
+    @property
+    def product(self) -> str:
+        """Name and version of the peer, such as ``RabbitMQ 4.0.5``; empty if unknown."""
 
     @property
     def incomplete(self) -> bool:
-        """Whether a message has begun to come, and the rest of it has not."""
+        """Whether the first bytes of a message have arrived, and the last ones have not."""
+
+    async def count(self) -> Depth:
+        """Ask how many messages there are, and wait for the answer to this very question.
+
+        What was settled before, the peer knows when it answers. Nothing may be unsettled.
+
+        Raises:
+            LinkError: the peer cannot be asked.
+        """
+
+
+class SourceLink(Link, Countable, Protocol):
+    """An open source. Deliveries come through the callback that it was opened with."""
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
         """Settle deliveries of this link; those of another one stay as they are."""
@@ -315,14 +336,11 @@ class SourceLink(Link, Protocol):
     async def depth(self) -> int | None:
         """Ask how many messages are still to come, and return the last answer; None without one."""
 
-    async def count(self) -> Depth:
-        """Ask how many messages there are, and wait for the answer to this very question.
-
-        What was settled before, the peer knows when it answers. Nothing may be unsettled.
-        """
-
     def stop(self) -> None:
         """Ask for no more deliveries; those under way may still come."""
+
+    def resume(self) -> None:
+        """Ask for deliveries again, after `stop`."""
 
     def hold(self, held: bool) -> bool:
         """Stop reading from the connection, or read on: too many bytes are here.
