@@ -16,9 +16,11 @@ import pytest
 
 pytest.importorskip("pika")
 
+from amqp10msg import Message
 from amqp10msg.basic import BasicMessage
-from amqp10msg.net.bridge import Bridge, Statistics, read_quarantine, records
+from amqp10msg.net.bridge import Bridge, LinkError, Statistics, files, read_quarantine, records
 from amqp10msg.net.bridge.terms import Oversized
+from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running
 from tests.bridging import bodies, bridged, numbered, options, quarantined, stored
 
@@ -139,3 +141,97 @@ def test_a_large_message_of_another_bridge_may_go_while_room_is_counted(
         whole.append(made.is_whole)
     assert [True, False] == whole
     made.discard()
+
+
+def run_with_file_limit(bound: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process whose files cannot grow beyond `bound` bytes."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bound, bound))
+
+    return subprocess.run(
+        [sys.executable, "-m", "amqp10msg", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=limit,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("window", ["1", "20", "500"])
+def test_full_disk_of_a_target_file_ends_the_route_and_blames_no_message(window: str) -> None:
+    broker = BasicBroker("from")
+    broker.queues["from"].extend(numbered(500))
+    with running(broker):
+        done = run_with_file_limit(
+            *(20_000, "bridge", "--from", broker.url("queue=from")),
+            *("--to", "file:kept.jsonl?protocol=0-9-1", "--window", window),
+            *("--until-empty", "--idle", "0.3"),
+        )
+
+    kept = [one.octets for one in read_quarantine(Path("kept.jsonl"))]
+    assert 1 == done.returncode
+    assert 0 < len(kept) < 500
+    assert not Path("quarantine.jsonl").exists()
+    assert "message-quarantine" not in done.stderr
+    assert re.search(r"cannot write the target file: .*'kept\.jsonl'", done.stderr)
+    assert "make room for the file" in done.stderr
+    assert f"from -> kept.jsonl: {500 - len(kept)} messages left at the source" in done.stdout
+    assert {one.body: 1 for one in numbered(500)} == Counter(kept + bodies(broker.queues["from"]))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EIO, errno.EDQUOT])
+def test_local_error_of_a_target_file_ends_an_endless_route(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = files.append_lines
+    room = 100
+
+    def appends(path: Path, lines: list[str]) -> None:
+        nonlocal room
+        room -= len(lines)
+        if room < 0:
+            raise OSError(number, os.strerror(number), str(path))
+        append(path, lines)
+
+    monkeypatch.setattr(files, "append_lines", appends)
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from") as broker:
+            broker.queues["from"].extend(numbered(400))
+            urls = (broker.url("queue=from"), "file:kept.jsonl?protocol=0-9-1")
+            bridge = Bridge(*urls, options(idle=None))
+            with pytest.raises(LinkError, match=r"cannot write the target file: .*kept\.jsonl"):
+                async with asyncio.timeout(60), bridge:
+                    await bridge.run()
+            return broker, bridge.routes[0].statistics
+
+    broker, counts = asyncio.run(run())
+
+    kept = [one.octets for one in read_quarantine(Path("kept.jsonl"))]
+    assert {one.body: 1 for one in numbered(400)} == Counter(kept + bodies(broker.queues["from"]))
+    assert ("failed", len(kept)) == (counts.ending, counts.settled)
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_full_disk_for_a_large_message_ends_the_route(protocol: str) -> None:
+    large = b"x" * 100_000
+    broker = BasicBroker("from", "to")
+    broker.queues["from"].append(stored(BasicMessage(body=large)))
+    with running(broker), Server(accept_durable=True) as server:
+        server.publish("from", Message(large))
+        source = broker.url("queue=from") if protocol == "0-9-1" else f"{server.url}/from"
+        done = run_with_file_limit(
+            *(20_000, "bridge", "--from", source, "--to", broker.url("queue=to")),
+            *("--max-message", "10000", "--until-empty", "--idle", "0.3"),
+        )
+
+    assert 1 == done.returncode
+    assert re.search(r"too large for memory to a file: .*quarantine\.jsonl\.large", done.stderr)
+    assert 1 == done.stderr.count("source-lost")
+    assert not Path("quarantine.jsonl").exists()
+    assert not broker.queues["to"]
+    if protocol == "0-9-1":
+        assert [large] == bodies(broker.queues["from"])

@@ -29,6 +29,7 @@ from amqp10msg.net.bridge.terms import (
     SourceDelivery,
     SourceRequest,
     TargetRequest,
+    no_room_for_large,
 )
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Tied, Wire, attached, dial, refuse
@@ -388,9 +389,8 @@ class Amqp10Source(Amqp10Link):
         return large
 
     def _cannot_keep(self, error: OSError) -> None:
-        """End this link, and not the connection: what takes large messages does not."""
-        text = f"a message that is too large cannot be set aside: {error}"
-        self.fail(LinkError(text))
+        """End this link, and keep the connection: its other links can go on."""
+        self.fail(no_room_for_large(error))
 
     def _agrees(self, remote: transport.Attach) -> bool:
         """Grant credit, unless the peer would settle before we do."""

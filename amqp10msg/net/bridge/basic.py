@@ -51,6 +51,7 @@ from amqp10msg.net.bridge.terms import (
     SourceDelivery,
     SourceRequest,
     TargetRequest,
+    no_room_for_large,
 )
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Lines, Tied, Wire, attached, dial, refuse
@@ -122,8 +123,7 @@ class BasicConnection(Wire):
         try:
             channel.frame(kind, payload)
         except OSError as error:
-            text = f"a message that is too large cannot be set aside: {error}"
-            channel.fail(LinkError(text))
+            channel.fail(no_room_for_large(error))
 
     def _late(self, number: int, payload: bytes) -> None:
         """Take what came for a channel that was left, which is of no interest."""

@@ -290,7 +290,11 @@ class FileSource:
                 found = self._back.popleft() if self._back else next(self._entries)
                 delivery = _delivery(*found)
                 delivery.tag, delivery.link = found, self
-            except (OSError, ValueError, StopIteration) as error:
+            except OSError as error:
+                self.abort()
+                self._on_lost(LinkError(f"cannot read the source file: {error}", local=True))
+                return
+            except (ValueError, StopIteration) as error:
                 self.abort()
                 self._on_lost(LinkError(f"the file was changed while it was read: {error}"))
                 return
@@ -404,7 +408,11 @@ class FileTarget:
             append_lines(self._path, [line for _, line in pending])
         except OSError as error:
             self.alive = False
-            self._on_lost(LinkError(str(error)))
+            text = (
+                f"cannot write the target file: {error}; what it does not hold yet stays at the "
+                "source: make room for the file, and start the bridge again"
+            )
+            self._on_lost(LinkError(text, local=True))
             return
         self._outcomes([(delivery, ACCEPTED) for delivery, _ in pending])
         self._on_room()

@@ -608,6 +608,9 @@ class Route:
         self._from.report(error)
         self._forget_source()
         self._ending.lose()
+        if error.local:
+            self._fail(error)
+            return
         if error.shared and (error.said or error.failed):
             self._separate(self._from)
             return
@@ -712,6 +715,10 @@ class Route:
         self._to.report(error, suspects=len(flying))
         for delivery in orphans:
             self._forget(delivery)  # the source is to deliver it again
+        if error.local:
+            self._pending.put_back(flying)  # they return to the source when the route ends
+            self._fail(error)
+            return
         blamed = error.said or error.failed
         if error.shared:
             # A message is blamed only for the end of a connection that no other route had.

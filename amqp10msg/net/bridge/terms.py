@@ -89,7 +89,8 @@ class Oversized:
 
     def discard(self) -> None:
         """Remove the file, unless it was kept; twice does nothing."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # the buffered bytes, which a full disk refuses again
+            self._file.close()
 
 
 class Settle(enum.Enum):
@@ -304,6 +305,15 @@ class Link(Protocol):
 
     def abort(self) -> None:
         """Drop the connection at once; nothing is called any more."""
+
+
+def no_room_for_large(error: OSError) -> LinkError:
+    """Return the error of a source whose large message could not be written to a file."""
+    text = (
+        f"cannot write a message that is too large for memory to a file: {error}; it stays at the "
+        "source: make room for the file, and start the bridge again"
+    )
+    return LinkError(text, local=True)
 
 
 class Countable(Protocol):
