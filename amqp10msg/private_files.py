@@ -7,7 +7,9 @@ can let a group read it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 
 #: Permissions of a private file: its owner reads and writes it.
 PRIVATE = 0o600
@@ -16,6 +18,24 @@ PRIVATE = 0o600
 def private_opener(path: str, flags: int) -> int:
     """Open a file for `open`, which creates it with the permissions `PRIVATE`."""
     return os.open(path, flags, PRIVATE)
+
+
+def regular_opener(path: str, flags: int) -> int:
+    """Open a regular file for `open`, which creates it with the permissions `PRIVATE`.
+
+    Raises:
+        OSError: the file cannot be opened, or is not a regular file. Opening a pipe would wait for
+            its other end, and nothing that is written to one is on disk.
+    """
+    not_regular = OSError(errno.EINVAL, "not a regular file", path)
+    try:
+        handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), PRIVATE)
+    except OSError as error:
+        raise not_regular if error.errno == errno.ENXIO else error from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise not_regular
+    return handle
 
 
 def create_private(path: str | os.PathLike[str]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +39,10 @@ from amqp10msg.net.bridge.topology import Step  # noqa: E402
 from amqp10msg.net.bridge.urls import parse_url  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.bridging import numbered  # noqa: E402
+from tests.cut_over import OTHERS, Cut, cut, cut_of_a_stream  # noqa: E402
 from tests.management_api import management  # noqa: E402
 
 pytestmark = pytest.mark.once
-NOTHING: dict[str, Any] = {"exchanges": [], "bindings": [], "policies": []}
-OTHERS = {**NOTHING, "overview": {"rabbitmq_version": "4.0.5"}}
 
 
 @pytest.fixture(autouse=True)
@@ -54,48 +52,6 @@ def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "_SELDOM", 0.1)
     monkeypatch.setattr(route, "_TICK", 0.05)
     monkeypatch.setattr("amqp10msg.net.bridge.migration._SETTLES", 0.3)
-
-
-class Cut:
-    """Two brokers, and what the command says."""
-
-    def __init__(self, old: BasicBroker, new: BasicBroker, apis: tuple[str, str]) -> None:
-        self.old, self.new, self._apis = old, new, apis
-        self.made: list[Any] = []
-        self.rows: list[dict[str, Any]] = []
-
-    def run(self, *arguments: str, status: int = 0) -> Any:
-        command = ["migrate", self.old.url(""), self.new.url(""), "--idle", "0.1"]
-        command += ["--management", self._apis[0], "--target-management", self._apis[1]]
-        command += ["--report", "r.json", "--report", "r.html", "--log", "none", *arguments]
-        done = click_testing.CliRunner().invoke(main, command)
-        assert status == done.exit_code, done.output
-        return done
-
-    def queues(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(Path("r.json").read_text())["queues"]
-        return found
-
-
-@contextlib.contextmanager
-def cut(held: int = 0, names: tuple[str, ...] = ("a", "b")) -> Iterator[Cut]:
-    """A source with ten messages in each queue, of which another consumer may hold some."""
-    old, new = BasicBroker(*names), BasicBroker(*names)
-    for name in names:
-        old.queues[name].extend(numbered(10))
-    usual = {"type": "classic", "durable": True, "arguments": {}}
-    rows = [{"name": name, **usual, "messages_unacknowledged": held} for name in names]
-    made: list[Any] = []
-    there = [{"name": "else", **usual}]
-    with (
-        running(old),
-        running(new),
-        management(rows, others=OTHERS) as one,
-        management(there, others=OTHERS, made=made) as other,
-    ):
-        found = Cut(old, new, (one, other))
-        found.made, found.rows = made, rows
-        yield found
 
 
 def test_what_is_all_there_is_done_and_the_report_is_to_be_signed() -> None:
@@ -198,22 +154,6 @@ def test_what_is_set_aside_is_accounted_for_and_said() -> None:
 
     assert ["a: 1 message in quarantine: nacked", "done: 1 queue"] == done.output.splitlines()[-2:]
     assert "done: 1 queue" in again.output  # of nothing, as it is there already
-
-
-@contextlib.contextmanager
-def cut_of_a_stream() -> Iterator[Cut]:
-    """A stream with ten messages at the source, and an empty one at the target."""
-    row = {"name": "s", "type": "stream", "durable": True, "arguments": {}}
-    there = [{"name": "else", "type": "classic", "durable": True, "arguments": {}}]
-    old, new = BasicBroker(), BasicBroker()
-    old.streams["s"], new.streams["s"] = numbered(10), []
-    with (
-        running(old),
-        running(new),
-        management([row], others=OTHERS) as one,
-        management(there, others=OTHERS) as other,
-    ):
-        yield Cut(old, new, (one, other))
 
 
 def test_a_stream_is_done_again_where_nothing_or_something_is_new() -> None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import attrs
 
@@ -35,6 +35,7 @@ from amqp10msg.basic import decode_content_header
 from amqp10msg.files.atomic import lock
 from amqp10msg.files.containers import RECORD_KEYS, octets_of_record, read_lines
 from amqp10msg.files.text import parse_json
+from amqp10msg.private_files import regular_opener
 from amqp10msg.wire.errors import DecodeError
 
 #: The reason of lines that were set aside because they cannot be read as a message.
@@ -47,6 +48,8 @@ _MIN_HEADER = 14
 _MAX_FIELDS = 1 << 20
 #: Bytes of an unreadable line that are kept, to be set aside.
 _MAX_KEPT = 1 << 16
+#: Bytes to read at a time while lines are only counted.
+_CHUNK = 1 << 20
 #: Bytes of a message, where the caller has no limit.
 MAX_MESSAGE = 1 << 31
 _PROTOCOLS = ("0-9-1", "1.0")
@@ -139,9 +142,9 @@ def entries_in(
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
+    with open(path, "rb", opener=regular_opener) as file:
         end = _end_of(path)
-        number = file.read(start).count(b"\n")
+        number = _count_lines(file, start)
         for _, line, fault in read_lines(file, 2 * max_message + _MAX_FIELDS, start, end):
             number += 1
             where = f"{path}, line {number}"
@@ -161,9 +164,18 @@ def entries_in(
                 yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}")
 
 
+def _count_lines(file: BinaryIO, size: int) -> int:
+    """Read `size` bytes, or to the end of the file, and return the number of lines in them."""
+    count = 0
+    while size > 0 and (octets := file.read(min(size, _CHUNK))):
+        size -= len(octets)
+        count += octets.count(b"\n")
+    return count
+
+
 def _end_of(path: Path) -> int:
     """Return the size of a file at a moment when no bridge is appending a line to it."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=regular_opener) as file:
         lock(file.fileno(), wait=True)
         return file.seek(0, os.SEEK_END)
 

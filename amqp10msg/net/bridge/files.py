@@ -41,7 +41,7 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.private_files import private_opener
+from amqp10msg.private_files import regular_opener
 
 __all__ = [
     "Entry",
@@ -142,7 +142,7 @@ def append_lines(path: Path, lines: Sequence[str]) -> None:
         OSError: they could not be written; the file is as before.
     """
     # Without a buffer, which would be written again after an error, also beyond the truncation.
-    with open(path, "ab", buffering=0, opener=private_opener) as file:
+    with open(path, "ab", buffering=0, opener=regular_opener) as file:
         lock(file.fileno(), wait=True)
         end = file.seek(0, os.SEEK_END)
         try:

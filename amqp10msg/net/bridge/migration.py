@@ -17,7 +17,7 @@ import attrs
 from amqp10msg.net.bridge.bridge import Show, run_bridge
 from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, give_back
-from amqp10msg.net.bridge.entries import read_quarantine
+from amqp10msg.net.bridge.entries import Entry, entries_in
 from amqp10msg.net.bridge.fingerprints import digest_of
 from amqp10msg.net.bridge.management import Management, Queue
 from amqp10msg.net.bridge.records import Positions
@@ -62,6 +62,8 @@ class Moved:
         looked: messages of the target among which they were looked for last.
         found: how many of them are at the target or in the quarantine; None where it was not
             looked at.
+        unreadable: what is wrong with the first line that was added to the quarantine meanwhile and
+            is not a message; empty if there is no such line.
         fault: why its route, or looking at it, failed; empty where it did not.
     """
 
@@ -80,6 +82,7 @@ class Moved:
     file: int = 0
     looked: int = 0
     found: int | None = None
+    unreadable: str = ""
     fault: str = ""
 
     @property
@@ -140,6 +143,8 @@ class Moved:
             if self.looked >= _MOST:
                 where = f"among the first {_MOST:,} at the target, and no more are looked at"
             said.append(f"{rest:,} of {compared:,} messages compared are not {where}")
+            if self.unreadable:
+                said.append(f"they may be in the quarantine, but {self.unreadable}")
         return said
 
 
@@ -384,8 +389,10 @@ def _among(one: Moved, seen: Counter[bytes]) -> int:
     quarantine = one.spec.options.quarantine
     if one.aside and quarantine.exists():
         # What an earlier run has put there is not what this one did.
-        for entry in read_quarantine(quarantine, one.file):
-            if entry.route == one.spec.name and not entry.file:
+        for entry in entries_in(quarantine, start=one.file):
+            if not isinstance(entry, Entry):
+                one.unreadable = one.unreadable or entry.why
+            elif entry.route == one.spec.name and not entry.file:
                 digest = digest_of(
                     SourceDelivery(entry.octets, entry.content_header), stream=stream
                 )
