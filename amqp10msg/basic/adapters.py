@@ -38,7 +38,9 @@ def _expect_attributes(properties: object, function: str, wanted: str) -> None:
     None stands for a message without properties.
     """
     if properties is not None and not hasattr(properties, "headers"):
-        raise wrong_type(f"the properties of {function}", wanted, properties)
+        is_method = hasattr(properties, "routing_key")  # pika passes a consumer the method first
+        how = "pass properties, body, method in this order" if is_method else ""
+        raise wrong_type(f"the properties of {function}", wanted, properties, how)
 
 
 def _expect_long(value: int) -> None:

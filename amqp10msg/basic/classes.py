@@ -26,7 +26,7 @@ from amqp10msg.basic._writer import (
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, input_octets, layout_of
 from amqp10msg.basic.tables import Dialect, FieldTable
-from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.errors import EncodeError, expect, wrong_type
 from amqp10msg.wire.kernel.twin import FieldOutput
 from amqp10msg.wire.limits import Limits
 
@@ -119,8 +119,9 @@ CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
     80: (StreamProperties, layout_of(StreamProperties)),
     110: (TunnelProperties, layout_of(TunnelProperties)),
 }
-_HEAD = struct.Struct(">HHQ")
-_U16 = struct.Struct(">H")
+
+_CLASS_AND_WEIGHT = struct.Struct(">HH")
+_TICKET = struct.Struct(">H")
 
 
 def decode_class_header(
@@ -159,14 +160,21 @@ def encode_class_header(
 ) -> bytes:
     """Encode the payload of a content header frame of class file, stream or tunnel.
 
+    Args:
+        properties: the properties; their class determines the content class.
+        body_size: the body's size in bytes, 0 to 2^64 - 1.
+        dialect: how the letters of field tables are written.
+
     Raises:
-        EncodeError: a value does not fit; the error's path says which.
+        EncodeError: a value does not fit; the error's path names the value. `properties` is of
+            another class.
     """
     for class_id, (cls, layout) in CLASSES.items():
         if type(properties) is cls:
             out = FieldOutput()
+            write_number(out, body_size, 8, "body-size")
             write_rows(out, layout, properties, dialect)
-            return _HEAD.pack(class_id, 0, body_size) + out.finish()
+            return _CLASS_AND_WEIGHT.pack(class_id, 0) + out.finish()
     raise EncodeError(
         f"expected properties of class file, stream or tunnel, not {properties!r:.60}"
     )
@@ -289,24 +297,35 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
     """Encode the 22 arguments of message.transfer, without class and method.
 
     Raises:
-        EncodeError: a value does not fit; the error's path says which.
+        EncodeError: a value does not fit; the error's path names the value.
+        TypeError: `transfer` is not a Transfer.
     """
+    expect(transfer, Transfer, "encode_transfer", "a Transfer")
     out = FieldOutput()
     try:
-        ticket = _U16.pack(transfer.ticket)
+        ticket = _TICKET.pack(transfer.ticket)
     except struct.error:
-        raise EncodeError(f"0 to 65,535, not {transfer.ticket!r}", "ticket") from None
+        raise EncodeError(
+            f"must be an int from 0 to 65,535, not {transfer.ticket!r:.60}", "ticket"
+        ) from None
     write_shortstr(out, transfer.destination, "destination")
     write_number(out, bool(transfer.redelivered) | bool(transfer.immediate) << 1, 1, "bits")
     for name, width in _NUMBERS:
         write_number(out, getattr(transfer, name), width, name.replace("_", "-"))
     for name in _TEXTS:
         write_shortstr(out, getattr(transfer, name), name.replace("_", "-"))
-    write_longstr(out, transfer.security_token)
+    write_longstr(out, _binary(transfer.security_token, "security-token"))
     write_table(out, transfer.application_headers, dialect, "application-headers")
-    write_number(out, int(transfer.by_reference), 1, "body")
-    write_longstr(out, transfer.body)
+    write_number(out, int(bool(transfer.by_reference)), 1, "body")
+    write_longstr(out, _binary(transfer.body, "body"))
     return ticket + out.finish()
+
+
+def _binary(value: Any, path: str) -> bytes:
+    """Return a bytes-like value as bytes; EncodeError for a value of another type."""
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise EncodeError(f"must be bytes, not {value!r:.60}", path)
+    return bytes(value)
 
 
 def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> BasicMessage:
@@ -321,12 +340,12 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
         the specification's.
 
     Raises:
-        TypeError: `content` is none of these.
+        TypeError: `content` is of another class, or `body` is not bytes.
     """
     if isinstance(content, Transfer):
         return _basic_of_transfer(content)
     if not isinstance(content, (FileProperties, StreamProperties, TunnelProperties)):
-        raise TypeError(f"expected class properties or a Transfer, not {type(content).__name__}")
+        raise wrong_type("to_basic_message", "class properties or a Transfer", content)
     made = BasicProperties()
     extra: list[tuple[str, str, Any]] = []
     for field in attrs.fields(type(content)):

@@ -72,12 +72,16 @@ class BasicMessage(kernel.Record):
             method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
 
         Raises:
-            TypeError: the body is not bytes, or a header has a value of a type that no field holds.
+            TypeError: an argument is of another type, or a header has a value of a type that no
+                field holds. pika passes the method first, `from_pika` takes it last.
+            ValueError: an integer in the headers needs more than 64 bits.
         """
         from amqp10msg.basic.adapters import from_pika  # noqa: PLC0415  (most need no adapter)
 
         return cls(
-            from_pika(properties), as_bytes(body, "the body of a BasicMessage"), *_whence(method)
+            from_pika(properties),
+            as_bytes(body, "the body of a BasicMessage"),
+            *_origin(method, "pika"),
         )
 
     def to_pika(self) -> Any:
@@ -96,12 +100,16 @@ class BasicMessage(kernel.Record):
             method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
 
         Raises:
-            TypeError: the body is not bytes, or a header has a value of a type that no field holds.
+            TypeError: an argument is of another type, or a header has a value of a type that no
+                field holds.
+            ValueError: an integer in the headers needs more than 64 bits.
         """
         from amqp10msg.basic.adapters import from_pamqp  # noqa: PLC0415  (as above)
 
         return cls(
-            from_pamqp(properties), as_bytes(body, "the body of a BasicMessage"), *_whence(method)
+            from_pamqp(properties),
+            as_bytes(body, "the body of a BasicMessage"),
+            *_origin(method, "pamqp"),
         )
 
     def to_pamqp(self) -> Any:
@@ -146,10 +154,16 @@ def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessa
     return attrs.evolve(basic, properties=properties, body=bytes(basic.body))
 
 
-def _whence(method: Any) -> tuple[str, str, bool]:
+def _origin(method: Any, library: str) -> tuple[str, str, bool]:
+    """Return exchange, routing key and redelivered of a method; the defaults if it is None."""
     if method is None:
         return "", "", False
-    return method.exchange, method.routing_key, bool(method.redelivered)
+    try:
+        return method.exchange, method.routing_key, bool(method.redelivered)
+    except AttributeError:
+        wanted = f"a Basic.Deliver or Basic.GetOk of {library}"
+        how = "its arguments are properties, body, method"
+        raise wrong_type(f"the method of from_{library}", wanted, method, how) from None
 
 
 @attrs.define

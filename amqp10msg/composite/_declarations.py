@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import typing
 from collections.abc import Callable, Iterator
 from types import NoneType
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import attrs
 
 from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import expect, wrong_type
 from amqp10msg.wire.primitives import Symbol, ULong, Wire, fields, string, symbol
 from amqp10msg.wire.reprs import cut, html_table, short_repr
 
@@ -113,6 +115,8 @@ _MODULES: dict[str, dict[int, str]] = {
         0x2E: "delete-on-no-links-or-messages",
     },
 }
+#: The form of a symbolic descriptor: an optional domain, the composite's name and its source type.
+_SYMBOL = re.compile(r"(?:[!-~]+:)?[!-9;-~]+:[!-9;-~]+")
 _DECLARED_IN: dict[int | str, str] = {
     key: f"amqp10msg.delivery.{module}"
     for module, names in _MODULES.items()
@@ -128,20 +132,36 @@ def composite(
 
     Args:
         symbol: the symbolic descriptor, such as ``amqp:header:list``.
-        code: the numeric descriptor, domain and id in one number.
+        code: the numeric descriptor, domain and id in one number, 0 to 2^64 - 1.
         provides: the archetypes that the type provides.
 
     Raises:
-        TypeError: a field's annotation does not say its AMQP type, or the descriptor is taken.
+        TypeError: the class is not an attrs class, a field's annotation does not name its AMQP
+            type, the descriptor is taken, or an argument has the wrong type.
+        ValueError: `symbol` is not of the form ``domain:name:list`` in ASCII, or `code` is out of
+            range.
     """
+    expect(symbol, str, "the symbol of a composite", "a str")
+    expect(code, int, "the code of a composite", "an int")
+    if not _SYMBOL.fullmatch(symbol):
+        raise ValueError(
+            f"the symbol of a composite is domain:name:list in ASCII, not {symbol!r:.80}"
+        )
+    if not 0 <= code < 2**64:
+        raise ValueError(f"the code of a composite must be 0 to 2^64 - 1, got {code}")
 
     def register(cls: type[T]) -> type[T]:
+        if not isinstance(cls, type):
+            raise wrong_type("@composite", "a class", cls)
         reserved = {
             _DECLARED_IN.get(code, cls.__module__),
             _DECLARED_IN.get(symbol, cls.__module__),
         }
         if code in COMPOSITES or symbol in COMPOSITES or reserved != {cls.__module__}:
             raise TypeError(f"{symbol} (0x{code:X}) is registered already")
+        is_attrs: bool = attrs.has(cls)
+        if not is_attrs:
+            raise TypeError(f"{cls.__name__} is not an attrs class: add @attrs.define to it")
         fields = tuple(_fields_of(cls))
         spec = kernel.Spec(
             symbol.split(":")[-2],
@@ -193,7 +213,10 @@ def _kind_of(field: Field) -> int:
 
 
 def _fields_of(cls: type) -> Iterator[Field]:
-    hints = typing.get_type_hints(cls, include_extras=True)
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"an annotation of {cls.__name__} cannot be evaluated: {error}") from error
     for attribute in attrs.fields(cls):
         wire = _wire_of(hints[attribute.name])
         if wire is None:
@@ -252,10 +275,12 @@ def composite_of(cls: type) -> Composite:
     Raises:
         TypeError: the class is not a registered composite.
     """
-    try:
-        return BY_CLASS[cls]
-    except KeyError:
-        raise TypeError(f"{cls.__name__} is not a composite") from None
+    given: object = cls
+    entry = BY_CLASS.get(given) if isinstance(given, type) else None
+    if entry is None:
+        name = given.__name__ if isinstance(given, type) else f"{given!r:.80}"
+        raise TypeError(f"{name} is not a composite: register it with @composite")
+    return entry
 
 
 def rows(cls: type) -> tuple[Field, ...]:

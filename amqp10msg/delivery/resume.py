@@ -17,7 +17,7 @@ from amqp10msg.composite import encode_composite, from_described
 from amqp10msg.delivery.states import DeliveryState, Received, TransactionalState
 from amqp10msg.message import Message
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import INVALID_FIELD, DecodeError, EncodeError
+from amqp10msg.wire.errors import INVALID_FIELD, DecodeError, EncodeError, expect
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Described
 
@@ -77,7 +77,7 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
     """
     octets = _octets(message)
     number = start = 0
-    if not (_is_count(received.section_number) and _is_count(received.section_offset)):
+    if not _is_place(received):
         # As a lenient decoding leaves it.
         raise _no_such_place("a place is two numbers", received, 0, octets)
     while number < received.section_number and start < len(octets):
@@ -95,6 +95,10 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
     else:
         reason = _sections_of(number)
     raise _no_such_place(reason, received, start, octets)
+
+
+def _is_place(received: Received) -> bool:
+    return _is_count(received.section_number) and _is_count(received.section_offset)
 
 
 def _is_count(value: object) -> bool:
@@ -217,8 +221,10 @@ class Step:
             outcome: the outcome that took effect.
 
         Raises:
-            ValueError: the step applies no outcome, or the argument is none.
+            ValueError: the step applies no outcome, or `outcome` is a state that is not an outcome.
+            TypeError: `outcome` is not a delivery state.
         """
+        expect(outcome, DeliveryState, "not_applied", "an outcome")
         if self.outcome is None or not outcome.is_outcome:
             raise ValueError(
                 f"takes an outcome instead of another one, not {outcome!r} instead of "
@@ -294,8 +300,8 @@ def resume(
     Raises:
         EncodeError: the sender's map has a key that is not a delivery-tag (binary, up to 32 bytes),
             or a value that is not a delivery state.
-        DecodeError: the receiver's map has; or a described value in either map is not a known
-            delivery state, or a place is not in the payload.
+        DecodeError: the receiver's map has such a key or value; a described value in either map is
+            not a known delivery state; or a place was looked up in the payload, and is not in it.
     """
     ours = _states(sender_unsettled, "sender")
     theirs = _states(receiver_unsettled, "receiver")
@@ -328,6 +334,10 @@ def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, Deli
                 f"a delivery-tag must be binary of up to {_MAX_TAG} bytes, not {tag!r:.80}", end
             )
         state = from_described(held) if isinstance(held, Described) else held
+        if isinstance(state, Received) and not _is_place(state):
+            raise _fault(
+                f"delivery {tag.hex()} has a place that is not two numbers: {state!r}", end
+            )
         if state is not None and not isinstance(state, DeliveryState):
             raise _fault(
                 f"the state of delivery {tag.hex()} must be a delivery state, not {held!r:.80}", end

@@ -14,7 +14,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import Header, MessageAnnotations
 from amqp10msg.sections.parts import merged, scan
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import NOT_IMPLEMENTED, DecodeError, EncodeError
+from amqp10msg.wire.errors import NOT_IMPLEMENTED, DecodeError, EncodeError, expect
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import AmqpMap, Array, Wire, boolean, fields, symbols, uint, ulong
 
@@ -333,9 +333,12 @@ def apply(
         ValueError: the state has no known effect on a message: it is an extension's, or declared,
             which is about a transaction.
         DecodeError: the message is bytes that do not parse.
-        EncodeError: the message, read leniently, has a delivery-count that is not a number, or
-            the state, read so, annotations that are not a map.
+        EncodeError: lenient decoding left the message with a delivery-count that is not a number,
+            or the state with a field of another type than `Modified` declares.
+        TypeError: `state` is not a delivery state, or `message` neither a Message nor bytes.
     """
+    expect(state, DeliveryState, "the state of apply", "a delivery state")
+    expect(message, (Message, bytes, bytearray, memoryview), "apply", "a Message or bytes")
     match state:
         case Accepted():
             return MessageState.ARCHIVED, message
@@ -344,13 +347,30 @@ def apply(
         case Released():
             return MessageState.AVAILABLE, message
         case Modified():
-            annotations = state.message_annotations
+            failed, annotations = _checked(state)
             return MessageState.AVAILABLE, _changed(
-                message, limits, failed=state.delivery_failed, annotations=annotations
+                message, limits, failed=failed, annotations=annotations
             )
         case Received() | TransactionalState():
             return MessageState.ACQUIRED, message
     raise ValueError(f"what this state does to a message is not known: {state!r:.80}")
+
+
+def _checked(state: Modified) -> tuple[bool, Mapping[str, object]]:
+    """Return the flag delivery-failed and the annotations of an outcome.
+
+    Raises:
+        EncodeError: a value has another type than its field, as lenient decoding leaves it.
+    """
+    failed: object = state.delivery_failed
+    if not (failed is None or isinstance(failed, bool)):
+        raise EncodeError(f"must be a boolean, not {failed!r:.80}", "modified.delivery-failed")
+    annotations: object = state.message_annotations
+    if annotations is None:
+        annotations = {}
+    if not isinstance(annotations, (Mapping, AmqpMap)):
+        raise EncodeError(f"must be a map, not {annotations!r:.80}", "modified.message-annotations")
+    return bool(failed), annotations
 
 
 def _changed(
@@ -358,7 +378,7 @@ def _changed(
     limits: Limits | None,
     *,
     failed: bool,
-    annotations: dict[str, object] | None,
+    annotations: Mapping[str, object] | None,
 ) -> AnyMessage:
     if not failed and not annotations:
         return message
@@ -367,10 +387,6 @@ def _changed(
     else:
         parts = scan(message, limits=limits)
         header, held = parts.section("header"), parts.section("message-annotations")
-    if annotations and not isinstance(annotations, Mapping):
-        raise EncodeError(
-            f"must be a map to add, not {annotations!r:.80}", "modified.message-annotations"
-        )
     sections: dict[str, Any] = {}
     if failed:
         sections["header"] = _counted(header)

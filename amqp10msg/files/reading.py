@@ -72,9 +72,13 @@ def _suffix_of(path: str | PathLike[str]) -> str:
 
 def _known(path: str | PathLike[str], form: str | None) -> str:
     form = form_of(path) if form is None else form
+    _check_form(form)
+    return form
+
+
+def _check_form(form: str) -> None:
     if form not in FORMS:
         raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
-    return form
 
 
 def read(
@@ -143,10 +147,11 @@ def read_stream(
             What is beyond is not read, and a fault says so.
 
     Raises:
-        ValueError: it is Parquet without a column for messages, or with too many rows for its
-            bytes, or not Parquet; likewise Avro.
+        ValueError: there is no such form; the stream is Parquet without a column for messages, or
+            with too many rows for its bytes, or not Parquet; likewise Avro.
         ImportError: it is Parquet, and pyarrow is not installed, or Avro, and fastavro is not.
     """
+    _check_form(form)
     hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""
     try:
         for record in _records(stream, form, start, stop, max_size, limits or DEFAULT_LIMITS):

@@ -622,6 +622,7 @@ class Message(kernel.Record):
             ContentError: the body is not of Data sections, which alone may have a
                 content-encoding (Part 3, 3.2.4); or has one already.
             ImportError: it is zstd, and ``amqp10msg[zstd]`` is not installed.
+            ValueError: `level` is out of range.
         """
         if not all(type(part) is Data for part in body_sections(self)):
             raise ContentError(

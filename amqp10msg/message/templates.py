@@ -92,9 +92,15 @@ class Template(kernel.Pattern):
         """Return the message that `encode` encodes with these values.
 
         Raises:
-            EncodeError: a value is not of its type.
+            EncodeError: a value cannot be encoded; the error says where, as `Message.encode` does.
             TypeError: there are more or fewer values than paths.
         """
+        made = self._filled(values)
+        made.encode()  # checks the types of all values in the way that `encode` does
+        return made
+
+    def _filled(self, values: tuple[Any, ...]) -> Message:
+        """Return the prototype with these values in it; encoding it checks their types."""
         if len(values) != len(self.paths):
             raise TypeError(f"the template takes {len(self.paths)} values, not {len(values)}")
         made = _copied(self._prototype)
@@ -103,7 +109,7 @@ class Template(kernel.Pattern):
         return made
 
     def _encoded(self, values: tuple[Any, ...]) -> bytes:
-        return self.message(*values).encode()
+        return self._filled(values).encode()
 
     # What is known of the types when the template is made.
 

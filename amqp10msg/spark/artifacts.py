@@ -44,9 +44,9 @@ def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[
         Each as ``PATH#NAME``, which has Spark unpack it under the name of its package.
 
     Raises:
-        ValueError: a wheel is not one, is of another version of this library, or has a module
+        ValueError: a file is not a wheel, is of another version of this library, or has a module
             outside of a package; or this library itself runs from a zip.
-        OSError: something cannot be read or written.
+        OSError: a wheel cannot be read, or an archive cannot be written.
     """
     target = Path(folder).resolve()
     target.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,9 @@ def _installed(name: str) -> Iterator[tuple[PurePosixPath, bytes]]:
 
 def _of_wheel(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
     """Return by packages of a wheel their files: the path in the package, and in the wheel."""
-    if wheel.suffix != ".whl" or not zipfile.is_zipfile(wheel):
+    with wheel.open("rb") as file:  # `is_zipfile` answers False for a path that cannot be read
+        is_zip = zipfile.is_zipfile(file)
+    if wheel.suffix != ".whl" or not is_zip:
         raise ValueError(f"{wheel} is not a wheel")
     distribution, version, *_ = wheel.name.split("-")
     if distribution == _LIBRARY and version != __version__:

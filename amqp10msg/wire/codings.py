@@ -10,7 +10,7 @@ import gzip
 import zlib
 from typing import Any, Literal, TypeAlias
 
-from amqp10msg.wire.errors import ContentError
+from amqp10msg.wire.errors import ContentError, as_bytes, expect
 from amqp10msg.wire.later import of_extra
 
 __all__ = ["DEFAULT_LIMIT", "Coding", "compress", "decompress"]
@@ -20,6 +20,8 @@ Coding: TypeAlias = Literal["gzip", "deflate", "zstd"]
 #: Restoring makes so many bytes at most, if nothing else is said, which is 64 MiB.
 DEFAULT_LIMIT = 64 * 1024 * 1024
 
+#: The lowest and the highest level of each coding.
+_LEVELS = {"gzip": (0, 9), "deflate": (0, 9), "zstd": (-(2**17), 22)}
 # Several codings are usual nowhere; each costs another pass, and an input may undo to itself.
 _MOST_CODINGS = 4
 # What follows a member or frame is copied, so that little of it must be at hand, or few must come.
@@ -37,13 +39,22 @@ def compress(octets: bytes, coding: Coding, level: int | None = None) -> bytes:
 
     Args:
         octets: the bytes.
-        coding: how.
-        level: 0 or 1 for speed, 9 (gzip, deflate) or 22 (zstd) for size; the usual one where None.
+        coding: ``gzip``, ``deflate`` or ``zstd``.
+        level: a low level is fast, a high level makes less: 0 to 9 (gzip, deflate) or up to 22
+            (zstd). None for 6 (gzip, deflate) or 3 (zstd).
 
     Raises:
         ContentError: there is no such coding.
-        ImportError: it is zstd, and zstandard is not installed.
+        ImportError: `coding` is zstd, and zstandard is not installed.
+        ValueError: `level` is out of range.
+        TypeError: `octets` is not bytes, or `level` not an int.
     """
+    octets = as_bytes(octets, "compress")
+    if level is not None:
+        expect(level, int, "the level of compress", "an int")
+        low, high = _LEVELS.get(coding, (level, level))
+        if not low <= level <= high:
+            raise ValueError(f"the level of {coding} must be {low} to {high}, got {level}")
     if coding == "gzip":
         return gzip.compress(octets, 6 if level is None else level, mtime=0)
     if coding == "deflate":
@@ -68,8 +79,12 @@ def decompress(octets: bytes, content_encoding: str, *, limit: int = DEFAULT_LIM
     Raises:
         ContentError: a coding is unknown, or the bytes are not what it makes, are cut off, or
             make more than the limit.
-        ImportError: it is zstd, and zstandard is not installed.
+        ImportError: the coding is zstd, and zstandard is not installed.
+        TypeError: `octets` is not bytes, `content_encoding` not a str, or `limit` not an int.
     """
+    octets = as_bytes(octets, "decompress")
+    expect(content_encoding, str, "the content_encoding of decompress", "a str")
+    expect(limit, int, "the limit of decompress", "an int")
     named = [name.strip().lower() for name in content_encoding.split(",")]
     codings = [_ALIASES.get(name, name) for name in named if name not in _NONE]
     if len(codings) > _MOST_CODINGS:

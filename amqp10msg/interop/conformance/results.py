@@ -189,8 +189,8 @@ def load(path: Path) -> list[PeerResults]:
     """Read what `save` wrote.
 
     Raises:
-        CorpusError: it is something else.
-        OSError: it cannot be read.
+        CorpusError: the file holds something else.
+        OSError: the file cannot be read.
     """
     try:
         made = json.loads(path.read_bytes())
@@ -202,5 +202,7 @@ def load(path: Path) -> list[PeerResults]:
             )
             for peer in made["peers"]
         ]
-    except (KeyError, TypeError, ValueError) as error:
+    except CorpusError:
+        raise
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorpusError(f"not results of a run: {error}", str(path)) from None

@@ -187,20 +187,23 @@ class _Journal:
             self._file.close()
 
     def _read(self, path: Path) -> None:
-        """Read the results, unless they are of something else, up to a line that was cut off."""
+        """Read the results, unless they are of something else, up to a line that is damaged."""
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_bytes().splitlines()
         except FileNotFoundError:
             return
         entries: list[Any] = []
         for line in lines:
             try:
                 entries.append(json.loads(line))
-            except ValueError:
+            except (ValueError, RecursionError):
                 break
         if entries and entries[0] == self.told:
             for made in entries[1:]:
-                result = Result.from_object(made)
+                try:
+                    result = Result.from_object(made)
+                except TypeError:
+                    break
                 self.results[result.digest] = result
 
     def _write(self, made: Any) -> None:

@@ -376,10 +376,17 @@ def _json_lines(file: Traversable) -> Iterator[tuple[str, Any]]:
         if not line.strip():
             continue
         place = f"{file.name}, line {number}"
-        try:
-            yield place, json.loads(line)
-        except ValueError as error:
-            raise CorpusError(f"not JSON: {error}", place) from None
+        yield place, _parsed(line, place)
+
+
+def _parsed(text: bytes | str, place: str) -> Any:
+    """Parse a JSON text; CorpusError, with `place`, if the text is not JSON."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise CorpusError(f"not JSON: {error}", place) from None
+    except RecursionError:
+        raise CorpusError("not JSON that can be read: nested too deeply", place) from None
 
 
 def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
@@ -436,12 +443,19 @@ def _write_parquet(cases: Iterable[Case], path: Path) -> None:
 
 def _parquet_rows(file: Traversable) -> Iterator[tuple[str, Any]]:
     pq = of_extra("pyarrow.parquet", *_ARROW)
+    pa = of_extra("pyarrow", *_ARROW)
     with resources.as_file(file) as path:
-        rows = pq.read_table(path).to_pylist()
+        try:
+            rows = pq.read_table(path).to_pylist()
+        except pa.ArrowInvalid as error:
+            raise CorpusError(f"not Parquet: {error}", file.name) from None
     for number, row in enumerate(rows, start=1):
+        place = f"{file.name}, row {number}"
         made = {name: value for name, value in row.items() if value is not None}
         for name in made.keys() & {*_JSON}:
-            made[name] = json.loads(made[name])
-        if "violations" in made:
-            made["violations"] = [list(one.values()) for one in made["violations"]]
-        yield f"{file.name}, row {number}", made
+            made[name] = _parsed(made[name], place)
+        if isinstance(made.get("violations"), list):
+            made["violations"] = [
+                list(one.values()) if isinstance(one, dict) else one for one in made["violations"]
+            ]
+        yield place, made

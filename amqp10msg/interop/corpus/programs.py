@@ -69,7 +69,7 @@ class Program:
 
     Raises:
         OSError: the program cannot be started.
-        RuntimeError: it does not answer with its name.
+        RuntimeError: the program does not answer with its name.
     """
 
     def __init__(
@@ -87,21 +87,43 @@ class Program:
         self.environment = dict(environment or {})
         self.folder = folder
         self._process: _Process | None = None
-        self.name = str(self.ask({"do": "name"}).get("name") or self.command[0])
+        try:
+            self.name = str(self.ask({"do": "name"}).get("name") or self.command[0])
+        except BaseException:
+            self.close()
+            raise
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Ask the program to decode bytes of this kind."""
-        return self.ask({"do": "decode", "kind": kind, "data": data.hex()})["typed"]
+        """Ask the program to decode bytes of this kind; raise what `ask` raises."""
+        return self._answer("typed", {"do": "decode", "kind": kind, "data": data.hex()})
 
     def encode(self, kind: str, typed: Any) -> bytes:
-        """Ask the program to encode typed JSON of this kind."""
-        return bytes.fromhex(self.ask({"do": "encode", "kind": kind, "typed": typed})["data"])
+        """Ask the program to encode typed JSON of this kind; raise what `ask` raises."""
+        text = self._answer("data", {"do": "encode", "kind": kind, "typed": typed})
+        try:
+            return bytes.fromhex(text)
+        except (TypeError, ValueError):
+            raise RuntimeError(f"the answer's data is not hex: {text!r:.200}") from None
 
     def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
-        """Ask the program for the rules that a message violates."""
-        answer = self.ask({"do": "validate", "data": data.hex(), "profile": profile})
-        found: list[Sequence[Any]] = answer["violations"]
-        return found
+        """Ask the program for the rules that a message violates; raise what `ask` raises."""
+        request = {"do": "validate", "data": data.hex(), "profile": profile}
+        found: Any = self._answer("violations", request)
+        if not (isinstance(found, list) and all(isinstance(one, list) for one in found)):
+            raise RuntimeError(f"the answer's violations are not lists: {found!r:.200}")
+        violations: list[Sequence[Any]] = found
+        return violations
+
+    def _answer(self, key: str, request: Mapping[str, Any]) -> Any:
+        """Return the value of `key` in the answer to a request.
+
+        Raises:
+            RuntimeError: the answer lacks the key. Otherwise what `ask` raises.
+        """
+        answer = self.ask(request)
+        if key not in answer:
+            raise RuntimeError(f"the answer lacks {key!r}: {answer!r:.200}")
+        return answer[key]
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer.
@@ -115,7 +137,7 @@ class Program:
         line = self._exchange(json.dumps(request).encode() + b"\n")
         try:
             answer = dict(json.loads(line))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             raise RuntimeError(f"the answer is not a JSON object: {line[:200]!r}") from None
         if "unsupported" in answer:
             raise UnsupportedError(str(answer["unsupported"]))

@@ -31,7 +31,9 @@ def from_aio_pika(message: Any) -> BasicMessage:
     aio-pika has no delivery-mode or priority that is absent: they are 1 and 0.
 
     Raises:
-        TypeError: it is neither, or a header holds what no field can.
+        TypeError: `message` is of another class, or a header has a value of a type that no field
+            has.
+        ValueError: an integer in the headers needs more than 64 bits.
     """
     message = getattr(message, "raw_message", message)
     if not hasattr(message, "properties") or not hasattr(message, "body_size"):
@@ -73,7 +75,9 @@ def from_kombu(message: Any) -> BasicMessage:
     A body that kombu decompressed, by its header ``compression``, is what it became.
 
     Raises:
-        TypeError: it is none, or a header holds what no field can.
+        TypeError: `message` is not one of kombu, or a header has a value of a type that no field
+            has.
+        ValueError: an integer in the headers needs more than 64 bits.
     """
     if not hasattr(message, "delivery_info") or not hasattr(message, "properties"):
         raise TypeError(f"not a message of kombu: {type(message).__name__}")
@@ -104,6 +108,7 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     there are none.
 
     Raises:
+        ValueError: the expiration is not a number.
         ImportError: pika is not installed.
     """
     properties = to_pika(basic.properties)
@@ -123,7 +128,12 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
 
 def _seconds(expiration: str) -> float:
     """Return milliseconds as seconds, which both libraries multiply by 1000 and cut."""
-    number = int(expiration)
+    try:
+        number = int(expiration)
+    except ValueError:
+        raise ValueError(
+            f"the expiration must be a number of milliseconds, not {expiration!r:.80}"
+        ) from None
     seconds = number / 1000
     return seconds if int(seconds * 1000) == number else math.nextafter(seconds, math.inf)
 

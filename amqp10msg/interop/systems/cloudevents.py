@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from amqp10msg.message import Message
 from amqp10msg.sections import Data, Properties
 from amqp10msg.sections.parts import check_fields
-from amqp10msg.wire.errors import ContentError, EncodeError
+from amqp10msg.wire.errors import ContentError, EncodeError, wrong_type
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import Timestamp, plain
 
@@ -63,9 +63,12 @@ def to_message(
             content mode can hold.
         ValueError: there is no such mode or separator.
         ImportError: the package cloudevents is not installed.
+        TypeError: `event` is not an event.
     """
     if separator not in ("_", ":"):
         raise ValueError(f"the separator is '_' or ':', not {separator!r}")
+    if not hasattr(event, "get_attributes"):
+        raise wrong_type("to_message", "an event of the package cloudevents", event)
     attributes = event.get_attributes()
     if mode == "structured":
         for name, value in attributes.items():

@@ -210,10 +210,19 @@ class _Decimal:
         """Encode exactly this number, its exponent kept where the format can express it.
 
         Raises:
-            ValueError: it needs more digits or a larger exponent than the format has.
+            ValueError: the number needs more digits or a larger exponent than the format has, or
+                the text is not a number.
+            TypeError: `number` is of another type.
         """
-        if not isinstance(number, _decimal.Decimal):
+        if isinstance(number, str):
+            try:
+                number = _decimal.Decimal(number)
+            except _decimal.InvalidOperation:
+                raise ValueError(f"{number!r:.80} is not a decimal number") from None
+        elif isinstance(number, int):
             number = _decimal.Decimal(number)
+        elif not isinstance(number, _decimal.Decimal):
+            raise TypeError(f"number must be a Decimal, int or str, not {type(number).__name__}")
         sign, digits, power = number.as_tuple()
         top = 8 * cls.width - 1
         bits = sign << top
