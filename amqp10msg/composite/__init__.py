@@ -1,10 +1,17 @@
 """Composites by declaration: one attrs class is the row table that everything else reads.
 
-    @composite("amqp:header:list", 0x70)
+    import attrs
+
+    from amqp10msg.composite import composite, decode_composite, encode_composite
+    from amqp10msg.wire.primitives import boolean, string
+
+    @composite("com.example:order:list", 0x1234_0000_0001)
     @attrs.define
-    class Header:
-        durable: boolean = False
-        ttl: milliseconds | None = None
+    class Order:
+        number: string
+        paid: boolean = False
+
+    assert decode_composite(encode_composite(Order("o-1"))) == Order("o-1")
 
 A field with a default is optional and null means the default; a field without one is mandatory. The
 wire name is the Python name with dashes. Encoder, decoder, validator, JSON, documentation and

@@ -2,7 +2,7 @@
 
     from amqp10msg import Message, files
 
-    for record in files.read("queue.pcapng"):
+    for record in files.read("queue.pcap"):
         if record.fault:
             print(record.offset, record.fault)
         elif record.protocol == "1.0":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import inspect
 import math
 import subprocess
@@ -69,17 +67,6 @@ COMPOSITE_CLASSES = [
     for key, entry in COMPOSITES.items()
     if isinstance(key, int) and not entry.cls.__module__.startswith("amqp10msg.net.")
 ]
-MODULES = ["_basic", "_values", "_sections", "_encodings", "_malformed"]
-
-
-@pytest.mark.usefixtures("few_examples")
-@pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of_the_documentation_run(name: str) -> None:
-    module = importlib.import_module(f"amqp10msg.testing.{name}")
-
-    failed, attempted = doctest.testmod(module)
-
-    assert (failed, attempted > 0) == (0, True)
 
 
 def documented() -> list[str]:
