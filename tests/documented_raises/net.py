@@ -144,6 +144,7 @@ def _make_topic_of_queue(nodes: Any) -> None:
 
 
 SERVER: Rows = {
+    "net.serve.Nodes.find": {"NodeError": _in_server(lambda nodes: nodes.find("$cbs"))},
     "net.serve.Nodes.make": {
         "NodeError": [
             _in_server(_make_queue_of_topic),

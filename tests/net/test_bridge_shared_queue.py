@@ -25,7 +25,8 @@ from amqp10msg.net.bridge import (
 from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.bridge.terms import SourceDelivery, SourceRequest
 from tests.basic_broker import BasicBroker
-from tests.bridging import bodies, numbered, options, until
+from tests.bridging import bodies, numbered, options
+from tests.waiting import until
 
 pytestmark = pytest.mark.once
 
