@@ -199,7 +199,7 @@ inspector: setup  ## the inspector, a page that runs this library in the browser
 spark-jvm: setup  ## amqp10msg-spark-jvm, a wheel that has Spark decode usual messages itself, in build/spark-jvm
 	@$(PY) tools/build_spark_jvm.py
 
-docs: $(BUILT)  ## the HTML documentation, in docs/_build/html
+docs: $(BUILT) $(ARROW)  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) $(DOCS_ARGS) docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

