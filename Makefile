@@ -16,6 +16,8 @@
 #   SPARK_ARGS=                 passed on to make spark-streams, such as SPARK_ARGS='--count 200000'
 #   RATES_ARGS=                 passed on to make stream-rates, such as RATES_ARGS='--count 200000'
 #   LARGE_ARGS=                 passed on to make large-inputs, such as LARGE_ARGS='--master local[2]'
+#   SUITES=FOLDER               the folder with the checkouts that make suites runs
+#   SUITES_ARGS=                passed on to make suites, such as SUITES_ARGS='--suite rhea'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
@@ -31,6 +33,8 @@ FRESH_ARGS ?=
 LOWEST_SPARK ?= 4.0
 BRIDGE_ARGS ?=
 LARGE_ARGS ?=
+SUITES ?=
+SUITES_ARGS ?=
 RELEASE_ARGS ?=
 DOCS_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
@@ -67,7 +71,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus suites conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -189,6 +193,10 @@ release-check: $(VENV)/.release  ## build what would be released, and try it in 
 corpus: setup  ## the corpus from its sources, and as it is released, in CORPUS
 	$(PY) tools/build_corpus.py
 	$(PY) tools/release_corpus.py $(CORPUS)
+
+suites: setup  ## the suites of other AMQP 1.0 projects, whose checkouts lie in SUITES, against amqp10msg serve
+	@test -d '$(SUITES)' || { echo "make suites SUITES=FOLDER takes the folder of the checkouts" >&2; exit 2; }
+	$(PY) tools/peer_suites.py '$(SUITES)' $(SUITES_ARGS)
 
 conformance: setup  ## every implementation that can be installed here, held to the corpus
 	@$(PY) tools/conformance_page.py build/conformance
