@@ -38,17 +38,28 @@ def safe(text: str) -> str:
 _BYTES = "[\udc80-\udcff]"
 # A place in a file with the name of the case there.
 _NAMED = r"(?s)([:@]\d+) \(.*\)$"
-# What JSON may hold as it is and a terminal acts on: DEL, the controls after it, and marks that end
-# lines or turn the direction of text.
-_ACTED_ON = "[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Write JSON in which a terminal finds nothing to act on."""
+    """Write JSON whose strings have escapes for all characters that cannot be shown.
+
+    JSON itself only requires them for the characters before U+0020. A terminal also acts on later
+    ones, such as U+009B, and on marks that turn the direction of text.
+    """
     import json
 
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return re.sub(_ACTED_ON, lambda found: f"\\u{ord(found[0]):04x}", text)
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_json_escape, line))
+        for line in text.split("\n")
+    )
+
+
+def _json_escape(char: str) -> str:
+    if char.isprintable():
+        return char
+    octets = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{octets[at : at + 2].hex()}" for at in range(0, len(octets), 2))
 
 
 def complain(text: str) -> None:

@@ -19,6 +19,7 @@ import attrs
 
 from amqp10msg.app import pages
 from amqp10msg.app.made import by_command, line
+from amqp10msg.app.text import printable
 from amqp10msg.interop.conformance.judging import TYPE_CLAUSES
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
@@ -40,8 +41,6 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.reprs import shortened
 
 _NOTE = "note"
-# What no XML can hold.
-_UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def summary(peers: Sequence[PeerResults]) -> str:
@@ -51,7 +50,7 @@ def summary(peers: Sequence[PeerResults]) -> str:
     for peer in peers:
         counted = peer.facets(columns).values()
         facets = [f"{held}/{asked}" if asked else "-" for held, asked in counted]
-        rows.append([peer.name, *facets, str(peer.died)])
+        rows.append([printable(peer.name), *facets, str(peer.died)])
     return "".join(f"{line}\n" for line in table_lines(rows))
 
 
@@ -73,8 +72,8 @@ def junit(peers: Iterable[PeerResults]) -> str:
             skipped=str(counts["skip"]),
         )
         for result in peer.results:
-            where = f"{peer.peer}.{chapter_of(result.clause)}"
-            case = ET.SubElement(suite, "testcase", classname=where, name=result.case)
+            where = _writable(f"{peer.peer}.{chapter_of(result.clause)}")
+            case = ET.SubElement(suite, "testcase", classname=where, name=_writable(result.case))
             kind = {"pass": None, "note": None, "skip": "skipped", "fail": "failure"}.get(
                 result.outcome, "error"
             )
@@ -87,7 +86,8 @@ def junit(peers: Iterable[PeerResults]) -> str:
 
 
 def _writable(text: str) -> str:
-    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Escape the characters of a text that XML cannot hold, or that a terminal acts on."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 @attrs.frozen
@@ -305,13 +305,13 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
         ]
         counts = peer.counts()
         rows.append(
-            [peer.name, *cells, str(peer.died), f"{counts['note']:,}", f"{counts['skip']:,}"]
+            [_cell(peer.name), *cells, str(peer.died), f"{counts['note']:,}", f"{counts['skip']:,}"]
         )
     head = ["implementation", *columns, "died", "note", "skipped"]
     lines = [*_table(head, rows), *_verdicts(peers)]
     for peer in peers:
         found = findings(peer, cases)
-        lines += ["", f"## {peer.name}", ""]
+        lines += ["", f"## {_cell(peer.name)}", ""]
         if all(one.what == _NOTE for one in found):
             lines.append("No case failed." + ("\n" if found else ""))
         if not found:
@@ -323,7 +323,7 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
         for one in found:
             octets = shortened(one.case.data.hex(), 96)
             shown = f"`{one.case.id}` `{octets}`: {_cell(one.reason)}"
-            lines.append(f"| {one.what} | {one.clause} | {one.count:,} | {shown} |")
+            lines.append(f"| {_cell(one.what)} | {one.clause} | {one.count:,} | {shown} |")
     if by_command():
         lines += ["", _cell(line())]
     return "\n".join(lines) + "\n"
@@ -336,8 +336,10 @@ def _verdicts(peers: Sequence[PeerResults]) -> list[str]:
     if not counts:
         return []
     names = sorted({name for found in counts.values() for name in found if name})
-    rows = [[peer, *(f"{found[name]:,}" for name in names)] for peer, found in counts.items()]
-    return ["", *_table(["broker", *names], rows)]
+    rows = [
+        [_cell(peer), *(f"{found[name]:,}" for name in names)] for peer, found in counts.items()
+    ]
+    return ["", *_table(["broker", *map(_cell, names)], rows)]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -347,8 +349,9 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    text = _writable(shortened(text, 240))
-    return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text.replace("\n", " "))
+    """Return text for a cell or a heading of Markdown: one line, without markup."""
+    text = printable(shortened(text, 240).replace("\n", " "))
+    return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text)
 
 
 # The scoreboard.

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.app.text import printable
 from amqp10msg.interop.corpus.agreement import agreement, other_rules
 from amqp10msg.interop.corpus.cases import Case
 from amqp10msg.interop.corpus.implementations import (
@@ -84,12 +85,12 @@ class Report:
             [name, *(str(counts[outcome]) for outcome in OUTCOMES)]
             for name, counts in [*sorted(groups.items()), ("all", total)]
         ]
-        lines = [self.implementation, "", *table_lines(rows)]
+        lines = [printable(self.implementation), "", *table_lines(rows)]
         wrong = self.of(FAIL, ERROR)
         if wrong:
             lines.append("")
         lines += [
-            f"{verdict.outcome}: {verdict.case} ({verdict.clause}): {verdict.reason}"
+            printable(f"{verdict.outcome}: {verdict.case} ({verdict.clause}): {verdict.reason}")
             for verdict in wrong
         ]
         return "\n".join(lines) + "\n"
