@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from amqp10msg.columns import VARIANT
 from amqp10msg.files.atomic import synced
+from amqp10msg.files.text import load_json
 from amqp10msg.jobs.writing import ParquetFile
 from amqp10msg.spark._frames import OF_SPARK, arrow_schema, for_spark
 from amqp10msg.spark._workers import settle
@@ -167,9 +168,18 @@ def _is_of_another(table: Any, app: str, batch: int, query: str | None) -> bool:
     if query is None or table.transaction_version(app) != batch:
         return False
     for commit in table.history(_LOOKED_AT):
-        found = json.loads(commit.get(_WRITTEN) or "[]")
-        if found[:2] == [app, batch]:
-            return found[2] not in {None, query}
+        text = commit.get(_WRITTEN)
+        if not text:
+            continue
+        try:
+            name, number, other = load_json(text)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{table.table_uri}: version {commit.get('version')} has damaged metadata in "
+                f"{_WRITTEN}, so that nobody knows which batches the table has: {error}"
+            ) from None
+        if [name, number] == [app, batch]:
+            return other is not None and other != query
     return False
 
 

@@ -9,7 +9,6 @@ offsets again, so that a sink that knows its batches, such as Delta or Parquet, 
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from array import array
@@ -29,6 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from amqp10msg.columns import in_pieces
+from amqp10msg.files.text import load_json
 from amqp10msg.jobs.inputs import flag_of, number_of, refuse_unknown, shared
 from amqp10msg.jobs.job import as_type, decoded, schema_for_spark
 from amqp10msg.net.bridge.urls import STREAM_SCHEMES, Endpoint, parse_urls
@@ -350,8 +350,8 @@ def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
     if not text.startswith("["):
         return tuple(part for one in text.split(",") if (part := one.strip()))
     with suppress(ValueError):
-        found = json.loads(text)
-        if all(isinstance(one, str) for one in found):
+        found = load_json(text)
+        if isinstance(found, list) and all(isinstance(one, str) for one in found):
             return tuple(found)
     raise ValueError(f"{name} is names separated by commas, or a list of JSON")
 
@@ -361,11 +361,11 @@ def _positions(options: Mapping[str, str], name: str, usual: str) -> Any:
     text = options.get(name, usual).strip()
     found: Any = text
     with suppress(ValueError):
-        found = json.loads(text)
+        found = load_json(text)
     each = list(found.values()) if isinstance(found, dict) else [found]
     for one in each:
         is_offset = isinstance(one, int) and not isinstance(one, bool) and one >= 0
-        if not is_offset and one not in {_EARLIEST, _LATEST}:
+        if not is_offset and one not in (_EARLIEST, _LATEST):
             raise ValueError(
                 f"{name} is {_EARLIEST}, {_LATEST}, an offset from 0 on, or JSON with one of these "
                 f'for each stream, such as {{"orders": 120}}, not {text[:60]!r}'

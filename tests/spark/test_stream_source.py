@@ -93,6 +93,14 @@ def test_a_batch_of_a_range_by_a_filter(broker: StreamBroker) -> None:
         ({"superStream": "s"}, "give one of the options stream"),
         ({"startingOffsets": "-1"}, "startingOffsets is earliest, latest, an offset"),
         ({"startingOffsets": '{"s-9": 1}'}, "startingOffsets names s-9"),
+        *(
+            ({"startingOffsets": text}, "startingOffsets is earliest, latest, an offset")
+            for text in ('{"s-0": [1]}', '{"s-0": {}}', "[" * 10_000, "[[1]]", "null", "1e400")
+        ),
+        *(
+            ({"stream": text}, "stream is names separated by commas, or a list of JSON")
+            for text in ("[" * 10_000, "[1]", '["a", ["b"]]', '["a"')
+        ),
         ({"endingOffsets": "201"}, "the stream s-0 ends before offset 200, and .* up to 201"),
         ({"stream": "nothing"}, "no queue 'nothing'"),
         ({"columns": "wire"}, "wire: each row has this column"),

@@ -95,8 +95,53 @@ class Result:
 
     @classmethod
     def from_object(cls, made: Mapping[str, Any]) -> Result:
-        """Read what `to_object` returns."""
+        """Read what `to_object` returns.
+
+        Raises:
+            ValueError: it is not the object of a result.
+        """
+        wrong = not isinstance(made, dict) or _wrong_field(made)
+        if wrong:
+            raise ValueError(f"not a result of a case: {wrong} is missing or has a wrong value")
         return cls(**made)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(row, list) and all(isinstance(text, str) for text in row) for row in value
+    )
+
+
+def _wrong_field(made: Mapping[str, Any]) -> str:
+    """Return the name of a field that a stored result must not have, or not with its value."""
+    for field in attrs.fields(Result):
+        if field.name not in made:
+            if field.default is attrs.NOTHING:
+                return field.name
+            continue
+        value = made[field.name]
+        sound = (
+            value in OUTCOMES
+            if field.name == "outcome"
+            else _are_texts(value)
+            if field.name in {"faults", "notes"}
+            else isinstance(value, dict) and all(type(one) is bool for one in value.values())
+            if field.name == "facets"
+            else field.name == "said" or isinstance(value, str)
+        )
+        if not sound:
+            return field.name
+    return next((name for name in made if name not in attrs.fields_dict(Result)), "")
+
+
+def _texts_in(value: Any, *names: str) -> list[str]:
+    """Return members of a JSON object that must be strings."""
+    if not isinstance(value, dict):
+        raise TypeError(f"an object is needed, not {value!r:.40}")
+    texts = [value[name] for name in names]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{' and '.join(names)} must be strings")
+    return texts
 
 
 @attrs.frozen
@@ -193,16 +238,18 @@ def load(path: Path) -> list[PeerResults]:
         OSError: the file cannot be read.
     """
     try:
-        made = json.loads(path.read_bytes())
-        if made["format"] != _FORMAT:
+        made = json.loads(path.read_bytes())  # not `load_json`: values of cases have more levels
+        (said,) = _texts_in(made, "format")
+        if said != _FORMAT:
             raise CorpusError(f"not of the format {_FORMAT!r}", str(path))
         return [
-            PeerResults(
-                peer["peer"], peer["name"], [Result.from_object(one) for one in peer["results"]]
-            )
+            PeerResults(name, own_name, [Result.from_object(one) for one in peer["results"]])
             for peer in made["peers"]
+            for name, own_name in [_texts_in(peer, "peer", "name")]
         ]
     except CorpusError:
         raise
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise CorpusError("not results of a run: nested too deeply", str(path)) from None
+    except (KeyError, TypeError, ValueError) as error:
         raise CorpusError(f"not results of a run: {error}", str(path)) from None

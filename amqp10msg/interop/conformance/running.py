@@ -189,22 +189,19 @@ class _Journal:
     def _read(self, path: Path) -> None:
         """Read the results, unless they are of something else, up to a line that is damaged."""
         try:
-            lines = path.read_bytes().splitlines()
+            lines = path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return
-        entries: list[Any] = []
-        for line in lines:
+        for number, line in enumerate(lines):
             try:
-                entries.append(json.loads(line))
-            except (ValueError, RecursionError):
-                break
-        if entries and entries[0] == self.told:
-            for made in entries[1:]:
-                try:
+                made = json.loads(line)
+                if number:
                     result = Result.from_object(made)
-                except TypeError:
-                    break
-                self.results[result.digest] = result
+                    self.results[result.digest] = result
+                elif made != self.told:
+                    return
+            except (ValueError, RecursionError):
+                return
 
     def _write(self, made: Any) -> None:
         if self._file is not None:

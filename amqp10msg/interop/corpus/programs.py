@@ -136,13 +136,21 @@ class Program:
         """
         line = self._exchange(json.dumps(request).encode() + b"\n")
         try:
-            answer = dict(json.loads(line))
-        except (TypeError, ValueError, RecursionError):
-            raise RuntimeError(f"the answer is not a JSON object: {line[:200]!r}") from None
+            answer = json.loads(line)  # not `load_object`: values of cases have more levels
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise RuntimeError(f"the answer is not a JSON object: {line[:200]!r}")  # noqa: TRY004  (documented)
         if "unsupported" in answer:
             raise UnsupportedError(str(answer["unsupported"]))
         if "refused" in answer:
-            raise RefusedError(str(answer["refused"]), answer.get("rule"), answer.get("offset"))
+            rule, offset = answer.get("rule"), answer.get("offset")
+            if not isinstance(rule, str | None) or not (offset is None or type(offset) is int):
+                raise RuntimeError(
+                    "the answer is a refusal whose rule must be a string and whose offset an "
+                    f"integer, not {rule!r:.40} and {offset!r:.40}"
+                )
+            raise RefusedError(str(answer["refused"]), rule, offset)
         if "error" in answer:
             raise RuntimeError(str(answer["error"]))
         return answer
