@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import typing
@@ -13,11 +14,22 @@ import attrs
 
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import expect, wrong_type
-from amqp10msg.wire.primitives import Symbol, ULong, Wire, fields, string, symbol
+from amqp10msg.wire.primitives import (
+    AmqpMap,
+    Array,
+    Symbol,
+    ULong,
+    Wire,
+    fields,
+    string,
+    symbol,
+)
 from amqp10msg.wire.reprs import cut, html_table, short_repr
 
 T = TypeVar("T")
 
+#: Classes whose objects are several values, or a value that no multiple field holds.
+_COMPOUND = (tuple, dict, AmqpMap)
 # Archetypes that the kernel knows; the others are read as any value and checked here.
 _KERNEL_ARCHETYPES = {"message-id", "address"}
 
@@ -181,12 +193,49 @@ def composite(
         COMPOSITES[code] = COMPOSITES[symbol] = BY_CLASS[cls] = entry
         FIELD_NAMES[code] = FIELD_NAMES[symbol] = (spec.name, spec.names)
         kernel.register(cls, spec)
+        _hold_tuples(cls, fields)
         cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]  # for rich
         cls.__repr__ = short_repr  # type: ignore[method-assign]  # the same for every class
         cls._repr_html_ = _repr_html  # type: ignore[attr-defined]  # for notebooks
         return cls
 
     return register
+
+
+def _hold_tuples(cls: Any, fields: tuple[Field, ...]) -> None:
+    """Make the multiple fields of a class hold a tuple, in built objects as in decoded ones."""
+    multiple = {field.name: field for field in fields if field.multiple}
+    if not multiple:
+        return
+    own_init, own_setattr = cls.__init__, cls.__setattr__
+
+    @functools.wraps(own_init)
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+        own_init(self, *args, **kwargs)
+        for name, field in multiple.items():
+            object.__setattr__(self, name, as_tuple(field, getattr(self, name)))
+
+    @functools.wraps(own_setattr)
+    def assign(self: Any, name: str, value: Any) -> None:
+        own_setattr(self, name, as_tuple(multiple[name], value) if name in multiple else value)
+
+    cls.__init__, cls.__setattr__ = initialize, assign
+
+
+def as_tuple(field: Field, value: Any) -> Any:
+    """Return the value of a multiple field as a tuple, as decoding does.
+
+    None becomes the default of the field, and one value a tuple of one. A value of a wrong type is
+    returned unchanged: encoding and strict decoding refuse it, lenient decoding keeps it.
+    """
+    if value is None:
+        return field.default
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, Array):
+        return tuple(value) if field.type in {value.type, "*"} else value
+    is_one = isinstance(value, str) if field.type == "symbol" else not isinstance(value, _COMPOUND)
+    return (value,) if is_one else value
 
 
 def _rich_repr(self: Any) -> Iterator[tuple[Any, ...]]:

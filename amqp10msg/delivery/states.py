@@ -16,7 +16,7 @@ from amqp10msg.sections.parts import merged, scan
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import NOT_IMPLEMENTED, DecodeError, EncodeError, expect
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.wire.primitives import AmqpMap, Array, Wire, boolean, fields, symbols, uint, ulong
+from amqp10msg.wire.primitives import AmqpMap, Wire, boolean, fields, symbols, uint, ulong
 
 
 class MessageState(StrEnum):
@@ -153,20 +153,6 @@ outcome = Annotated[Any, Wire("*", requires="outcome")]
 global_id = Annotated[Any, Wire("*", requires="global-tx-id")]
 
 
-def as_symbols(value: Any) -> Any:
-    """Return the value of a multiple field of symbols as a tuple, as decoding does.
-
-    None becomes an empty tuple, and one symbol a tuple of one. A value of a wrong type stays as it
-    is: encoding and strict decoding refuse it, lenient decoding leaves it in the field.
-    """
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    is_several = isinstance(value, list) or (isinstance(value, Array) and value.type == "symbol")
-    return tuple(value) if is_several else value
-
-
 @composite("amqp:coordinator:list", 0x30, provides=("target",))
 @attrs.define
 class Coordinator:
@@ -176,7 +162,7 @@ class Coordinator:
         capabilities: what the coordinator supports or the controller desires.
     """
 
-    capabilities: symbols = attrs.field(default=(), converter=as_symbols)
+    capabilities: symbols = ()
 
 
 @composite("amqp:declare:list", 0x31)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 import attrs
 
 from amqp10msg.composite import COMPOSITES, composite, composite_of, from_described, rows
-from amqp10msg.delivery.states import DeliveryState, Shared, as_symbols, outcome
+from amqp10msg.delivery.states import DeliveryState, Shared, outcome
 from amqp10msg.wire.errors import INVALID_FIELD, DecodeError
 from amqp10msg.wire.primitives import (
     Array,
@@ -102,8 +102,8 @@ class Source(Terminus):
     distribution_mode: distribution_mode | None = None
     filter: filter_set | None = None
     default_outcome: outcome | None = None
-    outcomes: symbols = attrs.field(default=(), converter=as_symbols)
-    capabilities: symbols = attrs.field(default=(), converter=as_symbols)
+    outcomes: symbols = ()
+    capabilities: symbols = ()
 
     def supports(self, outcome: DeliveryState) -> bool:
         """Whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
@@ -141,7 +141,7 @@ class Target(Terminus):
     timeout: seconds = 0
     dynamic: boolean = False
     dynamic_node_properties: fields | None = None
-    capabilities: symbols = attrs.field(default=(), converter=as_symbols)
+    capabilities: symbols = ()
 
 
 _POLICY = ("lifetime-policy",)

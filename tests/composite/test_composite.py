@@ -6,6 +6,7 @@ import datetime
 import inspect
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,7 @@ from amqp10msg.composite import (
     rows,
 )
 from amqp10msg.composite import composite as registered
+from amqp10msg.net import transport  # noqa: F401  (registers the composites of frames)
 from amqp10msg.sections import KINDS
 from amqp10msg.testing import sections
 from amqp10msg.wire.primitives import string, symbols, uint
@@ -437,3 +439,65 @@ def test_descriptors_of_the_specification_are_reserved() -> None:
         registered("amqp:accepted:list", 0x24)(type("Other", (), {}))
     with pytest.raises(TypeError, match="registered already"):
         registered("amqp:other:list", 0x30)(type("Other", (), {}))
+
+
+def multiple_fields() -> list[tuple[type, str]]:
+    """Return the classes of the package with their multiple fields."""
+    entries = {entry.cls: entry for entry in COMPOSITES.values()}
+    return sorted(
+        (
+            (cls, field.name)
+            for cls, entry in entries.items()
+            if cls.__module__.startswith("amqp10msg.")
+            for field in entry.fields
+            if field.multiple
+        ),
+        key=str,
+    )
+
+
+def required(cls: type) -> dict[str, Any]:
+    """Return a value for each mandatory field of a composite."""
+    values: dict[str, Any] = {"string": "x", "uint": 1, "boolean": False, "binary": b"x"}
+    return {f.name: values[f.type] for f in composite_of(cls).fields if f.mandatory}
+
+
+@pytest.mark.parametrize("given", [None, "a", ["a"], ("a", "b"), Array("symbol", ["a", "b"])])
+@pytest.mark.parametrize(
+    "cls, field", multiple_fields(), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_multiple_field_of_a_built_object_is_a_tuple(cls: Any, field: str, given: Any) -> None:
+    built = cls(**{**required(cls), field: given})
+    assigned = cls(**required(cls))
+    setattr(assigned, field, given)
+
+    assert type(getattr(built, field)) is tuple
+    assert built == assigned == decode_composite(encode_composite(built))
+
+
+def test_multiple_fields_of_a_users_class_are_tuples() -> None:
+    program = """
+        from typing import Annotated
+
+        import attrs
+        from amqp10msg import Array
+        from amqp10msg.composite import composite, decode_composite, encode_composite
+        from amqp10msg.wire.primitives import Wire, symbols
+
+        uints = Annotated[tuple[int, ...], Wire("uint", "number", multiple=True)]
+
+        @composite("test:user:list", 0x4242_0020)
+        @attrs.define
+        class User:
+            names: symbols = attrs.field(default=(), validator=attrs.validators.max_len(9))
+            numbers: uints = ()
+
+        for numbers in (1, [1], (1, 2), Array("uint", [1, 2]), None):
+            built = User(["a"], numbers)
+            assert built.names == ("a",) and type(built.numbers) is tuple
+            assert built == decode_composite(encode_composite(built))
+            built.numbers = [7]
+            assert built.numbers == (7,)
+        assert attrs.evolve(built, names=["b"]).names == ("b",)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -243,3 +245,26 @@ def test_lenient_message_lists_what_no_attribute_holds() -> None:
 def test_lenient_decoding_refuses_what_does_not_parse(octets: str) -> None:
     with pytest.raises(DecodeError):
         Message.decode(bytes.fromhex(octets), strict=False)
+
+
+def documented_bound() -> int:
+    """Return the number of ulong keys that the page about limits allows."""
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "limits.md"
+    found = re.search(r"annotations with more than ([\d,]+) ulong keys", page.read_text("utf-8"))
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("section", ["message_annotations", "delivery_annotations", "footer"])
+def test_annotations_have_as_many_ulong_keys_as_documented(section: str) -> None:
+    bound = documented_bound()
+    keys: Any = {ULong(key): None for key in range(bound)}
+    made = Message("x", **{section: keys}).encode()
+
+    assert bound == len(getattr(Message.decode(made), section))
+    more: Any = {**keys, ULong(bound): None}
+    too_many = Message("x", **{section: more}).encode()
+    for limits in (None, Limits(items=10**7)):
+        with pytest.raises(DecodeError) as caught:
+            Message.decode(too_many, limits=limits)
+        assert "amqp:resource-limit-exceeded" == caught.value.condition
