@@ -513,3 +513,19 @@ def test_the_shared_rows_are_of_many_kinds() -> None:
     assert 100 < len(WIRES)
     assert 10 < len({row["error_code"] for row in found})
     assert 3 <= len(list(itertools.groupby(sorted(str(row["body_kind"]) for row in found))))
+
+
+def test_a_null_variant_reaches_python_in_each_documented_way(spark_session: Any) -> None:
+    """Whether the page about Spark says what `toArrow` does with a VARIANT that is null."""
+    lean = spark.decode(frame(spark_session, [SOUND, SOUND[:-1]])).drop("id")
+    variants = [name for name, kind in lean.dtypes if kind == "variant"]
+    as_json = [f"to_json({c}) as {c}" if c in variants else c for c in lean.columns]
+
+    assert variants == ["message_annotations", "application_properties", "body_value"]
+    assert 2 == lean.drop(*variants).toArrow().num_rows
+    assert 2 == lean.selectExpr(as_json).toArrow().num_rows
+    assert 2 == spark.decode(frame(spark_session, [SOUND, b""]), maps="map").toArrow().num_rows
+    if spark_session.version.startswith("4.3."):
+        assert 2 == len(lean.toPandas())
+        with pytest.raises(pa.ArrowInvalid, match="nulls in input cannot be viewed"):
+            lean.toArrow()
