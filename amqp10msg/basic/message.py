@@ -237,6 +237,7 @@ def encode_content_header(
     Raises:
         EncodeError: a value does not fit; the error's path says which.
     """
+    expect(header, (ContentHeader, BasicProperties), "encode_content_header", "a content header")
     if isinstance(header, BasicProperties):
         properties, class_id, weight, size = header, BASIC_CLASS, 0, body_size or 0
     else:

@@ -121,6 +121,7 @@ def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
 
 def check_content_header(header: ContentHeader) -> list[Finding]:
     """Check a content header against the rules of 0-9-1: class, weight and properties."""
+    expect(header, ContentHeader, "check_content_header", "a ContentHeader")
     found = []
     if header.class_id != BASIC_CLASS:
         found.append(Finding("content-class", "error", "class", f"{header.class_id} is not 60"))

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import attrs
 
-from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.errors import EncodeError, expect
 from amqp10msg.wire.primitives import Float, Timestamp, identical
 
 #: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x bytes. ``spec``, as the
@@ -49,6 +49,7 @@ class ScaledDecimal:
         Raises:
             EncodeError: it does not fit: too many digits, an exponent out of range, or no number.
         """
+        expect(number, decimal.Decimal, "ScaledDecimal.from_decimal", "a Decimal")
         sign, digits, exponent = number.as_tuple()
         if isinstance(exponent, int) and len(digits) < 400 and -700 < exponent < 400:
             unscaled = int("".join(map(str, digits)) or "0")
@@ -209,7 +210,11 @@ class FieldTable(Mapping[str, Any]):
         raise KeyError(name)
 
     def letter(self, name: str) -> str:
-        """Return the letter of the first field of this name; KeyError where there is none."""
+        """Return the letter of the first field of this name.
+
+        Raises:
+            KeyError: there is no field of this name.
+        """
         for own, letter, _ in self.entries:
             if own == name:
                 return letter

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from enum import StrEnum
+from types import NoneType
 from typing import Any
 
 import attrs
@@ -75,6 +76,7 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
         DecodeError: there is no such place: the section has fewer bytes or there are fewer
             sections (condition ``amqp:invalid-field``), or the payload does not parse.
     """
+    expect(received, Received, "the place of octets_before", "a Received")
     octets = _octets(message)
     number = start = 0
     if not _is_place(received):
@@ -126,6 +128,7 @@ def bytes_from(message: Message | bytes | bytearray | memoryview, received: Rece
     Raises:
         DecodeError: there is no such place, or the payload does not parse.
     """
+    expect(received, Received, "the place of bytes_from", "a Received")
     octets = _octets(message)
     return octets[octets_before(octets, received) :]
 
@@ -303,6 +306,8 @@ def resume(
         DecodeError: the receiver's map has such a key or value; a described value in either map is
             not a known delivery state; or a place was looked up in the payload, and is not in it.
     """
+    for unsettled in (sender_unsettled, receiver_unsettled):
+        expect(unsettled, (Mapping, NoneType), "an unsettled map of resume", "a mapping or None")
     ours = _states(sender_unsettled, "sender")
     theirs = _states(receiver_unsettled, "receiver")
     may_send_new = not (sender_incomplete or receiver_incomplete)

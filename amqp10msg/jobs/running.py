@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Literal, get_args
 
 import attrs
@@ -40,6 +41,7 @@ import pyarrow as pa
 
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.inputs import MESSAGES, RANGE_OCTETS, Input
+from amqp10msg.wire.errors import expect
 
 #: What to do if the output exists.
 Mode = Literal["error", "append", "overwrite"]
@@ -117,7 +119,9 @@ def run(
         JobError: it failed, and nothing of it is left.
         InterruptedJobError: it was interrupted, as by Ctrl-C: a worker was killed, or memory ran
             out. What is done stands beside the folder, and the same job goes on from there.
+        TypeError: `job` is not a Job, such as its name alone.
     """
+    expect(job, Job, "the job of run", "a Job", {str: f"Job({job!r:.40})"})
     given = dict(options or {})
     check_mode(mode)
     if workers is not None and workers < 1:
@@ -385,6 +389,7 @@ def read(
         ValueError: the job cannot be done on this input, or an option is wrong.
         OSError: there is no such file, or it cannot be read; of Parquet, none is whole.
     """
+    expect(job, (Job, NoneType), "the job of read", "a Job or None", {str: f"Job({job!r:.40})"})
     job = job or Job("decode")
     given = dict(options or {})
     refuse_unknown(given, READING)

@@ -6,6 +6,7 @@ One transfer carries many messages: each Data section of the envelope is a whole
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import NoneType
 
 from amqp10msg.message import Message
 from amqp10msg.sections import Data
@@ -31,6 +32,7 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
         ValueError: no messages, or an envelope with a body.
         TypeError: what is given is not a Message.
     """
+    expect(envelope, (Message, NoneType), "the envelope of wrap", "a Message or None")
     expect(messages, Iterable, "wrap", "several messages", {Message: "wrap([message])"})
     body = [Data(_encoded(message)) for message in messages]
     if not body:
@@ -49,6 +51,7 @@ def _encoded(message: Message) -> bytes:
 
 def is_batch(message: Message) -> bool:
     """Return whether the message-format says that this is an envelope."""
+    expect(message, Message, "is_batch", "a Message", {bytes: "decode it with Message.decode"})
     return message.message_format == BATCH_FORMAT
 
 

@@ -62,6 +62,8 @@ def render_html(
         EncodeError: a `Message` cannot be encoded.
         ImportError: Jinja2 is not installed.
     """
+    expect(max_messages, int, "max_messages of render_html", "an int")
+    expect(max_octets, int, "max_octets of render_html", "an int")
     if isinstance(data, (Tree, Message, bytes, bytearray, memoryview)):
         data = [data]
         labels = labels or ["Message"]

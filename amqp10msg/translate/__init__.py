@@ -132,7 +132,7 @@ def to_basic(
         TypeError: that is another kind of message.
     """
     given = circumstances or USUAL
-    name = profile if isinstance(profile, str) else profile.name
+    name = _name_of(profile)
     notes = Notes()
     try:
         found = basic_translation(message, name, given, _losses)
@@ -176,6 +176,7 @@ class EncodedBasic(NamedTuple):
         Raises:
             EncodeError: a value does not fit; the error's path says which.
         """
+        expect(basic, BasicMessage, "EncodedBasic.of", "a BasicMessage")
         basic = as_encoded(basic)
         header = encode_content_header(basic.properties, len(basic.body))
         return cls(header, basic.body, basic.exchange, basic.routing_key, basic.redelivered)
@@ -231,7 +232,7 @@ def encoded_to_amqp10(
         TypeError: the body is not bytes.
     """
     given = circumstances or USUAL
-    name = profile if isinstance(profile, str) else profile.name
+    name = _name_of(profile)
     found = None if strict else encoded_translation(content, name, given)
     if found is not None:
         octets, losses = found
@@ -274,7 +275,7 @@ def encoded_to_basic(
         TypeError: `data` is not bytes.
     """
     given = circumstances or USUAL
-    name = profile if isinstance(profile, str) else profile.name
+    name = _name_of(profile)
     octets = as_bytes(data, "encoded_to_basic")
     found = encoded_basic_translation(octets, name, given, _losses)
     made: Any
@@ -294,7 +295,16 @@ def _losses(profile: Any, given: Circumstances, wire: bytes) -> tuple[Loss, ...]
     return tuple(notes.losses)
 
 
+def _name_of(profile: ProfileName | TranslationProfile) -> str:
+    """Return the name of a profile; TypeError for a value of another type."""
+    if isinstance(profile, str):
+        return profile
+    expect(profile, TranslationProfile, "the profile", "a name or a TranslationProfile")
+    return profile.name
+
+
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:
+    _name_of(profile)
     return profile.bridge if isinstance(profile, TranslationProfile) else _bridge_of(profile)
 
 

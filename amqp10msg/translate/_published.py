@@ -23,7 +23,7 @@ from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import FORM, PLACES
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.errors import AmqpError, expect
 from amqp10msg.wire.kernel.codes import MESSAGE_ANNOTATIONS_CODE
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -51,6 +51,7 @@ def as_published(
         dead_letter: leave out the history of its deaths, too, and give it the expiration back that
             RabbitMQ took from it; else the history stays: it is of the message.
     """
+    expect(basic, BasicMessage, "as_published", "a BasicMessage")
     if stream:
         basic = as_sent(basic, _lossless.to_basic) or basic
     basic = _of_any_delivery(basic)

@@ -26,6 +26,7 @@ from amqp10msg.wire.errors import (
     RESOURCE_LIMIT_EXCEEDED,
     RESOURCE_LOCKED,
     UNAUTHORIZED_ACCESS,
+    expect,
 )
 
 __all__ = [
@@ -113,6 +114,7 @@ def outcome_of_settlement(settlement: Settlement) -> Accepted | Released | Rejec
     Raises:
         ValueError: the method does not settle a delivery.
     """
+    expect(settlement, Settlement, "outcome_of_settlement", "a Settlement")
     if settlement.method == "basic.ack":
         return Accepted()
     if settlement.method not in {"basic.nack", "basic.reject"}:

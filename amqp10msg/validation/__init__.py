@@ -23,7 +23,7 @@ from amqp10msg.validation.rules import (
     violations_of,
 )
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.errors import DecodeError, EncodeError, expect
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import html_table
 
@@ -180,6 +180,7 @@ def rule_of(error: DecodeError) -> tuple[str, str]:
     The clause is ``Part 1, 1.2`` for an error of another decoder, such as that of AMQP 0-9-1, whose
     rule is not a key of `RULES`.
     """
+    expect(error, DecodeError, "rule_of", "a DecodeError")
     rule = RULES.get(error.rule)
     return error.rule, rule.clause if rule is not None else "Part 1, 1.2"
 

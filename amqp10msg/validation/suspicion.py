@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from amqp10msg.sections import BODY_KINDS
+from amqp10msg.wire.errors import expect
 
 # Texts that Part 3 allows: MIME types, content codings, annotation keys.
 
@@ -68,6 +69,7 @@ def is_free_key(key: str, known: tuple[str, ...]) -> bool:
         key: the annotation key.
         known: keys that the profile knows; ``iothub-*`` stands for all keys that begin ``iothub-``.
     """
+    expect(key, str, "the key of is_free_key", "a str")
     return key.startswith("x-") or any(
         key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
         for pattern in known

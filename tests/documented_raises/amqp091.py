@@ -145,6 +145,7 @@ BASIC: Rows = {
         ],
         "ValueError": lambda: basic.encode_table({}, dialect="amqp"),  # type: ignore[arg-type]
     },
+    "basic.FieldTable.letter": {"KeyError": lambda: FieldTable({}).letter("k")},
     "basic.letter_of": {
         "EncodeError": [lambda: basic.letter_of(NO_FIELD), lambda: basic.letter_of(2**64)]
     },

@@ -9,6 +9,8 @@ from unittest import mock
 
 import attrs
 
+from amqp10msg.app import pages
+
 Call: TypeAlias = Callable[..., Any]
 
 
@@ -33,6 +35,7 @@ def without(module: str, call: Callable[[], Any]) -> Call:
     """Return a call that runs `call` as if the package `module` was not installed."""
 
     def run() -> None:
+        pages._environment.cache_clear()  # it keeps what it made of Jinja2
         hidden = {name: None for name in sys.modules if f"{name}.".startswith(f"{module}.")}
         with mock.patch.dict(sys.modules, {**hidden, module: None}):
             call()

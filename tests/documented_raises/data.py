@@ -270,6 +270,7 @@ JOBS: Rows = {
             lambda tmp_path: _run(tmp_path, mode="keep"),
         ],
         "OSError": lambda tmp_path: _jobs().run(tmp_path / "x", tmp_path / "out", _job()),
+        "TypeError": lambda tmp_path: _jobs().run(_lines(tmp_path), tmp_path / "out", "decode"),
         "BlockingIOError": _run_while_locked,
         "FileExistsError": _run_twice,
         "JobError": Elsewhere(

@@ -414,6 +414,9 @@ CORPUS: Rows = {
             lambda: corpus.Case.from_object({**_case().to_object(), "data": "x"}),
         ]
     },
+    "interop.corpus.Amqp10msg.answer": {
+        "UnsupportedError": lambda: corpus.Amqp10msg().answer("colour", b"", {})
+    },
     "interop.corpus.Implementation.decode": {
         "RefusedError": lambda: corpus.Amqp10msg().decode("value", b"\x3f")
     },

@@ -150,8 +150,13 @@ CORE: Rows = {
         "TypeError": lambda: Decimal128.from_decimal(1.5),  # type: ignore[arg-type]
     },
     "Float": {"OverflowError": [lambda: Float(1e39), lambda: Float(10**400)]},
+    "Float.from_bits": {
+        "ValueError": [lambda: Float.from_bits(-1), lambda: Float.from_bits(2**32)],
+        "TypeError": lambda: Float.from_bits(1.5),  # type: ignore[arg-type]
+    },
     "Timestamp.from_datetime": {
-        "ValueError": lambda: Timestamp.from_datetime(datetime.datetime(2026, 1, 1))  # noqa: DTZ001
+        "TypeError": lambda: Timestamp.from_datetime(7),  # type: ignore[arg-type]
+        "ValueError": lambda: Timestamp.from_datetime(datetime.datetime(2026, 1, 1)),  # noqa: DTZ001
     },
     "Timestamp.to_datetime": {
         "ValueError": [Timestamp(YEAR_10000).to_datetime, Timestamp(-(2**63)).to_datetime]

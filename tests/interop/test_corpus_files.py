@@ -201,3 +201,26 @@ def test_case_that_contradicts_itself(changes: dict[str, Any], message: str) -> 
 def test_object_that_is_no_case(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         Case.from_object({**case().to_object(), **changes})
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".cborseq"])
+def test_a_later_version_of_the_corpus_is_read_without_its_new_parts(
+    tmp_path: Path, suffix: str
+) -> None:
+    known = corpus.demo_messages()[0]
+    items = [
+        {**known.to_object(binary=suffix != ".jsonl"), "severity": "must", "origins": []},
+        {"id": "later", "kind": "stream", "frames": ["00"]},
+    ]
+    path = tmp_path / f"later{suffix}"
+    if suffix == ".jsonl":
+        path.write_text("".join(json.dumps(item) + "\n" for item in items))
+    else:
+        cbor2 = pytest.importorskip("cbor2")
+        path.write_bytes(b"".join(map(cbor2.dumps, items)))
+
+    skipped = r"skips: attribute origins \(1\), attribute severity \(1\), kind stream \(1\)"
+    with pytest.warns(UserWarning, match=skipped):
+        assert [known] == corpus.load(path)
+    with pytest.raises(corpus.CorpusError, match="a case has no attribute origins, severity"):
+        corpus.Case.from_object(items[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import attrs
@@ -16,6 +17,7 @@ from amqp10msg.wire.errors import (
     AmqpError,
     DecodeError,
     EncodeError,
+    expect,
 )
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.primitives import AmqpMap, Char, Described, Symbol, ULong
@@ -228,6 +230,8 @@ class Filter(abc.ABC):
     descriptor: Any = attrs.field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        limits = getattr(self, "limits", None)
+        expect(limits, (FilterLimits, NoneType), "the limits of a filter", "a FilterLimits")
         self._settle_descriptor()
         self._settle()
 

@@ -23,6 +23,7 @@ from amqp10msg.delivery.filters._base import (
     Reason,
     dialect_of,
     entries_of,
+    not_a_message,
     register,
     wrong_type,
 )
@@ -664,6 +665,8 @@ class StreamFilter(Filter):
 
     def is_unfiltered(self, message: Message) -> bool:
         """Return whether a message has no filter value; see `MatchUnfiltered`."""
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         return _annotation(message, STREAM_FILTER_VALUE) is None
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import attrs
 
-from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.errors import AmqpError, expect
 
 
 @attrs.frozen
@@ -105,6 +105,7 @@ def find_peer(text: str) -> Peer:
         ValueError: the text is empty, its quotes are not closed, or it is a single word that is
             neither the name of a peer nor a program of this machine.
     """
+    expect(text, str, "find_peer", "a str")
     if text in PEERS:
         return PEERS[text]
     words = shlex.split(text)

@@ -37,6 +37,7 @@ from amqp10msg.interop.corpus import BASIC_KINDS, Amqp10msg, Case, RefusedError
 from amqp10msg.interop.corpus.runner import table_lines
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
+from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.reprs import shortened
 
@@ -184,6 +185,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
         peer: the results of the implementation.
         cases: those that ran.
     """
+    expect(peer, PeerResults, "findings", "a PeerResults")
     by_id = {case.id: case for case in cases}
     unread = _unread(peer, by_id)
     found: dict[tuple[str, str], dict[str, str]] = {}

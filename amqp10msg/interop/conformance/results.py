@@ -13,6 +13,7 @@ import attrs
 
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.interop.corpus import Case, CorpusError
+from amqp10msg.wire.errors import expect
 
 #: What is asked of an implementation, by the name of the column, and what it means.
 FACETS = {
@@ -78,6 +79,7 @@ class Result:
     @classmethod
     def of(cls, case: Case, outcome: str, **others: Any) -> Result:
         """Return the result of a case; `others` are further attributes."""
+        expect(case, Case, "the case of Result.of", "a Case")
         return cls(
             case=case.id,
             digest=digest_of(case),
@@ -237,6 +239,7 @@ def load(path: Path) -> list[PeerResults]:
         CorpusError: the file holds something else.
         OSError: the file cannot be read.
     """
+    path = Path(path)
     try:
         made = json.loads(path.read_bytes())  # not `load_json`: values of cases have more levels
         (said,) = _texts_in(made, "format")

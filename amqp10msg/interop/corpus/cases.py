@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import json
 import re
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import attrs
 
-from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.errors import AmqpError, expect
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
 
@@ -125,6 +128,7 @@ class Case:
     preference: str = ""
 
     def __attrs_post_init__(self) -> None:
+        expect(self.error, (Fault, NoneType), "the error of a Case", "a Fault or None")
         for reason in self._contradictions():
             raise CorpusError(reason, self.id)
 
@@ -301,6 +305,10 @@ def load(path: str | Path | None = None) -> list[Case]:
             Parquet (``.parquet``), or a folder of files of the first two, which are read in the
             order of their names. None for the corpus that comes with the library.
 
+    A later version of the corpus may have attributes and kinds of cases that this version of the
+    library does not know. Such attributes, and cases of such kinds, are skipped with a UserWarning
+    that names them. `Case.from_object` refuses them.
+
     Raises:
         CorpusError: a line or an item is not a case, an id is repeated, or a folder is empty.
         ImportError: the file is a CBOR sequence or Parquet, and cbor2 or pyarrow is not installed.
@@ -318,19 +326,45 @@ def load(path: str | Path | None = None) -> list[Case]:
         if not files:
             raise CorpusError("the folder has no .jsonl and no .cborseq", str(source))
     cases: dict[str, Case] = {}
+    skipped: Counter[str] = Counter()
     for file in files:
         read = _json_lines
         if file.name.endswith((*_CBOR, _PARQUET)):
             read = _cbor_items if file.name.endswith(_CBOR) else _parquet_rows
         for place, item in read(file):
             try:
-                case = Case.from_object(item)
+                case = _known_case(item, skipped)
             except CorpusError as error:
                 raise CorpusError(str(error), place) from None
+            if case is None:
+                continue
             if case.id in cases:
                 raise CorpusError(f"{case.id} is repeated", place)
             cases[case.id] = case
+    if skipped:
+        listed = ", ".join(f"{name} ({count})" for name, count in sorted(skipped.items()))
+        warnings.warn(
+            f"{source} has parts that this version of amqp10msg does not know, and skips: {listed}",
+            stacklevel=2,
+        )
     return list(cases.values())
+
+
+def _known_case(item: Any, skipped: Counter[str]) -> Case | None:
+    """Return a case without unknown attributes, or None if its kind is unknown; count both.
+
+    Raises:
+        CorpusError: the rest is not a case.
+    """
+    if not isinstance(item, Mapping):
+        return Case.from_object(item)
+    kind = item.get("kind")
+    if isinstance(kind, str) and kind not in KINDS:
+        skipped[f"kind {kind:.40}"] += 1
+        return None
+    unknown = [key for key in item if key not in _TYPES]
+    skipped.update(f"attribute {key!s:.40}" for key in unknown)
+    return Case.from_object({key: item[key] for key in item if key not in unknown})
 
 
 @cache

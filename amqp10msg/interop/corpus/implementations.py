@@ -68,7 +68,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.translate import Circumstances, TranslationError, to_amqp10, to_basic
 from amqp10msg.validation import ProfileName, validate
-from amqp10msg.wire.errors import AmqpError, DecodeError
+from amqp10msg.wire.errors import AmqpError, DecodeError, expect
 from amqp10msg.wire.kernel import COMPILED, decode_value, encode_value
 from amqp10msg.wire.limits import Limits
 
@@ -201,8 +201,16 @@ class Amqp10msg:
         return sorted({(one.rule, one.severity, one.offset) for one in found}, key=str)
 
     def answer(self, kind: str, data: bytes, given: Any) -> Any:
-        """Decide what becomes of a message or delivery; of a resumption, `data` is the payload."""
-        return _ANSWERS[kind](data, given)
+        """Decide what becomes of a message or delivery; of a resumption, `data` is the payload.
+
+        Raises:
+            UnsupportedError: `kind` is not one of `QUESTIONS`.
+        """
+        expect(kind, str, "the kind of answer", "a str")
+        decide = _ANSWERS.get(kind)
+        if decide is None:
+            raise UnsupportedError(f"there are no questions of the kind {kind!r:.80}")
+        return decide(data, given)
 
 
 class Proton:

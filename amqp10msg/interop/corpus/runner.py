@@ -18,6 +18,7 @@ from amqp10msg.interop.corpus.implementations import (
     RefusedError,
     UnsupportedError,
 )
+from amqp10msg.wire.errors import wrong_type
 from amqp10msg.wire.reprs import shortened
 
 PASS, NOTE, FAIL, ERROR, SKIP = "pass", "note", "fail", "error", "skip"
@@ -128,6 +129,8 @@ def run(cases: Iterable[Case], implementation: Implementation | None = None) -> 
         cases: as `load` returns them.
         implementation: this library, decoding strictly, if None.
     """
+    if implementation is not None and not hasattr(implementation, "decode"):
+        raise wrong_type("the implementation of run", "an Implementation", implementation)
     if implementation is None:
         implementation = Amqp10msg()
     return Report(implementation.name, tuple(_try(case, implementation) for case in cases))

@@ -25,7 +25,7 @@ from amqp10msg.sections import (
     to_milliseconds,
 )
 from amqp10msg.sections.parts import check_fields
-from amqp10msg.wire.errors import ContentError, EncodeError
+from amqp10msg.wire.errors import ContentError, EncodeError, expect
 from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol, ULong
 from amqp10msg.wire.reprs import shown
 
@@ -119,6 +119,7 @@ def message_type(message: Message) -> MessageType:
     Raises:
         ContentError: the annotation is not a number from 0 to 5, or the body is not of that type.
     """
+    expect(message, Message, "message_type", "a Message", {bytes: "decode it with Message.decode"})
     made = Message(message.body).body  # sections, also if the caller assigned another value
     body = made[0] if isinstance(made, list) else made
     annotations: Mapping[Any, Any] = message.message_annotations or {}
@@ -193,6 +194,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
         EncodeError: a field of header or properties, or a key of the application properties, is of
             another type than it must be, as a lenient decoding leaves it.
     """
+    expect(message, Message, "to_jms", "a Message", {bytes: "decode it with Message.decode"})
     check_fields(message)
     header = message.header or Header()
     own = message.properties or Properties()
@@ -241,6 +243,7 @@ def from_jms(jms: JmsMessage) -> Message:
             for.
         ValueError: an identifier names an encoding and does not keep to it.
     """
+    expect(jms, JmsMessage, "from_jms", "a JmsMessage")
     body, content_type = _section_of(jms)
     annotations: dict[Any, Any] = {}
     for destination, (key, _) in ((jms.reply_to, _REPLY_TO), (jms.destination, _DESTINATION)):
@@ -402,6 +405,7 @@ def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
     Raises:
         ValueError: the text names an encoding and does not keep to it.
     """
+    expect(text, str, "from_jms_id", "a str")
     if not text.startswith(_PREFIX):
         return text
     rest = text[len(_PREFIX) :]

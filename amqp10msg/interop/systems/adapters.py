@@ -14,7 +14,7 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.basic.adapters import from_pamqp, from_pika, to_pamqp, to_pika
-from amqp10msg.wire.errors import as_bytes
+from amqp10msg.wire.errors import as_bytes, expect
 
 __all__ = ["from_aio_pika", "from_kombu", "to_aio_pika", "to_kombu"]
 
@@ -61,6 +61,7 @@ def to_aio_pika(basic: BasicMessage) -> Any:
         ValueError: the expiration is not a number, or the timestamp outside the years of datetime.
         ImportError: aio-pika is not installed.
     """
+    expect(basic, BasicMessage, "to_aio_pika", "a BasicMessage")
     properties = to_pamqp(basic.properties)
     given = {name: getattr(properties, name) for name in _NAMES if name != "type"}
     given["type"] = properties.message_type
@@ -111,6 +112,7 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
         ValueError: the expiration is not a number.
         ImportError: pika is not installed.
     """
+    expect(basic, BasicMessage, "to_kombu", "a BasicMessage")
     properties = to_pika(basic.properties)
     given = {name: getattr(properties, name) for name in _NAMES}
     given["content_type"] = given["content_type"] or "application/data"

@@ -22,7 +22,7 @@ from amqp10msg.notation import to_typed
 from amqp10msg.notation.type_names import TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import check_fields, entry_of, merged
-from amqp10msg.wire.errors import as_bytes
+from amqp10msg.wire.errors import as_bytes, expect
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import (
     INTEGERS,
@@ -52,6 +52,8 @@ __all__ = [
 #: The service whose client an object is of.
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
+#: What to do with an encoded message that is passed instead of a Message.
+_DECODE = {bytes: "decode it with Message.decode"}
 _STATES = ("active", "deferred", "scheduled")
 
 
@@ -155,6 +157,7 @@ def broker_fields(message: Message) -> BrokerFields:
     such as an offset or a partition key, are read as text. A value of another type is None here:
     the annotations have it. The sequence number of a geo-replicated event hub is text, and None.
     """
+    expect(message, Message, "broker_fields", "a Message", _DECODE)
     found: dict[str, Any] = {}
     for section, rows in (
         (message.message_annotations, _ANNOTATIONS),
@@ -193,6 +196,7 @@ def scheduled(message: Message, moment: int | datetime.datetime) -> Message:
     Raises:
         ValueError: the datetime has no time zone.
     """
+    expect(message, Message, "scheduled", "a Message", _DECODE)
     if isinstance(moment, datetime.datetime):
         moment = Timestamp.from_datetime(moment)
     return _annotated(message, {"x-opt-scheduled-enqueue-time": Timestamp(moment)})
@@ -209,6 +213,13 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
     Raises:
         ValueError: a key is too long.
     """
+    expect(
+        message,
+        Message,
+        "with_partition_key",
+        "a Message",
+        {bytes: "decode it with Message.decode"},
+    )
     keys = {"x-opt-partition-key": key, "x-opt-via-partition-key": via}
     given = {name: value for name, value in keys.items() if value is not None}
     for name, value in given.items():
@@ -234,6 +245,7 @@ def to_received(message: Message) -> Any:
         ValueError: the client cannot read it, such as symbols as descriptors of sections.
         ImportError: azure-servicebus 7.15 or later is not installed.
     """
+    expect(message, Message, "to_received", "a Message", _DECODE)
     return _read_by(_client("servicebus").ServiceBusReceivedMessage, message)
 
 
@@ -244,6 +256,7 @@ def to_event_data(message: Message) -> Any:
         ValueError: the client cannot read it, such as symbols as descriptors of sections.
         ImportError: azure-eventhub is not installed.
     """
+    expect(message, Message, "to_event_data", "a Message", _DECODE)
     return _read_by(_client("eventhub").EventData, message)
 
 
@@ -292,6 +305,7 @@ def to_annotated(message: Message, service: Service = "servicebus") -> Any:
             as a lenient decoding leaves it.
         ImportError: the client is not installed.
     """
+    expect(message, Message, "to_annotated", "a Message", _DECODE)
     module = importlib.import_module(f"{_client(service).__name__}.amqp")
     check_fields(message)
     body = Message(message.body).body
@@ -418,6 +432,9 @@ def lost_in_client(message: Message, service: Service = "servicebus") -> list[st
         ValueError: the client cannot read it.
         ImportError: the client is not installed.
     """
+    expect(
+        message, Message, "lost_in_client", "a Message", {bytes: "decode it with Message.decode"}
+    )
     read = to_received if service == "servicebus" else to_event_data
     before, after = _contents(message), _contents(from_client(read(message)))
     return [

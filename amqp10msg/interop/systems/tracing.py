@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import attrs
 
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import entry_of, merged
+from amqp10msg.wire.errors import expect, wrong_type
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
@@ -113,6 +115,7 @@ def fields(message: Message) -> dict[str, str]:
     is taken from the section that has the traceparent. A field of another type is left out, as a
     trace must not stop a message.
     """
+    expect(message, Message, "fields", "a Message", {bytes: "decode it with Message.decode"})
     sections: list[Mapping[Any, Any]] = [
         section
         for section in (message.message_annotations, message.application_properties)
@@ -144,8 +147,12 @@ def with_fields(
             what most instrumentations of clients write and read. Readers here take both.
 
     Raises:
-        ValueError: traceparent is to be binary, and is none.
+        ValueError: there is no such place, or traceparent is to be binary and is not valid.
     """
+    expect(message, Message, "with_fields", "a Message", {bytes: "decode it with Message.decode"})
+    expect(place, str, "the place of with_fields", "a str")
+    if place not in get_args(Place):
+        raise ValueError(f"place must be one of {', '.join(get_args(Place))}, not {place!r:.80}")
     attribute = place.replace("-", "_")
     new: dict[str, Any] = dict(fields)
     if binary and "traceparent" in fields:
@@ -187,6 +194,8 @@ def inject(
     Raises:
         ImportError: opentelemetry-api is not installed: ``amqp10msg[tracing]``.
     """
+    expect(message, Message, "inject", "a Message", {bytes: "decode it with Message.decode"})
+    _expect_context(context)
     carrier: dict[str, str] = {}
     _propagator(propagator).inject(carrier, context)
     return with_fields(message, carrier, place, binary=binary)
@@ -205,6 +214,8 @@ def extract(
     Raises:
         ImportError: opentelemetry-api is not installed: ``amqp10msg[tracing]``.
     """
+    expect(message, Message, "extract", "a Message", {bytes: "decode it with Message.decode"})
+    _expect_context(context)
     used = _propagator(propagator)
     carrier = fields(message)
     # Propagators of other formats have fields of their own, such as those of B3 and Jaeger.
@@ -216,8 +227,14 @@ def extract(
     return used.extract(carrier, context)
 
 
+def _expect_context(context: object) -> None:
+    expect(context, (Mapping, NoneType), "the context", "an OpenTelemetry Context or None")
+
+
 def _propagator(given: TextMapPropagator | None) -> TextMapPropagator:
     if given is not None:
+        if not hasattr(given, "extract"):
+            raise wrong_type("the propagator", "a TextMapPropagator", given)
         return given
     module = of_extra("opentelemetry.propagate", "tracing", "contexts need opentelemetry-api")
     found: TextMapPropagator = module.get_global_textmap()

@@ -100,7 +100,10 @@ class Timestamp(_Integer):
 
         Raises:
             ValueError: the datetime has no time zone.
+            TypeError: `moment` is not a datetime.
         """
+        if not isinstance(moment, _datetime.datetime):
+            raise TypeError(f"moment must be a datetime, not {type(moment).__name__}")
         if moment.tzinfo is None:
             raise ValueError("a datetime needs a time zone, such as datetime.UTC")
         return cls((moment - _EPOCH) // _MILLISECOND)
@@ -158,7 +161,16 @@ class Float(float):
 
     @classmethod
     def from_bits(cls, bits: int) -> Self:
-        """Make the float of these 32 bits (IEEE 754 binary32), 0 to 2^32 - 1."""
+        """Make the float of these 32 bits (IEEE 754 binary32), 0 to 2^32 - 1.
+
+        Raises:
+            ValueError: `bits` is out of range.
+            TypeError: `bits` is not an int.
+        """
+        if not isinstance(bits, int):
+            raise TypeError(f"bits must be an int, not {type(bits).__name__}")
+        if not 0 <= bits < 2**32:
+            raise ValueError(f"bits must be 0 to 2^32 - 1, got {bits}")
         self = float.__new__(cls, _FLOAT.unpack(_UINT.pack(bits))[0])
         if math.isnan(self):
             # The way through a 64-bit float makes signalling NaNs quiet.
