@@ -68,9 +68,11 @@ class Suite:
         return match[1] if match else "unknown"
 
 
+#: A test that waits for ever ends its process, and pytest-xdist starts another one: what it left
+#: in the process made later tests fail.
 _PYTEST = (
-    *(".venv/bin/python", "-m", "pytest", "-q", "--tb", "native", "--timeout", "20"),
-    *("--junitxml", "{results}"),
+    *(".venv/bin/python", "-m", "pytest", "-q", "--tb", "native", "-n", "1"),
+    *("--timeout", "20", "--timeout-method", "thread", "--junitxml", "{results}"),
 )
 
 
@@ -117,10 +119,11 @@ SUITES = (
         probe=(
             ".venv/bin/python",
             "-c",
-            "import proton, pytest_asyncio, pytest_timeout, pika, jwt",
+            "import proton, pytest_asyncio, pytest_timeout, xdist, pika, jwt",
         ),
         install=_pip(
-            "pytest pytest-asyncio pytest-timeout pika requests pyjwt python-qpid-proton "
+            "pytest pytest-asyncio pytest-timeout pytest-xdist pika requests pyjwt "
+            "python-qpid-proton "
             "typing-extensions packaging"
         ),
         command=(*_PYTEST, "tests"),
@@ -131,9 +134,10 @@ SUITES = (
         marker=("python/examples/test_examples.py", "ExamplesTest"),
         version=("VERSION.txt", r"(\S+)"),
         folder="python/examples",
+        serve=("--accept-durable",),
         port=5672,
-        probe=(".venv/bin/python", "-c", "import proton, pytest_timeout, tornado"),
-        install=_pip("pytest pytest-timeout python-qpid-proton tornado"),
+        probe=(".venv/bin/python", "-c", "import proton, pytest_timeout, xdist, tornado"),
+        install=_pip("pytest pytest-timeout pytest-xdist python-qpid-proton tornado"),
         command=(*_PYTEST, "test_examples.py"),
     ),
     Suite(
@@ -142,7 +146,7 @@ SUITES = (
         marker=("src/qit/__init__.py", ""),
         version=("pyproject.toml", r'^version = "(.+)"'),
         serve=("--accept-durable",),
-        probe=(".venv/bin/python", "-c", "import qit, proton, pytest_timeout"),
+        probe=(".venv/bin/python", "-c", "import qit, proton, pytest_timeout, xdist"),
         install=_pip(".") + " && (cd shims/javascript-rhea && npm install)",
         # The JMS shim is a Maven build. The tests of frame sizes need two more brokers, whose
         # max-frame-size is 4 KiB and 1 MiB.
