@@ -430,7 +430,7 @@ class Binding:
 
     @property
     def cost(self) -> int:
-        """How many bytes of memory it takes."""
+        """Bytes of memory that the binding takes, with its names and arguments."""
         names = name_cost(self.source, self.destination, self.key)
         return DEFINITION_BYTES + names + value_cost(dict(self.arguments))
 
