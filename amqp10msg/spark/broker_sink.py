@@ -267,7 +267,7 @@ def _put_aside(options: _Options, place: _Place, refused: list[Refused]) -> str:
     folder = cast("Path", options.quarantine) / _UNFINISHED
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{place.name}-{uuid.uuid4().hex}.parquet"
-    with synced(path) as file:
+    with synced(path, private=True) as file:
         pq.write_table(pa.Table.from_pylist(rows, schema=REFUSED_ROWS), file)
     return str(path)
 

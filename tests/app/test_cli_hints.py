@@ -18,7 +18,7 @@ pytest.importorskip("rich")
 
 from rich.progress import Progress  # noqa: E402
 
-from amqp10msg import Message, Properties, files  # noqa: E402
+from amqp10msg import Message, Properties  # noqa: E402
 from amqp10msg.app.cli import _output, main  # noqa: E402
 from amqp10msg.interop.corpus.programs import _error_in  # noqa: E402
 
@@ -208,12 +208,3 @@ def test_validate_and_the_pipeline_agree_about_nothing() -> None:
             )
         ]
         assert [1, 1] == statuses, given
-
-
-def test_the_example_of_files_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its capture has messages of AMQP 1.0."""
-    shutil.copy(ROOT / "tests/vectors/capture.pcap", "queue.pcapng")
-    documented = (files.__doc__ or "").partition("\n\n")[2].partition("\n====")[0]
-    exec(textwrap.dedent(documented), {})
-
-    assert "Message(" in capsys.readouterr().out

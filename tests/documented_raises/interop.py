@@ -456,6 +456,12 @@ CORPUS: Rows = {
         ],
         "OSError": lambda tmp_path: corpus.dump([], tmp_path / "missing" / "cases.jsonl"),
     },
+    "interop.conformance.Result.from_object": {
+        "ValueError": [
+            lambda: conformance.Result.from_object([]),  # type: ignore[arg-type]
+            lambda: conformance.Result.from_object({"digest": 5}),
+        ]
+    },
     "interop.conformance.find_peer": {
         "ValueError": [
             lambda: conformance.find_peer(""),

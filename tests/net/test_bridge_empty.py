@@ -471,7 +471,7 @@ def test_a_management_api_that_does_not_answer_is_no_proof(monkeypatch: Any) -> 
             broker.url("queue=from"),
             broker.url("queue=to"),
             idle=0.1,
-            stall=0.5,
+            stall=3.0,
             management="http://127.0.0.1:1",
         )
 

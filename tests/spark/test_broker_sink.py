@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -140,6 +141,7 @@ def test_what_is_refused_is_in_the_quarantine(
         writer.commit([done])
 
     (file,) = folder.iterdir()  # repeated, it takes its own place
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
     found = pq.read_table(file).to_pylist()
     names = ("row", "message_id", "reason", "condition", "description", "partition", "target")
     place = url.replace("me:secret@", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -130,6 +131,7 @@ def test_a_query_goes_on_where_it_stopped(stream: Stream) -> None:
     assert (50, 5) == (stats.rows, stats.errors)
     assert {"n": {"long": 45}} == stats.types["application_properties"]
     assert ["landing", "out", "state"] == sorted(path.name for path in stream.folder.iterdir())
+    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in bad.rglob("*.parquet")}
 
 
 @SINKS

@@ -102,7 +102,9 @@ class Result:
         Raises:
             ValueError: it is not the object of a result.
         """
-        wrong = not isinstance(made, dict) or _wrong_field(made)
+        if not isinstance(made, dict):
+            raise ValueError(f"not a result of a case: {type(made).__name__} instead of an object")
+        wrong = _wrong_field(made)
         if wrong:
             raise ValueError(f"not a result of a case: {wrong} is missing or has a wrong value")
         return cls(**made)
