@@ -103,7 +103,8 @@ class Result:
             ValueError: it is not the object of a result.
         """
         if not isinstance(made, dict):
-            raise ValueError(f"not a result of a case: {type(made).__name__} instead of an object")
+            kind = type(made).__name__
+            raise ValueError(f"not a result of a case: {kind} instead of an object")  # noqa: TRY004  (documented)
         wrong = _wrong_field(made)
         if wrong:
             raise ValueError(f"not a result of a case: {wrong} is missing or has a wrong value")
