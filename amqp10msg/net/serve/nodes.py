@@ -450,7 +450,7 @@ class Exchange:
 
     @property
     def cost(self) -> int:
-        """How many bytes of memory it takes without its bindings."""
+        """Bytes of memory that the exchange takes, without its bindings."""
         return DEFINITION_BYTES + name_cost(self.name) + value_cost(self.options)
 
 

@@ -54,7 +54,7 @@ class _Queue:
 
     @property
     def cost(self) -> int:
-        """How many bytes of memory it takes besides its node."""
+        """Bytes of memory that the declaration takes, besides those of its node."""
         return DEFINITION_BYTES + value_cost(self.options)
 
 
