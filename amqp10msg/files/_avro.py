@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import io
+import json
 import lzma
 import sys
 import zlib
@@ -16,7 +17,6 @@ from typing import IO, Any
 import attrs
 
 from amqp10msg.files.containers import RAISE_EXPANSION, ROOM, read_up_to, too_many_empty
-from amqp10msg.files.text import load_object
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
 
@@ -70,7 +70,7 @@ class Avro:
         try:
             header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
             meta = header["meta"]
-            schema = fastavro.parse_schema(load_object(meta["avro.schema"]))
+            schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
             names = {field["name"]: field["type"] for field in schema["fields"]}
             codec = meta.get("avro.codec", b"null").decode()
         except Exception as error:  # noqa: BLE001  (fastavro has no class for its errors)
