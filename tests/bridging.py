@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest import mock
+
+import attrs
+import pytest
 
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
-from amqp10msg.net.bridge import Bridge, RouteOptions, Statistics, read_quarantine, route
+from amqp10msg.net import options as net_options
+from amqp10msg.net.bridge import Bridge, RouteOptions, Statistics, read_quarantine
+from amqp10msg.net.options import Waits
 from tests.basic_broker import BasicBroker, Stored
 
 __all__ = [
@@ -20,6 +24,7 @@ __all__ = [
     "numbered",
     "options",
     "quarantined",
+    "short_waits",
     "stored",
 ]
 
@@ -34,16 +39,22 @@ def numbered(count: int) -> list[Stored]:
     ]
 
 
+def short_waits(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
+    """Let routes that the test makes, also those of commands, wait for so many seconds."""
+    monkeypatch.setattr(net_options, "WAITS", Waits(look=0.05, **seconds))
+
+
 def options(**given: Any) -> RouteOptions:
-    usual = {"idle": 0.3, "window": 20, "backoff": 0.001, "max_backoff": 0.01}
+    """Return options for a route that ends soon, and looks at its clock often."""
+    waits = attrs.evolve(net_options.WAITS, look=0.05)
+    usual = {"idle": 0.3, "window": 20, "backoff": 0.001, "max_backoff": 0.01, "waits": waits}
     return RouteOptions(**{**usual, **given})
 
 
 async def bridged(source: str, target: str, **given: Any) -> Statistics:
-    """Run a bridge, which looks at its clock more often than usual, so that it ends when idle."""
-    with mock.patch.object(route, "_TICK", 0.05):
-        async with asyncio.timeout(60), Bridge(source, target, options(**given)) as bridge:
-            (counts,) = (await bridge.run()).values()
+    """Run a bridge until it ends by itself."""
+    async with asyncio.timeout(60), Bridge(source, target, options(**given)) as bridge:
+        (counts,) = (await bridge.run()).values()
     return counts
 
 

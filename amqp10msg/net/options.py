@@ -101,6 +101,46 @@ def _profile(_instance: Any, _: Any, value: str) -> None:
 
 
 @attrs.frozen(kw_only=True)
+class Waits:
+    """How long a bridge waits for what no option is about. All are seconds.
+
+    Attributes:
+        look: between two looks at the clock.
+        silent: without an answer until a connection attempt is logged.
+        ask_again: between two questions to a source that is not empty, at least.
+        answer: for a source's answer to a question.
+        management_lag: after which RabbitMQ's management API knows what was delivered before.
+        management_answer: for an answer of a management API.
+        second_count: between two counts of an empty queue that is not consumed; more than two round
+            trips to a broker.
+        quiet: without an outcome, after which outcomes are not waited for any more at the end.
+        end: from the last outcome, or the stop, to the end, whatever peers do not answer.
+        close: of `end`, for a source to say what is left, and for closing, at most each.
+        close_hastily: of `end`, for closing, at least.
+        share_again: after the end of a shared connection, until an end shares one again.
+        settle: for the count at a target of `migrate` to agree with what it accepted.
+    """
+
+    look: float = 0.25
+    silent: float = 5.0
+    ask_again: float = 5.0
+    answer: float = 10.0
+    management_lag: float = 15.0
+    management_answer: float = 30.0
+    second_count: float = 0.5
+    quiet: float = 3.0
+    end: float = 4.0
+    close: float = 2.0
+    close_hastily: float = 0.5
+    share_again: float = 10.0
+    settle: float = 5.0
+
+
+#: What routes wait unless their options say otherwise.
+WAITS = Waits()
+
+
+@attrs.frozen(kw_only=True)
 class RouteOptions:
     """How a route works.
 
@@ -155,6 +195,7 @@ class RouteOptions:
             `unmatched` says.
         unmatched: ``accept``, ``reject``, or ``requeue``: back to the source after `max_backoff`,
             for others that consume it; a stream has it anyway.
+        waits: how long the route waits for what no other option is about; tests make this short.
     """
 
     profile: str = declared("lossless", str, "How to translate.", "NAME", validator=_profile)
@@ -301,6 +342,7 @@ class RouteOptions:
         choices=_UNMATCHED,
         validator=attrs.validators.in_(_UNMATCHED),
     )
+    waits: Waits = attrs.field(factory=lambda: WAITS, repr=False)
 
     @property
     def asks(self) -> bool:

@@ -27,10 +27,7 @@ from amqp10msg.net.bridge import (  # noqa: E402
     RouteSpec,
     SourceDelivery,
     Statistics,
-    counting,
-    ending,
     migration,
-    route,
 )
 from amqp10msg.net.bridge.fingerprints import digest_of  # noqa: E402
 from amqp10msg.net.bridge.management import Management, Queue, queues_of  # noqa: E402
@@ -38,7 +35,7 @@ from amqp10msg.net.bridge.migration import Moved, status_of  # noqa: E402
 from amqp10msg.net.bridge.topology import Step  # noqa: E402
 from amqp10msg.net.bridge.urls import parse_url  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
-from tests.bridging import numbered  # noqa: E402
+from tests.bridging import numbered, short_waits  # noqa: E402
 from tests.cut_over import OTHERS, Cut, cut, cut_of_a_stream  # noqa: E402
 from tests.management_api import management  # noqa: E402
 
@@ -48,10 +45,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(counting, "_BEHIND", 0.05)
-    monkeypatch.setattr(ending, "_SELDOM", 0.1)
-    monkeypatch.setattr(route, "_TICK", 0.05)
-    monkeypatch.setattr("amqp10msg.net.bridge.migration._SETTLES", 0.3)
+    short_waits(monkeypatch, management_lag=0.05, ask_again=0.1, settle=0.3)
 
 
 def test_what_is_all_there_is_done_and_the_report_is_to_be_signed() -> None:

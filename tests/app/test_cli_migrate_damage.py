@@ -16,9 +16,9 @@ pytest.importorskip("click.testing")
 pytest.importorskip("jinja2")
 pytest.importorskip("pika")
 
-from amqp10msg.net.bridge import counting, ending, read_quarantine, route
+from amqp10msg.net.bridge import read_quarantine
 from tests.basic_broker import Stored
-from tests.bridging import numbered
+from tests.bridging import numbered, short_waits
 from tests.cut_over import cut, cut_of_a_stream
 
 pytestmark = pytest.mark.once
@@ -37,10 +37,7 @@ def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("link").symlink_to("../secret")
     Path("loop").symlink_to("loop")
     os.mkfifo("pipe")
-    monkeypatch.setattr(counting, "_BEHIND", 0.05)
-    monkeypatch.setattr(ending, "_SELDOM", 0.1)
-    monkeypatch.setattr(route, "_TICK", 0.05)
-    monkeypatch.setattr("amqp10msg.net.bridge.migration._SETTLES", 0.3)
+    short_waits(monkeypatch, management_lag=0.05, ask_again=0.1, settle=0.3)
 
 
 _FIRST = numbered(1)[0]

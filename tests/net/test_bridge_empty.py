@@ -8,7 +8,6 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import attrs
 import pytest
@@ -25,7 +24,6 @@ from amqp10msg.net.bridge import (
     counting,
     ending,
     parse_url,
-    route,
 )
 from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.bridge.counting import over_basic
@@ -34,7 +32,7 @@ from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.terms import Depth, SourceRequest
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, frame
-from tests.bridging import bodies, bridged, numbered, options
+from tests.bridging import bodies, bridged, numbered, options, short_waits
 from tests.management_api import management
 from tests.waiting import until
 
@@ -44,8 +42,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ending, "_SELDOM", 0.1)
-    monkeypatch.setattr(counting, "_ANSWER", 1.0)
+    short_waits(monkeypatch, ask_again=0.1, answer=1.0)
 
 
 @pytest.fixture(params=["amqp10msg", "Broker"])
@@ -246,7 +243,7 @@ async def hold(broker: BasicBroker, count: int) -> Any:
 @pytest.mark.parametrize("known", [None, 0, 3])
 def test_other_consumers_may_hold_messages(known: int | None, monkeypatch: Any) -> None:
     """RabbitMQ's management API knows how many; without it nobody does."""
-    monkeypatch.setattr(counting, "_BEHIND", 0.1)
+    short_waits(monkeypatch, ask_again=0.1, answer=1.0, management_lag=0.1)
 
     async def made(broker: BasicBroker, api: str | None = None) -> Statistics:
         broker.queues["from"].extend(numbered(23))
@@ -464,7 +461,7 @@ def test_a_server_of_ours_says_what_others_hold(server: Server) -> None:
 
 
 def test_a_management_api_that_does_not_answer_is_no_proof(monkeypatch: Any) -> None:
-    monkeypatch.setattr(counting, "_BEHIND", 0.1)
+    short_waits(monkeypatch, ask_again=0.1, answer=1.0, management_lag=0.1)
 
     async def made(broker: BasicBroker) -> Statistics:
         return await bridged(
@@ -755,15 +752,14 @@ def test_a_message_that_does_not_come_to_its_end_is_said(
 
         trickling = asyncio.ensure_future(trickle())
         urls = (broker.url("queue=from"), broker.url("queue=to"))
-        with mock.patch.object(route, "_TICK", 0.05):
-            set_ = options(outcome_timeout=0.3, drain=0, **given)
-            async with asyncio.timeout(60), Bridge(*urls, set_) as bridge:
-                counts = bridge.routes[0].statistics
-                await until(lambda: counts.state.startswith("a message of the source"))
-                state = counts.state
-                if given["idle"] is not None:
-                    await bridge.run()
-                broker.cut()
+        set_ = options(outcome_timeout=0.3, drain=0, **given)
+        async with asyncio.timeout(60), Bridge(*urls, set_) as bridge:
+            counts = bridge.routes[0].statistics
+            await until(lambda: counts.state.startswith("a message of the source"))
+            state = counts.state
+            if given["idle"] is not None:
+                await bridge.run()
+            broker.cut()
         trickling.cancel()
         return state, counts
 

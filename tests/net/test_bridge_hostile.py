@@ -7,7 +7,6 @@ import socket
 import tracemalloc
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -34,14 +33,12 @@ from amqp10msg.net.bridge import (
     LinkError,
     RouteOptions,
     RouteSpec,
-    counting,
-    management,
     parse_url,
-    route,
 )
 from amqp10msg.net.bridge.basic_frames import method
 from amqp10msg.net.bridge.links import open_source, open_target
 from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
+from amqp10msg.net.options import Waits
 from tests.basic_broker import BasicBroker, Stored
 from tests.effort import slowness
 from tests.waiting import TIMEOUT, until
@@ -184,7 +181,7 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
             targets = await loop.create_server(lambda: Slow(0.15 if answers else 1e9), "127.0.0.1")
             port = targets.sockets[0].getsockname()[1]
             ends = (broker.url("queue=from"), f"amqp091://127.0.0.1:{port}/?queue=q")
-            bridge = Bridge(*ends, RouteOptions(drain=3600.0))
+            bridge = Bridge(*ends, RouteOptions(drain=3600.0, waits=Waits(quiet=0.4)))
             async with asyncio.timeout(60), bridge:
                 (counts,) = bridge.statistics.values()
                 await until(lambda: counts.in_flight >= 1)
@@ -193,8 +190,7 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
             targets.close()
             return counts.accepted
 
-    with mock.patch.object(route, "_QUIET", 0.4):
-        accepted = asyncio.run(run())
+    accepted = asyncio.run(run())
 
     assert (6 if answers else 0) == accepted
 
@@ -217,7 +213,7 @@ def test_all_that_is_waited_for_at_the_end_has_one_bound(asks: bool) -> None:
         ]
         ports = [one.sockets[0].getsockname()[1] for one in listeners]
         first, second = (f"amqp091://127.0.0.1:{port}/?queue=q" for port in ports)
-        options = RouteOptions(idle=1.0 if asks else None)
+        options = RouteOptions(idle=1.0 if asks else None, waits=Waits(quiet=0.3, end=0.8))
         async with asyncio.timeout(60), Bridge(first, second, options) as bridge:
             (counts,) = bridge.statistics.values()
             await until(lambda: counts.in_flight >= 1)
@@ -230,28 +226,23 @@ def test_all_that_is_waited_for_at_the_end_has_one_bound(asks: bool) -> None:
             one.close()
         return took
 
-    with mock.patch.object(route, "_QUIET", 0.3), mock.patch.object(route, "_END", 0.8):
-        took = asyncio.run(run())
+    took = asyncio.run(run())
 
     assert took < 2 * slowness()
 
 
-def test_a_management_api_that_says_nothing_keeps_no_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(counting, "_BEHIND", 0.0)
-    monkeypatch.setattr(management, "_SECONDS", 3600.0)
-
+def test_a_management_api_that_says_nothing_keeps_no_process() -> None:
+    waits = Waits(management_lag=0.0, management_answer=3600.0, end=0.8)
     taken: list[socket.socket] = []
 
     async def run(place: str) -> None:
         async with BasicBroker("from", "to") as broker:
             urls = (broker.url("queue=from"), broker.url("queue=to"))
-            options = RouteOptions(idle=0.1, management=place)
+            options = RouteOptions(idle=0.1, management=place, waits=waits)
             async with asyncio.timeout(TIMEOUT), Bridge(*urls, options):
                 taken.append((await asyncio.to_thread(asked.accept))[0])
 
-    with socket.create_server(("127.0.0.1", 0)) as asked, mock.patch.object(route, "_END", 0.8):
+    with socket.create_server(("127.0.0.1", 0)) as asked:
         asyncio.run(run(f"http://127.0.0.1:{asked.getsockname()[1]}"))
         taken.pop().close()
 

@@ -6,7 +6,6 @@ import asyncio
 import socket
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pika")
 
 from amqp10msg import Message
-from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, counting, route
+from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, counting
 from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.links import at_first
 from amqp10msg.net.bridge.routes import read_routes
@@ -110,17 +109,16 @@ def test_a_bridge_goes_on_at_another_node(caplog: pytest.LogCaptureFixture) -> N
             source = [one.url("queue=a") for one in nodes]
             target = [one.url("queue=b") for one in nodes]
             spec = RouteSpec(source, target, options(idle=None), "r")
-            with mock.patch.object(route, "_TICK", 0.05):
-                async with Bridge([spec]):
-                    # What is not settled before the cut comes again.
-                    await until(lambda: len(first.queues["b"]) == 5 and not first.unacked)
-                    second.queues["a"].extend(numbered(9)[5:])
-                    await first.down()
-                    await until(lambda: len(second.queues["b"]) == 4 and not second.unacked)
-                    await first.listen()
-                    first.queues["a"].extend(numbered(12)[9:])
-                    second.cut()
-                    await until(lambda: len(first.queues["b"]) == 8)
+            async with Bridge([spec]):
+                # What is not settled before the cut comes again.
+                await until(lambda: len(first.queues["b"]) == 5 and not first.unacked)
+                second.queues["a"].extend(numbered(9)[5:])
+                await first.down()
+                await until(lambda: len(second.queues["b"]) == 4 and not second.unacked)
+                await first.listen()
+                first.queues["a"].extend(numbered(12)[9:])
+                second.cut()
+                await until(lambda: len(first.queues["b"]) == 8)
             return bodies(first.queues["b"]), bodies(second.queues["b"])
 
     one, other = asyncio.run(made())

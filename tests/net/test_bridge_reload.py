@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pika")
 
 from amqp10msg import Message
-from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, route
+from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics
 from amqp10msg.net.bridge import bridge as bridge_module
 from amqp10msg.net.bridge.bridge import Changes, status_of
 from amqp10msg.net.bridge.records import Lease, Ledger
@@ -47,8 +47,7 @@ def spec(broker: BasicBroker, name: str, **given: Any) -> RouteSpec:
 def run(made: Callable[[BasicBroker], Awaitable[Any]], names: str = "abc") -> tuple[Any, Any]:
     async def run() -> tuple[Any, Any]:
         async with BasicBroker(*names, *(f"to-{name}" for name in names)) as broker:
-            with mock.patch.object(route, "_TICK", 0.05):
-                return broker, await made(broker)
+            return broker, await made(broker)
 
     return asyncio.run(run())
 

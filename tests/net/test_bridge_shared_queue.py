@@ -17,15 +17,12 @@ from amqp10msg.net.bridge import (
     RouteSpec,
     Statistics,
     basic,
-    counting,
-    ending,
     parse_url,
-    route,
 )
 from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.bridge.terms import SourceDelivery, SourceRequest
 from tests.basic_broker import BasicBroker
-from tests.bridging import bodies, numbered, options
+from tests.bridging import bodies, numbered, options, short_waits
 from tests.waiting import until
 
 pytestmark = pytest.mark.once
@@ -34,9 +31,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ending, "_SELDOM", 0.1)
-    monkeypatch.setattr(counting, "_RECOUNT", 0.05)
-    monkeypatch.setattr(route, "_TICK", 0.05)
+    short_waits(monkeypatch, ask_again=0.1, second_count=0.05)
 
 
 def until_empty(broker: BasicBroker, number: int = 0, **given: Any) -> Bridge:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,16 +25,14 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import _TURN, Lines, Tied, Wire
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
-from tests.bridging import Refusing, bodies, numbered, options, quarantined
+from tests.bridging import Refusing, bodies, numbered, options, quarantined, short_waits
 from tests.net import odd_broker
 from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
-def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with mock.patch.object(route, "_TICK", 0.05):
-        yield
 
 
 ROUTES = 12
@@ -383,7 +381,9 @@ def test_a_source_that_dies_of_a_message_does_so_for_one_route() -> None:
     assert {**dict.fromkeys(names("to"), 70), "to-2": 63} == asyncio.run(made())
 
 
-def test_after_a_while_connections_are_shared_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_while_connections_are_shared_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level("INFO", "amqp10msg.bridge")
     poison = Refusing("fail", lambda number: number == 1_005)
 
@@ -410,13 +410,15 @@ def test_after_a_while_connections_are_shared_again(caplog: pytest.LogCaptureFix
             for number, name in enumerate(names("to")):
                 assert (70 if number != 4 else 69) <= len(set(bodies(second.queues[name])))
 
-    with mock.patch.object(route, "_APART", 0.3):
-        asyncio.run(made())
+    short_waits(monkeypatch, share_again=0.3)
+    asyncio.run(made())
     assert [b"1005"] == quarantined()
     assert "target-apart" in {getattr(record, "event", "") for record in caplog.records}
 
 
-def test_a_shared_connection_that_ends_while_a_link_is_opened_is_shared_again() -> None:
+def test_a_shared_connection_that_ends_while_a_link_is_opened_is_shared_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The link has a connection of its own at first, as it may have been the cause."""
     opened = links.open_target
     given: list[bool] = []
@@ -435,10 +437,8 @@ def test_a_shared_connection_that_ends_while_a_link_is_opened_is_shared_again() 
             )
             await run(specs, lambda _: until(lambda: len(given) > 2))
 
-    with (
-        mock.patch.object(route, "_APART", 0.1),
-        mock.patch.object(route, "open_target", open_target_),
-    ):
+    short_waits(monkeypatch, share_again=0.1)
+    with mock.patch.object(route, "open_target", open_target_):
         asyncio.run(made())
     assert [False, True, False] == given[:3]
 

@@ -19,8 +19,9 @@ import pytest
 pytest.importorskip("pika")
 
 from amqp10msg import Message
-from amqp10msg.net.bridge import Bridge, LinkError, Statistics, management
+from amqp10msg.net.bridge import Bridge, LinkError, Statistics
 from amqp10msg.net.bridge.bridge import status_of
+from amqp10msg.net.options import Waits
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker
 from tests.bridging import options
@@ -62,17 +63,22 @@ def place_of(silent: socket.socket) -> str:
     ],
 )
 def test_a_route_that_declares_ends_when_it_is_to(
-    how: dict[str, Any], ending: str, status: int, silent: socket.socket, monkeypatch: Any
+    how: dict[str, Any], ending: str, status: int, silent: socket.socket
 ) -> None:
     """It waited for the API, and had no time of its own."""
-    monkeypatch.setattr(management, "_SECONDS", HOUR)
     api = place_of(silent)
     taken: list[Any] = []
 
     async def run() -> Statistics:
         async with BasicBroker("from", "to") as broker:
             urls = broker.url("queue=from"), broker.url("queue=to")
-            given = options(declare=True, management=api, target_management=api, **how)
+            given = options(
+                declare=True,
+                management=api,
+                target_management=api,
+                waits=Waits(management_answer=HOUR),
+                **how,
+            )
             async with asyncio.timeout(TIMEOUT), Bridge(*urls, given) as bridge:
                 taken.append((await asyncio.to_thread(silent.accept))[0])
                 if "deadline" not in how:
@@ -123,9 +129,9 @@ async def _reach(url: str) -> None:
 _PATIENT = f"""
 import sys
 from amqp10msg.__main__ import main
-from amqp10msg.net.bridge import management
+from amqp10msg.net import options
 
-management._SECONDS = {HOUR}
+options.WAITS = options.Waits(management_answer={HOUR})
 sys.argv[1:] = ["bridge", *sys.argv[1:]]
 sys.exit(main())
 """

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pika")
 
-from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, links
-from tests.bridging import options
+from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec
+from tests.bridging import options, short_waits
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
@@ -45,7 +45,7 @@ def test_what_something_else_answers(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(links, "_SILENT", 0.1)
+    short_waits(monkeypatch, silent=0.1)
     caplog.set_level("INFO")
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

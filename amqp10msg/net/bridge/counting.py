@@ -25,13 +25,8 @@ from amqp10msg.net.bridge.terms import (
 )
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Lines, beside
+from amqp10msg.net.options import WAITS, Waits
 
-#: Seconds that a source has to answer.
-_ANSWER = 10.0
-#: Seconds after which RabbitMQ's management API knows what was delivered before.
-_BEHIND = 15.0
-#: Seconds between two counts of an empty queue: longer than two round trips to a broker.
-_RECOUNT = 0.5
 _OTHERS_NOT_SAID = "it does not say what other consumers hold"
 
 
@@ -91,13 +86,19 @@ class Counting:
         *,
         sole: bool = False,
         lines: Lines | None = None,
+        waits: Waits = WAITS,
     ) -> None:
         self._lines = lines
+        self._waits = waits
         self._sole = sole
         self._source = source
         self._over_basic = over_basic(source)
         self.is_stream = source.offset is not None and source.file is None
-        self._management = None if management is None else Management(management, source)
+        self._management = (
+            None
+            if management is None
+            else Management(management, source, timeout=waits.management_answer)
+        )
         if management is not None and (source.file is not None or self._over_basic is None):
             raise ValueError(f"{source}: the management API is asked for a queue of RabbitMQ")
         self._nought_since: float | None = None
@@ -121,7 +122,7 @@ class Counting:
                 self._compare(self.oldest, self.end, following)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
-            return await _declared(source, self._lines)
+            return await _declared(source, self._waits.answer, self._lines)
         link = await open_source(
             SourceRequest(
                 endpoint=source,
@@ -135,11 +136,11 @@ class Counting:
             )
         )
         try:
-            async with asyncio.timeout(_ANSWER):
+            async with asyncio.timeout(self._waits.answer):
                 return await link.count()
         except TimeoutError:
             raise LinkError(
-                f"it did not say within {_ANSWER:g} s how many messages it has"
+                f"it did not say within {self._waits.answer:g} s how many messages it has"
             ) from None
         finally:
             await link.close(5.0)
@@ -200,7 +201,7 @@ class Counting:
     def observer(self) -> Observer | None:
         """Return an observer of the source's queue; None if it is not known to be on RabbitMQ."""
         at = self._over_basic
-        return None if at is None or self.is_stream else Observer(at, self._lines)
+        return None if at is None or self.is_stream else Observer(at, self._lines, self._waits)
 
     async def ask(self, link: Countable | None, following: int | None, held: int) -> Depth:
         """Count what is there now; nothing of the route is unsettled besides what it holds.
@@ -230,7 +231,7 @@ class Counting:
             try:
                 if self.is_stream:
                     lasts.add(await last_of(one, self._lines))
-                elif (await _declared(one, self._lines)).ready:
+                elif (await _declared(one, self._waits.answer, self._lines)).ready:
                     return f"{one.host}:{one.port} has messages, and another place has none"
             except LinkError as error:
                 text = str(error.without(one.password))
@@ -245,10 +246,10 @@ class Counting:
         if link.incomplete:
             return await self._apart("a message of it does not come to its end")
         try:
-            async with asyncio.timeout(_ANSWER):
+            async with asyncio.timeout(self._waits.answer):
                 depth = await link.count()
         except (TimeoutError, LinkError) as error:
-            why = str(error) or f"no answer within {_ANSWER:g} s"
+            why = str(error) or f"no answer within {self._waits.answer:g} s"
             return await self._apart(why)
         if depth.ready != 0:
             self._nought_since = None
@@ -257,8 +258,8 @@ class Counting:
         self._nought_since = self._nought_since or now
         if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
             try:
-                consumers = (await _declared(self._over_basic, self._lines)).others
-                others = None if consumers is None else max(consumers - 1, 0)
+                found = await _declared(self._over_basic, self._waits.answer, self._lines)
+                others = None if found.others is None else max(found.others - 1, 0)
                 depth = attrs.evolve(depth, others=others)
             except LinkError as error:
                 depth = attrs.evolve(depth, why=f"{_OTHERS_NOT_SAID}: {error}")
@@ -278,7 +279,7 @@ class Counting:
         if self._over_basic is None or self._source.file is not None:
             return Depth(why=why)
         try:
-            depth = await _declared(self._over_basic, self._lines)
+            depth = await _declared(self._over_basic, self._waits.answer, self._lines)
         except LinkError:
             return Depth(why=why)
         return depth if depth.ready else Depth(why=why)
@@ -302,7 +303,7 @@ class Counting:
         at, since = self._over_basic, self._nought_since
         if at is None or self._management is None or since is None:
             return depth
-        if now - since < _BEHIND:
+        if now - since < self._waits.management_lag:
             return Depth(why="the management API does not know yet what others hold")
         try:
             count = await beside(self._management.unacknowledged, at.queue or "")
@@ -319,14 +320,16 @@ class Observer:
     Args:
         at: the queue, as an endpoint of 0-9-1.
         lines: connections to use; None for a new connection for each count.
+        waits: how long to wait for an answer, and between two counts.
     """
 
     product = "RabbitMQ"
     incomplete = False
 
-    def __init__(self, at: Endpoint, lines: Lines | None) -> None:
+    def __init__(self, at: Endpoint, lines: Lines | None, waits: Waits) -> None:
         self._at = at
         self._lines = lines
+        self._waits = waits
 
     async def count(self) -> Depth:
         """Return how many messages are ready, and how many consumers the queue has.
@@ -337,10 +340,10 @@ class Observer:
         Raises:
             LinkError: the queue cannot be asked.
         """
-        depth = await _declared(self._at, self._lines)
+        depth = await _declared(self._at, self._waits.answer, self._lines)
         if depth.ready == 0 and depth.others == 0:
-            await asyncio.sleep(_RECOUNT)
-            depth = await _declared(self._at, self._lines)
+            await asyncio.sleep(self._waits.second_count)
+            depth = await _declared(self._at, self._waits.answer, self._lines)
         return depth
 
 
@@ -364,16 +367,16 @@ def declared(endpoint: Endpoint) -> Depth:
     if at is None:
         return Depth(why=NOT_SAID)
     try:
-        return asyncio.run(_declared(at))
+        return asyncio.run(_declared(at, WAITS.answer))
     except (LinkError, ModuleNotFoundError) as error:
         return Depth(why=str(error))
 
 
-async def _declared(endpoint: Endpoint, lines: Lines | None = None) -> Depth:
+async def _declared(endpoint: Endpoint, timeout: float, lines: Lines | None = None) -> Depth:
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     def ask(at: Endpoint) -> Awaitable[Depth]:
-        short = attrs.evolve(at, timeout=min(at.timeout, _ANSWER))
+        short = attrs.evolve(at, timeout=min(at.timeout, timeout))
         return depth_of(short, short.queue or "", lines)
 
     return await at_first(endpoint, ask)

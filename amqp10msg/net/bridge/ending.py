@@ -16,8 +16,6 @@ from amqp10msg.net.options import RouteOptions
 
 #: Seconds without a message after which the source is asked, where `idle` does not say.
 _IDLE = 2.0
-#: Seconds until a source is asked again, at most, unless `idle` is more.
-_SELDOM = 5.0
 
 
 class Ending:
@@ -45,7 +43,11 @@ class Ending:
         self._begun = not options.asks
         self._counted_to = 0  # positions of a stream before this one are counted as missed or read
         self._counting = Counting(
-            source, options.management, sole=options.sole_consumer, lines=lines
+            source,
+            options.management,
+            sole=options.sole_consumer,
+            lines=lines,
+            waits=options.waits,
         )
         # Seconds without a message; the same with nothing unsettled; times asked since.
         self._idle, self._stalled, self._asked = 0.0, 0.0, 0
@@ -137,7 +139,7 @@ class Ending:
         # More seldom where it was asked in vain.
         idle = options.idle or _IDLE
         quiet = idle * 2 ** min(self._asked, 30)
-        return options.asks and self._idle >= min(quiet, max(idle, _SELDOM))
+        return options.asks and self._idle >= min(quiet, max(idle, options.waits.ask_again))
 
     def end_if_late(self) -> None:
         """End where the time is over, or nothing came for too long."""

@@ -48,8 +48,6 @@ _CONTENT_TYPE = "application/json"
 _DURABLE = 2
 
 _Link = TypeVar("_Link", bound=Link)
-# Seconds without an answer to opening, after which that is logged.
-_SILENT = 5.0
 _T = TypeVar("_T")
 #: Takes a delivery, and why it was not taken.
 OnDecided = Callable[[SourceDelivery, Outcome], None]
@@ -293,7 +291,7 @@ class KeptLink(Generic[_Link]):
 
     def _wait_on(self, at: str) -> None:
         """Log that the peer does not answer, but may still."""
-        why = f"no answer for {_SILENT:g} s"
+        why = f"no answer for {self._options.waits.silent:g} s"
         self._log(f"{self.name}-silent", logging.WARNING, at=at, why=why)
 
     async def _open_at_last(self) -> _Link:
@@ -303,7 +301,9 @@ class KeptLink(Generic[_Link]):
             if tries or not self.progress:
                 await asyncio.sleep(pause(self._options, tries))
             tries += 1
-            waiting = asyncio.get_running_loop().call_later(_SILENT, self._wait_on, at)
+            waiting = asyncio.get_running_loop().call_later(
+                self._options.waits.silent, self._wait_on, at
+            )
             try:
                 link = await self._open_link()
             except LinkError as error:

@@ -19,11 +19,10 @@ import attrs
 from amqp10msg.files.text import load_json
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, secret, split_url, with_files
+from amqp10msg.net.options import WAITS
 
 #: Bytes of an answer that are read, at most.
 _LARGEST = 64 << 20
-#: Seconds to wait for the API to connect, and for each piece of its answer.
-_SECONDS = 30.0
 #: Bytes of an error answer that are searched for the reason.
 _REASON = 4_096
 #: Bytes of the name of a queue, an exchange or a routing key, at most (0-9-1, 4.2.5.3).
@@ -50,14 +49,22 @@ class Management:
     ``${file:PATH}``. The virtual host and the certificates are the endpoint's. A `ValueError` for a
     wrong URL does not repeat the URL, which may hold a password.
 
+    `timeout` is in seconds: for connecting, and for each piece of an answer.
+
     Attributes:
         place: the URL of the API without credentials.
         is_exposed: whether a password would cross the network in the clear.
     """
 
     def __init__(
-        self, management: str, endpoint: Endpoint, environment: Mapping[str, str] | None = None
+        self,
+        management: str,
+        endpoint: Endpoint,
+        environment: Mapping[str, str] | None = None,
+        *,
+        timeout: float = WAITS.management_answer,
     ) -> None:
+        self._timeout = timeout
         text = with_files(management)
         try:
             parts = split_url(text)
@@ -159,7 +166,7 @@ class Management:
         )
         place = url.partition("?")[0]
         try:
-            with opener.open(request, timeout=_SECONDS) as answer:
+            with opener.open(request, timeout=self._timeout) as answer:
                 octets: bytes = answer.read(_LARGEST)
             return octets
         except urllib.error.HTTPError as error:

@@ -28,8 +28,7 @@ from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 
-#: Seconds that the target has until its count agrees: a quorum queue counts a little later.
-_SETTLES = 5.0
+#: Seconds between two counts of a target whose count does not agree yet.
 _AGAIN = 0.25
 #: Messages that are read at once, at most.
 _MOST = 65_535
@@ -338,7 +337,7 @@ async def _look(one: Moved, sample: int) -> None:
 
 async def _depth(one: Moved, *, source: bool) -> Depth:
     at = _at_source(one) if source else _at_target(one).source
-    counting = Counting(at, None)
+    counting = Counting(at, None, waits=one.spec.options.waits)
     depth = await counting.begin(at, _next_position(one) if source else None)
     if not source and one.end is None:
         one.end = counting.end  # of the target before, as it is counted then for the first time
@@ -357,7 +356,8 @@ async def _counted(one: Moved, *, source: bool) -> int | None:
 async def _settled(one: Moved) -> int | None:
     """Return how many messages the target has, when that agrees or does not change any more."""
     waited, found = 0.0, (await _depth(one, source=False)).ready
-    while waited < _SETTLES and found != (one.before or 0) + one.counts.accepted:
+    settle = one.spec.options.waits.settle  # a quorum queue counts a little later
+    while waited < settle and found != (one.before or 0) + one.counts.accepted:
         await asyncio.sleep(_AGAIN)
         waited += _AGAIN
         found = (await _depth(one, source=False)).ready

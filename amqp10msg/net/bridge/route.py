@@ -63,15 +63,6 @@ _DEATHS = 3
 #: Reasons for which a message is tried until it is taken: the target is full, whatever it is sent.
 _FULL = {"nacked", "full"}
 _SETTLES = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
-_TICK = 0.25
-#: Seconds without an outcome after which outcomes are not waited for any more, at the end.
-_QUIET = 3.0
-#: Seconds from the last outcome, or the stop, to the end, whatever peers do not answer.
-_END = 4.0
-#: Of these, for a source to say what is left, and for closing, at most each; for closing, at least.
-_LAST, _HASTY = 2.0, 0.5
-#: Seconds after which an end shares a connection again, after the end of one that others had, too.
-_APART = 10.0
 _STANDS_BY = "another bridge runs it"
 _LEFT_TO_OTHERS = "leaves the queue to its other consumers, unless messages are ready"
 _SKIPPED = (
@@ -118,6 +109,7 @@ class Route:
         self.source = source
         self.target = target
         self.options = options
+        self._waits = options.waits
         self.statistics = Statistics()
         self._logger = logger
         self._sides = sides or Sides()
@@ -230,7 +222,7 @@ class Route:
     async def _wait(self) -> bool:
         """Wait until it is to stop, for one tick at most; return whether it is."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_TICK):
+            async with asyncio.timeout(self._waits.look):
                 await self._stop.wait()
         return self._stop.is_set()
 
@@ -266,7 +258,7 @@ class Route:
             while not (declaring.done() or self._stop.is_set()):
                 self._measure()
                 self._ending.end_if_late()
-                await asyncio.wait([declaring], timeout=_TICK)
+                await asyncio.wait([declaring], timeout=self._waits.look)
             if declaring.done():
                 declaring.result()
                 return True
@@ -305,7 +297,7 @@ class Route:
                 self._measure()
                 if not await self._wait():
                     self._tick()
-            self._over = self._loop.time() + _END
+            self._over = self._loop.time() + self._waits.end
             if self._fault is None or self._is_disk_full:
                 await self._drain()  # what the target takes is settled, or it would come again
             await self._count_rest()
@@ -358,7 +350,8 @@ class Route:
         if self._reopening and not self._unsettled:
             self._reopen_source()
         self._rejoin(now)
-        passed = min(now - self._ticked, _TICK)  # a stall of this process is none of the source
+        # A stall of this process is none of the source.
+        passed = min(now - self._ticked, self._waits.look)
         self._ticked = now
         source = self._from.link
         if source is not None and source.incomplete and not self._holding:
@@ -415,7 +408,7 @@ class Route:
         received = self.statistics.received
         source.stop()
         with contextlib.suppress(LinkError, TimeoutError):
-            async with asyncio.timeout(_LAST):
+            async with asyncio.timeout(self._waits.close):
                 await source.count()  # messages in flight arrive before the answer
         if source is not self._from.link or self._stop.is_set():
             return
@@ -431,7 +424,7 @@ class Route:
         self._finish()  # what goes back is in the count
         if self._asking is not None:
             self._asking.cancel()
-        wait = min(_LAST, self._over - self._loop.time() - _HASTY)
+        wait = min(self._waits.close, self._over - self._loop.time() - self._waits.close_hastily)
         following = self._records.positions.next
         source = self._from.link or self._observer
         await self._ending.count_rest(source, following, wait, lambda: self._held)
@@ -498,13 +491,14 @@ class Route:
         if self._from.link is not None and self._fault is None:
             self._from.link.stop()
         now = self._loop.time()
-        deadline, quiet, unsettled = now + self.options.drain, now + _QUIET, self._unsettled
+        deadline, quiet = now + self.options.drain, now + self._waits.quiet
+        unsettled = self._unsettled
         while self._pending.in_flight or self._finished or self._leaving:
             lost = self._fault is not None and not self._is_disk_full
             now = self._loop.time()
             if unsettled != self._unsettled:
-                unsettled, quiet = self._unsettled, now + _QUIET
-                self._over = now + _END
+                unsettled, quiet = self._unsettled, now + self._waits.quiet
+                self._over = now + self._waits.end
             if lost or now >= min(deadline, quiet):
                 break
             await asyncio.sleep(0.01)
@@ -514,9 +508,10 @@ class Route:
         """Give back what was not sent, and close both ends."""
         self._finish()
         rest = [*self._pending.unsent(), *self._surplus, *self._passed, *self._records.copies]
-        wait = max(_HASTY, min(_LAST, self._over - self._loop.time()))
+        left = self._over - self._loop.time()
+        wait = max(self._waits.close_hastily, min(self._waits.close, left))
         # A target that has said nothing of what it has will not say goodbye.
-        last = _HASTY if self._pending.in_flight else wait
+        last = self._waits.close_hastily if self._pending.in_flight else wait
         closing: list[Awaitable[None]] = [self._from.close(wait), self._to.close(last)]
         if self._queue is not None:
             rest += self._queue.deliveries
@@ -644,7 +639,7 @@ class Route:
     def _rejoin(self, now: float) -> None:
         """Share connections again, some time after one ended that others had, too."""
         for end in (self._from, self._to):
-            if not end.alone or end.link is None or now - end.since < _APART:
+            if not end.alone or end.link is None or now - end.since < self._waits.share_again:
                 continue
             if end is self._from:
                 if not (self._too_large or self._reopening or self._caution.careful):

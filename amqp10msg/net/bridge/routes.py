@@ -127,7 +127,8 @@ def apis_of(spec: RouteSpec) -> list[Management]:
     """Return the management APIs that a route asks."""
     options = spec.options
     given = ((options.management, spec.source), (options.target_management, spec.target))
-    return [Management(at, end) for at, end in given if at is not None]
+    timeout = options.waits.management_answer
+    return [Management(at, end, timeout=timeout) for at, end in given if at is not None]
 
 
 #: What a file can say of a route; hooks are for the API.
@@ -202,7 +203,8 @@ def routes_of_queues(
     if source.file is not None or source.queue is not None or source.address is not None:
         raise ValueError(f"{source}: with all-queues, the source is a broker, without a queue")
     if listed is None:
-        listed = queues_of(Management(options.management, source))
+        timeout = options.waits.management_answer
+        listed = queues_of(Management(options.management, source, timeout=timeout))
     found = matching(listed, pattern)
     if not found:
         raise ValueError(f"{source} has no queue {pattern!r} that others can read")

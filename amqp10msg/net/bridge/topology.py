@@ -270,8 +270,10 @@ def plan_of(
         )
     there = over_basic(target)
     name = queue.queue if there is None or not there.queue else there.queue
-    made = Management(options.target_management, target)
-    return plan(Management(options.management, source), made, {queue.queue: name}), made
+    timeout = options.waits.management_answer
+    made = Management(options.target_management, target, timeout=timeout)
+    asked = Management(options.management, source, timeout=timeout)
+    return plan(asked, made, {queue.queue: name}), made
 
 
 async def declare_for(
