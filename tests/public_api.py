@@ -1,4 +1,4 @@
-"""The public functions, classes and methods of the package, for tests that cover all of them.
+"""Lists every public function, class and method of the package, for tests that check each one.
 
 The public modules are those that the pages of docs/reference/python name. Everything in the
 `__all__` of a public module is public, and so are the methods and properties of a public class.

@@ -19,7 +19,7 @@ HEADING = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$")
 #: The last line of a pass: "== 3 failed, 7274 passed in 300.12s (0:05:00) ==".
 SUMMARY = re.compile(r"^(?:=+ )?\d+ (?:passed|failed|errors?|skipped)\b.* in [\d.]+s")
 NAME = re.compile(r"^(?:FAILED|ERROR) \S+::\S+")
-#: Lines shown of either end of a section.
+#: How many lines of a section are shown from its beginning, and as many from its end.
 SHOWN = 150
 
 

@@ -23,7 +23,7 @@ BEGIN, END = "<!-- suites:begin -->", "<!-- suites:end -->"
 
 @attrs.frozen
 class Known:
-    """A reason, and the tests that fail for it."""
+    """Tests of a suite that are known to fail, and the one reason why they do."""
 
     reason: str
     tests: tuple[str, ...]
@@ -61,8 +61,8 @@ class Comparison:
 
     @property
     def is_as_expected(self) -> bool:
-        """Whether exactly those tests failed that the list names, of those that ran."""
-        return not (self.unexpected or self.fixed)
+        """Whether exactly the tests in the list failed; a run that was cut off lacks some."""
+        return not (self.unexpected or self.fixed or self.absent)
 
 
 def compare(outcomes: Outcomes, known: Iterable[Known]) -> Comparison:
@@ -79,7 +79,7 @@ def compare(outcomes: Outcomes, known: Iterable[Known]) -> Comparison:
         unexpected=tuple(test for test in failed if test not in listed),
         fixed=tuple(test for test in passed if test in listed),
         skipped=len(skipped),
-        absent=tuple(sorted(listed.difference(passed, failed))),
+        absent=tuple(sorted(listed.difference(outcomes))),
     )
 
 

@@ -44,7 +44,7 @@ BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069
 HOSTILE = f"<b>[red]{C0}\x1b[2J\x1b]0;title\x07{C1}\u2028\u2029\ufeff{BIDI}end"
 #: The same in ASCII, as a symbol.
 HOSTILE_SYMBOL = f"x{C0}\x1b[2J\x7fend"
-#: A mark that shows in the output that the text was shown, and escaped.
+#: U+202E in hex: if the output has this, the command printed the text and escaped the character.
 SHOWN = "202e"
 
 

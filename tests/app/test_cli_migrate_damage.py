@@ -42,7 +42,7 @@ def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 _FIRST = numbered(1)[0]
 MESSAGE = (_FIRST.header + _FIRST.body).hex()
-#: Names of a file that are not the name of a regular file in the folder.
+#: None of these names a regular file in the folder of the test.
 NAMES = ("/etc/passwd", "../secret", "/dev/zero", "link", "loop", "pipe", "inside", "nope", "a\0b")
 SIZES: tuple[Any, ...] = (-1, 10**10, None, True, 1.5, "1", [])
 LINES = [

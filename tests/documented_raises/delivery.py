@@ -53,7 +53,8 @@ from tests.documented_raises.calls import Rows
 NO_VALUE = object()
 MESSAGE = Message("text")
 DURABLE = Message("text", header=Header(durable=True))
-#: Decoded leniently: a header with a text as delivery-count, a Modified with a list as annotations.
+# Lenient decoding (strict=False) leaves values of wrong types in fields: a string as
+# delivery-count, a list as annotations, a string as delivery-failed and as section-number.
 WRONG_COUNT = Message.decode(b"\x00\x53\x70\xc0\x08\x05\x40\x40\x40\x40\xa1\x01x", strict=False)
 WRONG_ANNOTATIONS = decode(b"\x00\x53\x27\xc0\x04\x03\x40\x40\x45", strict=False)
 WRONG_FLAG = decode(b"\x00\x53\x27\xc0\x04\x01\xa1\x01x", strict=False)

@@ -244,7 +244,7 @@ _BODIES = {
 
 @pytest.mark.parametrize("name", _BODIES)
 def test_a_channel_above_channel_max_is_a_framing_error(name: str) -> None:
-    """Part 2, 2.7.1, channel-max."""
+    """A peer must not use channels above the channel-max of our open frame (Part 2, 2.7.1)."""
     with (
         Server() as server,
         socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client,

@@ -1,4 +1,4 @@
-"""The open frames: the properties of the server's, and the hostname of the client's."""
+"""What the server says in its open frame, and what it does with a client's hostname."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class _EndedError(Exception):
 
 @contextmanager
 def _socket(_: Path) -> Iterator[Names]:
-    """A socket that delivers the header of AMQP, and then ends the endless loop of an example."""
+    """A fake socket: the first `recv` returns an AMQP header, the second ends the loop."""
     arriving = iter([b"AMQP\0\1\0\0"])
 
     def receive(_: int) -> bytes:

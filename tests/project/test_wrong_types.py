@@ -118,7 +118,7 @@ SOUND: dict[str, Any] = {
     "Stored": Stored(1, 0, b""),
 }
 
-#: Sound arguments of functions for which the annotation alone does not choose them.
+#: Valid arguments of functions for which an annotation does not say enough to make one.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "basic.encode_field": {"letter": "I", "value": 1},
     "composite.offset_of_field": {"octets": b"\x45", "start": 0, "index": 0},

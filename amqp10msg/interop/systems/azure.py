@@ -52,7 +52,7 @@ __all__ = [
 #: The service whose client an object is of.
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
-#: What to do with an encoded message that is passed instead of a Message.
+#: The hint of the TypeError for callers who pass an encoded message.
 _DECODE = {bytes: "decode it with Message.decode"}
 _STATES = ("active", "deferred", "scheduled")
 
@@ -213,13 +213,7 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
     Raises:
         ValueError: a key is too long.
     """
-    expect(
-        message,
-        Message,
-        "with_partition_key",
-        "a Message",
-        {bytes: "decode it with Message.decode"},
-    )
+    expect(message, Message, "with_partition_key", "a Message", _DECODE)
     keys = {"x-opt-partition-key": key, "x-opt-via-partition-key": via}
     given = {name: value for name, value in keys.items() if value is not None}
     for name, value in given.items():
@@ -432,9 +426,7 @@ def lost_in_client(message: Message, service: Service = "servicebus") -> list[st
         ValueError: the client cannot read it.
         ImportError: the client is not installed.
     """
-    expect(
-        message, Message, "lost_in_client", "a Message", {bytes: "decode it with Message.decode"}
-    )
+    expect(message, Message, "lost_in_client", "a Message", _DECODE)
     read = to_received if service == "servicebus" else to_event_data
     before, after = _contents(message), _contents(from_client(read(message)))
     return [

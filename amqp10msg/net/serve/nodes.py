@@ -161,7 +161,7 @@ class Nodes:
         return _name_of(address) in self._nodes
 
     def find(self, address: str) -> DistributionNode | None:
-        """Return the node of an address; None if there is none and `create` is False.
+        """Return the node of an address, made if `create` is True; None if there is no such node.
 
         Raises:
             NodeError: `check_address` refuses the address.
