@@ -85,19 +85,22 @@ class Avro:
 
         Args:
             stream: where the header was read from.
-            limits: of them, `expansion` bounds what blocks make, and `zero_width` records without a
-                byte.
+            limits: `expansion` bounds the unpacked size of the blocks. `zero_width` and
+                `zero_width_per_byte` bound the records without a byte: a block of a few bytes may
+                count any number of them.
 
         Raises:
             AvroError: what follows is damaged, or beyond a limit.
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
-        room, empty = ROOM, limits.zero_width
+        room, bytes_read, empty = ROOM, 0, 0
         while (count := _long(stream, may_end=True)) is not None:
             size = _long(stream) or 0
             packed = read_up_to(stream, max(size, 0))
             if count < 0 or size < 0 or len(packed) < size:
                 raise AvroError("a block is cut off")
+            bytes_read += size + len(self._sync)
+            allowed = limits.zero_width_of(bytes_read)
             room = min(room + size * limits.expansion, _MOST)
             block = io.BytesIO(self._unpacked(packed, room))
             room -= len(block.getbuffer())
@@ -107,9 +110,9 @@ class Avro:
                     record = fastavro.schemaless_reader(block, self._schema, None)
                 except Exception as error:  # noqa: BLE001  (as above)
                     raise AvroError(str(error)) from None
-                empty -= block.tell() == at
-                if empty < 0:
-                    raise AvroError(too_many_empty(limits))
+                empty += block.tell() == at
+                if empty > allowed:
+                    raise AvroError(too_many_empty(limits, allowed))
                 yield record
             if block.read(1):
                 raise AvroError("a block has more bytes than its records")

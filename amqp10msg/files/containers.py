@@ -237,11 +237,17 @@ def too_large(size: int) -> str:
     return f"larger than {size:,} bytes"
 
 
-def too_many_empty(limits: Limits) -> str:
-    """Return the fault of a file of which more is not read."""
+def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
+    """Return the fault of a file with too many records without a byte.
+
+    Args:
+        limits: the limits that the file exceeds.
+        allowed: how many such records it may have, if fewer than `limits.zero_width`.
+    """
+    limit = "zero_width" if allowed in (None, limits.zero_width) else "zero_width_per_byte"
     return (
-        f"more than {limits.zero_width:,} records without a byte: what follows is not read "
-        "(raise Limits.zero_width, or use --trust-files, to read it)"
+        f"more than {limits.zero_width if allowed is None else allowed:,} records without a byte: "
+        f"what follows is not read (raise Limits.{limit}, or use --trust-files, to read it)"
     )
 
 

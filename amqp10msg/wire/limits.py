@@ -42,10 +42,10 @@ class Limits:
         depth: nested lists, maps, arrays and described values, at most (1 to 256).
         items: values in lists, maps and arrays, in the whole input. `scan` and lenient decoding
             count a section as four.
-        zero_width: elements of arrays whose elements take no bytes, in the whole input. Of a
-            file, records without a byte.
-        zero_width_per_byte: elements of such arrays for each byte of the input (0 to 2^20), beyond
-            the 255 that any input may have. The lower of the two limits counts.
+        zero_width: elements of arrays whose elements take no bytes, in the whole input. In a file,
+            records without a byte.
+        zero_width_per_byte: the same elements and records for each byte of the input (0 to 2^20),
+            beyond the 255 that any input may have. The lower of the two limits counts.
         size: bytes of input, or None for no bound of its own.
         expansion: bytes, and rows of Parquet, that a file may make of each of its own, however few
             these are beyond 64 MiB of a gzip file or of Avro, and 256 MiB of a row group and a

@@ -242,6 +242,21 @@ def faults_of(octets: bytes, **limits: int) -> list[str]:
     return [one.fault for one in files.read_stream(stream, "avro", limits=Limits(**limits))]
 
 
+def test_records_without_a_byte_are_bounded_by_the_bytes_of_the_file() -> None:
+    blocks = [block_of(nothing_of("null"), 10**15, b""), block_of(nothing_of("null"), 300, b"")]
+
+    counts = []
+    for octets in blocks:
+        *read, fault = faults_of(octets, zero_width_per_byte=1)
+        assert not any(read)
+        assert "raise Limits.zero_width_per_byte," in fault
+        counts.append(len(read))
+
+    # 255 for any file, and one for each byte of the block: its sync marker alone.
+    assert [255 + 16] * 2 == counts
+    assert 300 == len(faults_of(blocks[1], zero_width_per_byte=3))
+
+
 def test_a_small_file_makes_no_endless_input() -> None:
     endless = block_of(nothing_of("null"), 10**15, b"")
 
@@ -249,6 +264,7 @@ def test_a_small_file_makes_no_endless_input() -> None:
 
     assert [""] * 20 == read
     assert "more than 20 records without a byte" in fault
+    assert "raise Limits.zero_width," in fault
     items = {"type": "array", "items": "null"}
     with pytest.raises(ValueError, match="Body is neither a value nor a map of them"):
         faults_of(block_of(nothing_of(items), 1, b""))
