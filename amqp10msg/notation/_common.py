@@ -9,7 +9,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import KIND_OF, SectionKind
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import AmqpError, DecodeError
+from amqp10msg.wire.errors import AmqpError, DecodeError, shortened_path
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described
 from amqp10msg.wire.reprs import shortened
@@ -31,7 +31,7 @@ class NotationError(AmqpError, ValueError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        return f"{shortened_path(self.path)}: {self.reason}"
 
     def within(self, step: str) -> NotationError:
         """Put a step before the path, which is made on the way out of what was read."""

@@ -89,6 +89,20 @@ def _resembled(data: bytes) -> str:
     return ""
 
 
+#: Characters that an error's text shows of each end of a longer path.
+_PATH_HEAD, _PATH_TAIL = 160, 60
+
+
+def shortened_path(path: str) -> str:
+    """Return `path` for an error's text, with ``…`` for the middle of a very long one.
+
+    The keys of a table may have 255 bytes each and be nested 256 levels deep.
+    """
+    if len(path) <= _PATH_HEAD + _PATH_TAIL:
+        return path
+    return f"{path[:_PATH_HEAD]}…{path[-_PATH_TAIL:]}"
+
+
 class DecodeError(AmqpError, ValueError):
     """The bytes are not what they must be.
 
@@ -125,7 +139,7 @@ class DecodeError(AmqpError, ValueError):
     def __str__(self) -> str:
         where = f"at byte {self.offset}"
         if self.path:
-            where += f" ({self.path})"
+            where += f" ({shortened_path(self.path)})"
         likely = "" if self.path or self.offset > _FRONT else _resembled(self.data or b"")
         return f"{where}: {self.reason}{f'; this looks like {likely}' if likely else ''}"
 
@@ -153,7 +167,7 @@ class EncodeError(AmqpError, ValueError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}" if self.path else self.reason
+        return f"{shortened_path(self.path)}: {self.reason}" if self.path else self.reason
 
 
 class ValidationError(AmqpError, ValueError):
@@ -164,7 +178,9 @@ class ValidationError(AmqpError, ValueError):
         self.violations = tuple(violations)
 
     def __str__(self) -> str:
-        return "; ".join(f"{v.path or 'message'}: {v.text}" for v in self.violations)
+        return "; ".join(
+            f"{shortened_path(v.path) or 'message'}: {v.text}" for v in self.violations
+        )
 
 
 class ContentError(AmqpError, ValueError):
@@ -201,7 +217,7 @@ class TranslationError(AmqpError, ValueError):
         self.delivered = delivered
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}" if self.path else self.reason
+        return f"{shortened_path(self.path)}: {self.reason}" if self.path else self.reason
 
 
 def wrong_type(where: str, wanted: str, given: object, how: str = "") -> TypeError:

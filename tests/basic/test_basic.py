@@ -636,3 +636,32 @@ def test_a_subclass_says_what_its_properties_say() -> None:
     assert encode_properties(BasicProperties(app_id="LOUDER", type="t")) == encode_properties(
         decoded
     )
+
+
+def _nested(levels: int, name: str) -> tuple[bytes, Any]:
+    """Return tables nested so deep, with a fault in the inmost: their bytes, and as dicts."""
+    body = b"\x01e\xff"
+    table: Any = {"e": object()}
+    for _ in range(levels):
+        body = bytes([len(name)]) + name.encode() + b"F" + len(body).to_bytes(4, "big") + body
+        table = {name: table}
+    return len(body).to_bytes(4, "big") + body, table
+
+
+@pytest.mark.parametrize(
+    "call, fault, argument",
+    [
+        (decode_table, DecodeError, _nested(40, "k" * 50)[0]),
+        (encode_table, EncodeError, _nested(40, "k" * 50)[1]),
+    ],
+    ids=["decode", "encode"],
+)
+def test_text_of_an_error_shortens_a_long_path(call: Any, fault: Any, argument: Any) -> None:
+    with pytest.raises(fault) as caught:
+        call(argument)
+
+    path, text = caught.value.path, str(caught.value)
+    assert path.startswith(f"['{'k' * 50}']" * 40)
+    assert path not in text
+    assert f"{path[:160]}…{path[-60:]}" in text
+    assert len(text) < 500
