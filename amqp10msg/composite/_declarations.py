@@ -148,8 +148,8 @@ def composite(
         provides: the archetypes that the type provides.
 
     Raises:
-        TypeError: the class is not an attrs class, a field's annotation does not name its AMQP
-            type, the descriptor is taken, or an argument has the wrong type.
+        TypeError: the class is not an attrs class or is a frozen one, a field's annotation does not
+            name its AMQP type, the descriptor is taken, or an argument has the wrong type.
         ValueError: `symbol` is not of the form ``domain:name:list`` in ASCII, or `code` is out of
             range.
     """
@@ -175,6 +175,10 @@ def composite(
         if not is_attrs:
             raise TypeError(f"{cls.__name__} is not an attrs class: add @attrs.define to it")
         fields = tuple(_fields_of(cls))
+        if fields and _is_frozen(cls, fields[0].name):
+            raise TypeError(
+                f"{cls.__name__} is frozen, and decoding sets its fields: use @attrs.define"
+            )
         spec = kernel.Spec(
             symbol.split(":")[-2],
             code,
@@ -200,6 +204,17 @@ def composite(
         return cls
 
     return register
+
+
+def _is_frozen(cls: type, name: str) -> bool:
+    """Return whether an attrs class refuses to set its field `name`."""
+    try:
+        setattr(object.__new__(cls), name, None)
+    except attrs.exceptions.FrozenInstanceError:
+        return True
+    except Exception:  # noqa: BLE001  (a validator or a hook of the class, which takes values)
+        return False
+    return False
 
 
 def _hold_tuples(cls: Any, fields: tuple[Field, ...]) -> None:

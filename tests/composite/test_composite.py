@@ -390,6 +390,17 @@ def test_a_field_must_say_its_type() -> None:
         composite.composite("test:vague:list", 0x4242_0002)(Vague)
 
 
+def test_a_frozen_class_is_refused() -> None:
+    @attrs.frozen
+    class Frozen:
+        name: string
+
+    before = set(COMPOSITES)
+    with pytest.raises(TypeError, match="Frozen is frozen, and decoding sets its fields: use @at"):
+        composite.composite("test:frozen:list", 0x4242_0003)(Frozen)
+    assert before == set(COMPOSITES)
+
+
 def test_class_that_is_no_composite() -> None:
     with pytest.raises(TypeError, match="int is not a composite"):
         rows(int)
