@@ -150,10 +150,11 @@ fail: b (Part 1, 1.2): decoded to ["boolean", true], not ["uint", 0]
     } == made["verdicts"][1]
 
 
-def test_report_of_nothing() -> None:
-    report = corpus.run([])
-    assert report.ok
-    assert report.text().endswith("all        0     0     0      0     0\n")
+@pytest.mark.parametrize("cases", [[], [case(id="d", limits={"depth": 3})]])
+def test_report_of_nothing_that_ran_is_not_ok(cases: list[Case]) -> None:
+    report = corpus.run(cases, Scripted([]))
+    assert not report.ok
+    assert f"all 0 0 0 0 {len(cases)}".split() == report.text().splitlines()[-1].split()
 
 
 # Other implementations.

@@ -62,8 +62,11 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no case failed or ended in an error."""
-        return not self.of(FAIL, ERROR)
+        """Whether a case passed, and none failed or ended in an error.
+
+        False for a report without cases, and if every case was skipped: nothing was tested.
+        """
+        return bool(self.of(PASS, NOTE)) and not self.of(FAIL, ERROR)
 
     def of(self, *outcomes: str) -> list[Verdict]:
         """Return the verdicts with one of these outcomes."""
