@@ -66,7 +66,7 @@ from amqp10msg.sections.parts import (
 )
 from amqp10msg.validation import Violation, validate
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import ContentError, EncodeError, as_bytes
+from amqp10msg.wire.errors import ContentError, EncodeError, as_bytes, expect
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol, Timestamp, plain
 from amqp10msg.wire.reprs import Text, short_repr
@@ -840,3 +840,15 @@ kernel.make_fast(
     footer=(NoneType, Footer),
 )
 kernel.register_message(Message, _read_leniently)
+
+
+def expect_message(message: object, where: str, wanted: str = "a Message") -> None:
+    """Raise TypeError if an argument of the function `where` is not a `Message`.
+
+    Args:
+        message: the argument.
+        where: the name of the function, for the error.
+        wanted: what the function takes, for the error.
+    """
+    encoded = (bytes, bytearray, memoryview)
+    expect(message, Message, where, wanted, {encoded: "decode it with Message.decode"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import NoneType
 
-from amqp10msg.message import Message
+from amqp10msg.message import Message, expect_message
 from amqp10msg.sections import Data
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.wire.errors import DecodeError, expect
@@ -45,13 +45,13 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
 
 
 def _encoded(message: Message) -> bytes:
-    expect(message, Message, "wrap", "messages", {bytes: "decode it with Message.decode"})
+    expect_message(message, "wrap", "messages")
     return message.encode()
 
 
 def is_batch(message: Message) -> bool:
     """Return whether the message-format says that this is an envelope."""
-    expect(message, Message, "is_batch", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "is_batch")
     return message.message_format == BATCH_FORMAT
 
 
@@ -70,7 +70,7 @@ def unwrap(
             True, and the envelope was read leniently and has a part that is damaged: this comes
             after the messages that are whole.
     """
-    expect(envelope, Message, "unwrap", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(envelope, "unwrap")
     made = Message(envelope.body).body  # also where any value was assigned
     body = made if isinstance(made, list) else [made]
     for number, part in enumerate(body):

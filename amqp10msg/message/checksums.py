@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import EllipsisType, NoneType
 from typing import Any
 
-from amqp10msg.message import Message
+from amqp10msg.message import Message, expect_message
 from amqp10msg.sections import Footer
 from amqp10msg.sections.parts import merged
 from amqp10msg.wire.errors import ChecksumError, expect
@@ -159,7 +159,7 @@ def _with_entries(message: Message, entries: Mapping[str, Any]) -> Message:
 
 
 def _check(message: Message, key: bytes | EllipsisType = ...) -> None:
-    expect(message, Message, "a checksum", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "a checksum")
     if isinstance(key, EllipsisType):
         return
     how = {

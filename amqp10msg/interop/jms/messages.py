@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import attrs
 
 from amqp10msg.interop.jms.typed import JMS_TYPES, TEXT_TYPES
-from amqp10msg.message import Message
+from amqp10msg.message import Message, expect_message
 from amqp10msg.sections import (
     AmqpSequence,
     AmqpValue,
@@ -119,7 +119,7 @@ def message_type(message: Message) -> MessageType:
     Raises:
         ContentError: the annotation is not a number from 0 to 5, or the body is not of that type.
     """
-    expect(message, Message, "message_type", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "message_type")
     made = Message(message.body).body  # sections, also if the caller assigned another value
     body = made[0] if isinstance(made, list) else made
     annotations: Mapping[Any, Any] = message.message_annotations or {}
@@ -194,7 +194,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
         EncodeError: a field of header or properties, or a key of the application properties, is of
             another type than it must be, as a lenient decoding leaves it.
     """
-    expect(message, Message, "to_jms", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "to_jms")
     check_fields(message)
     header = message.header or Header()
     own = message.properties or Properties()

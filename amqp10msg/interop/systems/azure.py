@@ -17,12 +17,12 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from amqp10msg.message import Message
+from amqp10msg.message import Message, expect_message
 from amqp10msg.notation import to_typed
 from amqp10msg.notation.type_names import TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.parts import check_fields, entry_of, merged
-from amqp10msg.wire.errors import as_bytes, expect
+from amqp10msg.wire.errors import as_bytes
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import (
     INTEGERS,
@@ -53,7 +53,6 @@ __all__ = [
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
 #: The hint of the TypeError for callers who pass an encoded message.
-_DECODE = {bytes: "decode it with Message.decode"}
 _STATES = ("active", "deferred", "scheduled")
 
 
@@ -157,7 +156,7 @@ def broker_fields(message: Message) -> BrokerFields:
     such as an offset or a partition key, are read as text. A value of another type is None here:
     the annotations have it. The sequence number of a geo-replicated event hub is text, and None.
     """
-    expect(message, Message, "broker_fields", "a Message", _DECODE)
+    expect_message(message, "broker_fields")
     found: dict[str, Any] = {}
     for section, rows in (
         (message.message_annotations, _ANNOTATIONS),
@@ -196,7 +195,7 @@ def scheduled(message: Message, moment: int | datetime.datetime) -> Message:
     Raises:
         ValueError: the datetime has no time zone.
     """
-    expect(message, Message, "scheduled", "a Message", _DECODE)
+    expect_message(message, "scheduled")
     if isinstance(moment, datetime.datetime):
         moment = Timestamp.from_datetime(moment)
     return _annotated(message, {"x-opt-scheduled-enqueue-time": Timestamp(moment)})
@@ -213,7 +212,7 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
     Raises:
         ValueError: a key is too long.
     """
-    expect(message, Message, "with_partition_key", "a Message", _DECODE)
+    expect_message(message, "with_partition_key")
     keys = {"x-opt-partition-key": key, "x-opt-via-partition-key": via}
     given = {name: value for name, value in keys.items() if value is not None}
     for name, value in given.items():
@@ -239,7 +238,7 @@ def to_received(message: Message) -> Any:
         ValueError: the client cannot read it, such as symbols as descriptors of sections.
         ImportError: azure-servicebus 7.15 or later is not installed.
     """
-    expect(message, Message, "to_received", "a Message", _DECODE)
+    expect_message(message, "to_received")
     return _read_by(_client("servicebus").ServiceBusReceivedMessage, message)
 
 
@@ -250,7 +249,7 @@ def to_event_data(message: Message) -> Any:
         ValueError: the client cannot read it, such as symbols as descriptors of sections.
         ImportError: azure-eventhub is not installed.
     """
-    expect(message, Message, "to_event_data", "a Message", _DECODE)
+    expect_message(message, "to_event_data")
     return _read_by(_client("eventhub").EventData, message)
 
 
@@ -299,7 +298,7 @@ def to_annotated(message: Message, service: Service = "servicebus") -> Any:
             as a lenient decoding leaves it.
         ImportError: the client is not installed.
     """
-    expect(message, Message, "to_annotated", "a Message", _DECODE)
+    expect_message(message, "to_annotated")
     module = importlib.import_module(f"{_client(service).__name__}.amqp")
     check_fields(message)
     body = Message(message.body).body
@@ -426,7 +425,7 @@ def lost_in_client(message: Message, service: Service = "servicebus") -> list[st
         ValueError: the client cannot read it.
         ImportError: the client is not installed.
     """
-    expect(message, Message, "lost_in_client", "a Message", _DECODE)
+    expect_message(message, "lost_in_client")
     read = to_received if service == "servicebus" else to_event_data
     before, after = _contents(message), _contents(from_client(read(message)))
     return [

@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from amqp10msg.message import Message
+from amqp10msg.message import Message, expect_message
 from amqp10msg.sections import Data, Properties
 from amqp10msg.sections.parts import check_fields
-from amqp10msg.wire.errors import ContentError, EncodeError, expect, wrong_type
+from amqp10msg.wire.errors import ContentError, EncodeError, wrong_type
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.primitives import Timestamp, plain
 
@@ -101,7 +101,7 @@ def mode_of(message: Message) -> ContentMode | None:
     The content-type decides for structured mode; a message is taken for an event in binary mode
     where it has all attributes that an event must have (3).
     """
-    expect(message, Message, "mode_of", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "mode_of")
     if _content_type(message).lower().startswith(_EVENT):
         return "structured"
     found = {name for name, _ in _attributes(message)}
@@ -132,7 +132,7 @@ def from_message(
             CloudEvents.
         ImportError: the package cloudevents is not installed.
     """
-    expect(message, Message, "from_message", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "from_message")
     mode = mode_of(message)
     if mode is None:
         raise ValueError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import attrs
 
-from amqp10msg.message import Message
+from amqp10msg.message import Message, expect_message
 from amqp10msg.sections.parts import entry_of, merged
 from amqp10msg.wire.errors import expect, wrong_type
 from amqp10msg.wire.later import of_extra
@@ -115,7 +115,7 @@ def fields(message: Message) -> dict[str, str]:
     is taken from the section that has the traceparent. A field of another type is left out, as a
     trace must not stop a message.
     """
-    expect(message, Message, "fields", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "fields")
     sections: list[Mapping[Any, Any]] = [
         section
         for section in (message.message_annotations, message.application_properties)
@@ -149,7 +149,7 @@ def with_fields(
     Raises:
         ValueError: there is no such place, or traceparent is to be binary and is not valid.
     """
-    expect(message, Message, "with_fields", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "with_fields")
     expect(place, str, "the place of with_fields", "a str")
     if place not in get_args(Place):
         raise ValueError(f"place must be one of {', '.join(get_args(Place))}, not {place!r:.80}")
@@ -194,7 +194,7 @@ def inject(
     Raises:
         ImportError: opentelemetry-api is not installed: ``amqp10msg[tracing]``.
     """
-    expect(message, Message, "inject", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "inject")
     _expect_context(context)
     carrier: dict[str, str] = {}
     _propagator(propagator).inject(carrier, context)
@@ -214,7 +214,7 @@ def extract(
     Raises:
         ImportError: opentelemetry-api is not installed: ``amqp10msg[tracing]``.
     """
-    expect(message, Message, "extract", "a Message", {bytes: "decode it with Message.decode"})
+    expect_message(message, "extract")
     _expect_context(context)
     used = _propagator(propagator)
     carrier = fields(message)
