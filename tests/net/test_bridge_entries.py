@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import tempfile
@@ -159,6 +160,29 @@ def test_a_regular_file_below_the_folder_is_read(target: Server) -> None:
     bridge(target, lines, "1.0", 0, 2)
 
     assert ["large", "large"] == [message.text() for message in target.messages("to")]
+
+
+@pytest.mark.parametrize(
+    "error, exit_status", [(errno.EIO, 1), (errno.EMFILE, 1), (errno.ENOENT, 5)]
+)
+def test_local_error_of_a_message_file_does_not_blame_the_message(
+    target: Server, monkeypatch: pytest.MonkeyPatch, error: int, exit_status: int
+) -> None:
+    folder = Path("in.jsonl.large")
+    folder.mkdir()
+    (folder / "one.bin").write_bytes(Message("large").encode())
+    Path("in.jsonl").write_text(f'{GOOD}\n{{"raw_file": "in.jsonl.large/one.bin"}}\n{GOOD}\n')
+
+    def read_bytes(path: Path) -> bytes:
+        raise OSError(error, os.strerror(error), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    command = ["bridge", "--from", "file:in.jsonl", "--to", f"{target.url}/to"]
+    done = click_testing.CliRunner().invoke(main, [*command, "--max-messages", "3"])
+
+    assert exit_status == done.exit_code, done.output
+    assert Path("quarantine.jsonl").exists() == (error == errno.ENOENT)
+    assert "one.bin" in done.output
 
 
 def test_a_bad_line_of_the_quarantine_itself_stays_there(target: Server) -> None:

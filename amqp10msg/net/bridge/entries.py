@@ -52,6 +52,9 @@ _MAX_KEPT = 1 << 16
 _CHUNK = 1 << 20
 #: Bytes of a message, where the caller has no limit.
 MAX_MESSAGE = 1 << 31
+#: Errors of a ``raw_file`` that concern its message alone. Others, such as an error of the disk or
+#: too many open files, would fail for other messages, too: they end the reading of all lines.
+MESSAGE_FILE_ERRORS = (FileNotFoundError, PermissionError)
 _PROTOCOLS = ("0-9-1", "1.0")
 _TEXTS = (
     *("exchange", "routing_key", "reason", "condition", "description"),
@@ -223,6 +226,7 @@ def entry_of(
 
     Raises:
         ValueError: it is not a message; the text says what is wrong.
+        OSError: its file cannot be read because of an error that is not the message's.
     """
     if not isinstance(found, dict):
         raise ValueError("not a message: a line is a JSON object")  # noqa: TRY004  (of a text)
@@ -261,6 +265,7 @@ def _header_in(
 
     Raises:
         ValueError: there is none, or the message is too large.
+        OSError: the file cannot be read because of an error that is not the message's.
     """
     size = len(octets)
     try:
@@ -277,7 +282,7 @@ def _header_in(
                 cut = _size_of_header(found, opened.read(_MIN_HEADER), size)
                 opened.seek(0)
                 header = opened.read(cut)
-    except OSError as error:
+    except MESSAGE_FILE_ERRORS as error:
         raise ValueError(f"raw_file cannot be read: {error}") from None
     if "content_header" not in found:
         _check_header(header)

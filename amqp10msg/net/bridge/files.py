@@ -22,6 +22,7 @@ from amqp10msg.files.atomic import lock, sync_folder
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.entries import (
+    MESSAGE_FILE_ERRORS,
     Entry,
     Unreadable,
     entries_in,
@@ -220,14 +221,18 @@ def _count(request: SourceRequest) -> int:
 
 
 def _delivery(number: int, entry: Entry | Unreadable) -> SourceDelivery:
-    """Return a line as a delivery without a link; an unreadable one has the reason as `fault`."""
+    """Return a line as a delivery without a link; an unreadable one has the reason as `fault`.
+
+    Raises:
+        OSError: the file of a large message cannot be read because of a local error.
+    """
     if isinstance(entry, Unreadable):
         return SourceDelivery(entry.octets, position=number, fault=entry.why)
     octets = entry.octets
     if entry.file is not None:
         try:
             octets = entry.raw[len(entry.content_header or b"") :]
-        except OSError as error:
+        except MESSAGE_FILE_ERRORS as error:
             return SourceDelivery(b"", position=number, fault=str(error))
     return SourceDelivery(
         octets,
@@ -251,9 +256,9 @@ def message_in_file(endpoint: Endpoint, position: int, max_message: int) -> Sour
     try:
         lines = entries_in(path, protocol=endpoint.protocol, max_message=max_message)
         entry = next(itertools.islice(lines, position, None), None)
+        return None if entry is None else _delivery(position, entry)
     except OSError as error:
         raise LinkError(str(error), permanent=True) from None
-    return None if entry is None else _delivery(position, entry)
 
 
 class FileSource:
