@@ -1,4 +1,4 @@
-"""Composites by declaration: one attrs class is the row table that everything else reads.
+"""Declare composite types (Part 1, 1.4) as attrs classes, and encode and decode them.
 
     import attrs
 
@@ -13,9 +13,10 @@
 
     assert decode_composite(encode_composite(Order("o-1"))) == Order("o-1")
 
-A field with a default is optional and null means the default; a field without one is mandatory. The
-wire name is the Python name with dashes. Encoder, decoder, validator, JSON, documentation and
-column schemas are drawn from `rows` of the class.
+A field with a default is optional, and null means its default; a field without a default is
+mandatory. A field's name on the wire is its Python name with dashes. The encoder, the decoder, the
+validator, the JSON notations, the documentation and the column schemas all read the same
+declaration, which `rows` returns.
 """
 
 from amqp10msg.composite._codec import (

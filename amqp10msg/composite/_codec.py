@@ -1,4 +1,4 @@
-"""Composites read and written: as the kernel does it, and what it cannot see."""
+"""Encode and decode composites: the kernel's work, and the checks that the kernel does not do."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ from amqp10msg.wire.primitives import HEAD_SIZES, Array, Described, Symbol
 
 
 def decode_composite(data: Any, *, limits: Limits | None = None, strict: bool = True) -> Any:
-    """Decode one composite that fills the input into its class.
+    """Decode one composite to an object of its registered class.
 
     Args:
-        data: bytes, bytearray or memoryview.
-        limits: what decoding may cost; the defaults of `Limits` where None.
-        strict: refuse what breaks the declaration. If False, fields of wrong types hold what came,
-            missing ones are None, and surplus ones are passed over.
+        data: the encoded composite: bytes, bytearray or memoryview.
+        limits: the limits of decoding; None for the defaults of `Limits`.
+        strict: whether to raise `DecodeError` if a field breaks the declaration. If False, a field
+            of a wrong type holds the decoded value, a missing mandatory field is None, and fields
+            after the declared ones are ignored.
 
     Raises:
-        DecodeError: the input is not a registered composite, or breaks its declaration.
+        DecodeError: the input is not a registered composite, it breaks its declaration, or more
+            bytes follow.
     """
     return _read(data, limits, whole=True, strict=strict)[0]
 
 
 def read_composite(data: bytes, *, limits: Limits | None = None) -> tuple[Any, int]:
-    """Decode the composite that the input begins with, such as the performative of a frame.
+    """Decode a composite at the start of `data`, such as the performative of a frame.
 
     Returns:
-        The composite, and the offset of what follows it.
+        The composite, and the offset of the first byte after it.
 
     Raises:
-        DecodeError: as `decode_composite`, but for what follows.
+        DecodeError: the input does not begin with a registered composite, or the composite breaks
+            its declaration.
     """
     return _read(data, limits, whole=False, strict=True)
 
@@ -58,27 +61,28 @@ def _read(data: Any, limits: Limits | None, *, whole: bool, strict: bool) -> tup
         reader.pos = 1
         entry = _registered(reader.value())
         start = reader.pos
-        made = reader.composite(entry.spec)
+        composite = reader.composite(entry.spec)
         end = reader.pos
         if whole and end != len(octets):
             raise reader.trailing()
-        refined = _refined(made, entry, octets, start) if strict else _loosely_refined(made, entry)
-        return refined, end
+        if strict:
+            return _refine_strictly(composite, entry, octets, start), end
+        return _refine_leniently(composite, entry), end
     except kernel.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
 def from_described(value: Described, *, limits: Limits | None = None, strict: bool = True) -> Any:
-    """Turn a described value into the object of its composite's class.
+    """Convert a described value to an object of the registered class with its descriptor.
 
     Args:
-        value: the composite as it came.
+        value: the described list.
         limits: as in `decode_composite`.
-        strict: likewise.
+        strict: as in `decode_composite`.
 
     Raises:
-        DecodeError: no composite has this descriptor, or the fields break its declaration. Its
-            offset counts in the value's own encoding, since there is no input.
+        DecodeError: no composite has this descriptor, or the fields break its declaration. The
+            offset refers to the encoding of `value`.
     """
     writer = kernel.Writer(not strict)
     try:
@@ -100,48 +104,47 @@ def _registered(descriptor: Any) -> Composite:
     return entry
 
 
-def _refined(made: Any, entry: Composite, octets: bytes, start: int) -> Any:
+def _refine_strictly(composite: Any, entry: Composite, octets: bytes, start: int) -> Any:
     for index, field in entry.refined:
-        raw = getattr(made, field.name)
+        raw = getattr(composite, field.name)
         if raw is not None and raw is not field.default:
             try:
-                better = _refine(field, raw, entry)
+                refined = _refine(field, raw, entry)
             except DecodeError as error:
-                raise _placed(error, octets, offset_of_field(octets, start, index)) from None
-            if better is not raw:
-                setattr(made, field.name, better)
-    return made
+                raise _with_offset(error, octets, offset_of_field(octets, start, index)) from None
+            if refined is not raw:
+                setattr(composite, field.name, refined)
+    return composite
 
 
-def _loosely_refined(made: Any, entry: Composite) -> Any:
+def _refine_leniently(composite: Any, entry: Composite) -> Any:
     for field in entry.fields:
-        raw = getattr(made, field.name)
+        raw = getattr(composite, field.name)
         if raw is None or raw is field.default:
             continue
-        with suppress(DecodeError, EncodeError, TypeError):  # what came stays
-            setattr(made, field.name, _refine(field, raw, entry, strict=False))
-    return made
+        with suppress(DecodeError, EncodeError, TypeError):  # the field keeps the decoded value
+            setattr(composite, field.name, _refine(field, raw, entry, strict=False))
+    return composite
 
 
-def _placed(error: DecodeError, octets: bytes, at: int) -> DecodeError:
-    """Place a fault that was found in the value of a field, or in a composite in it."""
-    if octets[at] != 0:
-        error.offset = at
-        return error
-    # The composite in the field was read from an encoding of our own: read the bytes that came.
-    try:
-        decode_composite(octets[at : kernel.skip_value(octets, at)])
-    except DecodeError as inner:
-        inner.offset += at
-        return inner
-    error.offset = at
+def _with_offset(error: DecodeError, octets: bytes, offset: int) -> DecodeError:
+    """Return the error of the field at `offset`, with its offset in `octets`."""
+    if octets[offset] == 0:
+        # The error of a nested composite has an offset in a new encoding of its value. Decode the
+        # original bytes for the right one.
+        try:
+            decode_composite(octets[offset : kernel.skip_value(octets, offset)])
+        except DecodeError as inner:
+            inner.offset += offset
+            return inner
+    error.offset = offset
     return error
 
 
 def offset_of_field(octets: bytes, start: int, index: int) -> int:
-    """Find a field in the list that begins at `start`, which was read without a fault.
+    """Return the offset of the field `index` of the valid list that begins at `start`.
 
-    The list has that field: its end is left out only where the rest is null.
+    The list must contain that field.
     """
     pos = start + HEAD_SIZES[octets[start]]
     for _ in range(index):
@@ -150,9 +153,9 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
 
 
 def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) -> Any:
-    """Turn enum values, multiple values and nested composites into what the class declares."""
+    """Check a decoded value, and convert it to an enum member, a tuple or a nested composite."""
     if field.multiple:
-        # A class may make a tuple of its field when it is constructed.
+        # The class may have converted the value to a tuple already.
         values = list(raw) if isinstance(raw, (Array, tuple)) else [raw]
         if isinstance(raw, Array) and raw.values and field.type not in {raw.type, "*"}:
             raise _wrong(field, entry, f"an array of {field.type}, not of {raw.type}")
@@ -171,12 +174,14 @@ def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) ->
         if composite_with(raw.descriptor) is not None:
             nested = from_described(raw, strict=strict)
             if field.requires not in composite_of(type(nested)).provides:
-                raise _wrong(field, entry, f"{_a(field)}, which {raw.descriptor!r} is not")
+                raise _wrong(
+                    field, entry, f"{_archetype_of(field)}, which {raw.descriptor!r} is not"
+                )
             return nested
     return raw
 
 
-def _a(field: Field) -> str:
+def _archetype_of(field: Field) -> str:
     return f"{'an' if field.requires[0] in 'aeiou' else 'a'} {field.requires}"
 
 
@@ -191,45 +196,47 @@ def _wrong(field: Field, entry: Composite, what: str) -> DecodeError:
 
 
 def encode_composite(value: Any) -> bytes:
-    """Encode a composite with its numeric descriptor, trailing nulls left out.
+    """Encode a composite with its numeric descriptor and without trailing nulls.
 
     Raises:
-        EncodeError: a field's value is not of its declared type, or a mandatory one is missing.
-        TypeError: the class of the value is not registered.
+        EncodeError: a field's value is not of its declared type, or a mandatory field is None.
+        TypeError: the class of `value` is not a registered composite.
     """
     composite_of(type(value))
     octets: bytes = kernel.encode_value(value)
-    _check(value)
+    _check_restrictions(value)
     return octets
 
 
-def _check(value: Any) -> None:
-    """Refuse what the kernel cannot see: what a restricted type or an archetype rules out.
+def _check_restrictions(composite: Any) -> None:
+    """Raise EncodeError if a field breaks its restricted type or its archetype.
 
-    Comes after encoding, which refuses what is not even of the wire's type.
+    Call it after the kernel has encoded the composite: the kernel checks the wire types.
     """
-    entry = composite_of(type(value))
+    entry = composite_of(type(composite))
     for field in entry.fields:
-        held = getattr(value, field.name)
-        if held is None:
+        value = getattr(composite, field.name)
+        if value is None:
             continue
         path = f"{entry.name}.{field.wire_name}"
-        if field.size is not None and len(held) > field.size:
-            raise EncodeError(f"must be at most {field.size} bytes, not {len(held)}", path)
+        if field.size is not None and len(value) > field.size:
+            raise EncodeError(f"must be at most {field.size} bytes, not {len(value)}", path)
         if field.enum is not None:
             try:
-                field.enum(held)
+                field.enum(value)
             except ValueError:
                 choices = ", ".join(str(choice.value) for choice in field.enum)
-                raise EncodeError(f"must be one of {choices}, not {held!r}", path) from None
+                raise EncodeError(f"must be one of {choices}, not {value!r}", path) from None
         if field.is_open:
-            if type(held) in BY_CLASS:
-                provides = composite_of(type(held)).provides
-                _check(held)
-            elif not isinstance(held, Described):
-                raise EncodeError(f"must be {_a(field)}, not {held!r:.80}", path)
+            if type(value) in BY_CLASS:
+                provides = composite_of(type(value)).provides
+                _check_restrictions(value)
+            elif not isinstance(value, Described):
+                raise EncodeError(f"must be {_archetype_of(field)}, not {value!r:.80}", path)
             else:
-                known = composite_with(held.descriptor)
-                provides = (field.requires,) if known is None else known.provides
+                registered = composite_with(value.descriptor)
+                provides = (field.requires,) if registered is None else registered.provides
             if field.requires not in provides:
-                raise EncodeError(f"must be {_a(field)}, which {held!r:.80} is not", path)
+                raise EncodeError(
+                    f"must be {_archetype_of(field)}, which {value!r:.80} is not", path
+                )

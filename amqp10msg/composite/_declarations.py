@@ -1,4 +1,4 @@
-"""Declarations of composites: the rows of each class, and the registry of all."""
+"""The declarations of composite types, and the registry that finds them by descriptor."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ from amqp10msg.wire.reprs import cut, html_table, short_repr
 
 T = TypeVar("T")
 
-#: Classes whose objects are several values, or a value that no multiple field holds.
+#: Types that a multiple field does not accept as a single value.
 _COMPOUND = (tuple, dict, AmqpMap)
-# Archetypes that the kernel knows; the others are read as any value and checked here.
+# Archetypes that the kernel checks. Fields of other archetypes are read as any value, and this
+# package checks them.
 _KERNEL_ARCHETYPES = {"message-id", "address"}
 
 
 @attrs.frozen
 class Field:
-    """One row of a composite's table (Part 1, 1.4).
+    """The declaration of one field of a composite type (Part 1, 1.4).
 
     Attributes:
         name: the Python attribute, such as ``delivery_count``.
         wire_name: the specification's name, such as ``delivery-count``.
-        type: the AMQP type on the wire, ``*`` where the specification leaves it open.
+        type: the AMQP type on the wire, or ``*`` if the specification allows any type.
         restricted: the specification's name of a restricted type, such as ``milliseconds``.
-        mandatory: the field must be set.
-        multiple: null, one value or an array of values.
-        default: what null means, or None.
-        requires: the archetype of the value, such as ``address``.
-        enum: the choices of a restricted type.
-        size: bytes that a restricted type has at most, or None for no bound of its own.
+        mandatory: whether the field must be set.
+        multiple: whether the field holds null, a single value or an array of values.
+        default: the value that null means, or None.
+        requires: the archetype that the value must provide, such as ``address``.
+        enum: the enum class with the choices of a restricted type, or None.
+        size: the maximum length of a restricted type, in bytes, or None.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Field:
     requires: str = ""
     enum: Any = None
     size: int | None = None
-    #: Whether any described type that provides an archetype fits the field.
+    #: Whether the field accepts any described type that provides the archetype.
     is_open: bool = attrs.field(init=False, repr=False)
 
     @is_open.default
@@ -70,21 +71,21 @@ class Field:
 
     @property
     def is_refined(self) -> bool:
-        """Whether the kernel leaves something of its values to be looked at."""
+        """Whether decoded values need checks or conversions that the kernel does not do."""
         return self.multiple or self.enum is not None or self.size is not None or self.is_open
 
 
 @attrs.frozen
 class Composite:
-    """A registered composite: its class, its descriptor in both forms, and its rows.
+    """A registered composite type.
 
     Attributes:
         cls: the attrs class.
         name: the specification's name, such as ``header``.
         code: the numeric descriptor.
         symbol: the symbolic descriptor.
-        provides: the archetypes it provides, such as ``outcome``.
-        fields: its rows, in the order of the wire.
+        provides: the archetypes that the type provides, such as ``outcome``.
+        fields: the declarations of its fields, in wire order.
     """
 
     cls: type
@@ -94,17 +95,17 @@ class Composite:
     provides: tuple[str, ...]
     fields: tuple[Field, ...]
     spec: Any = attrs.field(repr=False, eq=False)
-    #: The rows whose values the kernel leaves to be looked at, with their places.
+    #: The fields with `Field.is_refined`, each with its index.
     refined: tuple[tuple[int, Field], ...] = attrs.field(repr=False, eq=False)
 
 
-#: Every composite, by its numeric descriptor (int) and by its symbolic one (str).
+#: All registered composites, by numeric descriptor (int) and by symbolic descriptor (str).
 COMPOSITES: dict[int | str, Composite] = {}
 BY_CLASS: dict[type, Composite] = {}
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
 
-# Where the specification's composites are declared that stand to the right of this module. Their
-# modules are imported when one of them is met, so that it does not matter what was imported before.
+# Composites of the specification that modules of `delivery` declare. Such a module is imported when
+# one of its descriptors is looked up, so that decoding does not depend on earlier imports.
 _MODULES: dict[str, dict[int, str]] = {
     "states": {
         0x23: "received",
@@ -140,11 +141,11 @@ _DECLARED_IN: dict[int | str, str] = {
 def composite(
     symbol: str, code: int, *, provides: tuple[str, ...] = ()
 ) -> Callable[[type[T]], type[T]]:
-    """Register an attrs class as a composite with this descriptor.
+    """Return a decorator that registers an attrs class as a composite type.
 
     Args:
         symbol: the symbolic descriptor, such as ``amqp:header:list``.
-        code: the numeric descriptor, domain and id in one number, 0 to 2^64 - 1.
+        code: the numeric descriptor, domain and id as one number, 0 to 2^64 - 1.
         provides: the archetypes that the type provides.
 
     Raises:
@@ -197,9 +198,9 @@ def composite(
         COMPOSITES[code] = COMPOSITES[symbol] = BY_CLASS[cls] = entry
         FIELD_NAMES[code] = FIELD_NAMES[symbol] = (spec.name, spec.names)
         kernel.register(cls, spec)
-        _hold_tuples(cls, fields)
-        cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]  # for rich
-        cls.__repr__ = short_repr  # type: ignore[method-assign]  # the same for every class
+        _convert_multiple_fields(cls, fields)
+        cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]
+        cls.__repr__ = short_repr  # type: ignore[method-assign]
         cls._repr_html_ = _repr_html  # type: ignore[attr-defined]  # for notebooks
         return cls
 
@@ -212,13 +213,16 @@ def _is_frozen(cls: type, name: str) -> bool:
         setattr(object.__new__(cls), name, None)
     except attrs.exceptions.FrozenInstanceError:
         return True
-    except Exception:  # noqa: BLE001  (a validator or a hook of the class, which takes values)
+    except Exception:  # noqa: BLE001  (a validator of the class: fields can be set)
         return False
     return False
 
 
-def _hold_tuples(cls: Any, fields: tuple[Field, ...]) -> None:
-    """Make the multiple fields of a class hold a tuple, in built objects as in decoded ones."""
+def _convert_multiple_fields(cls: Any, fields: tuple[Field, ...]) -> None:
+    """Make `cls` convert values that are assigned to a multiple field to a tuple.
+
+    Without the conversion, an object built with a list would differ from its own decoding.
+    """
     multiple = {field.name: field for field in fields if field.multiple}
     if not multiple:
         return
@@ -240,8 +244,9 @@ def _hold_tuples(cls: Any, fields: tuple[Field, ...]) -> None:
 def as_tuple(field: Field, value: Any) -> Any:
     """Return the value of a multiple field as a tuple, as decoding does.
 
-    None becomes the default of the field, and one value a tuple of one. A value of a wrong type is
-    returned unchanged: encoding and strict decoding refuse it, lenient decoding keeps it.
+    None becomes the field's default, and a single value becomes a tuple with one element. A value
+    of a wrong type is returned unchanged: encoding and strict decoding refuse it, lenient decoding
+    keeps it.
     """
     if value is None:
         return field.default
@@ -249,27 +254,31 @@ def as_tuple(field: Field, value: Any) -> Any:
         return tuple(value)
     if isinstance(value, Array):
         return tuple(value) if field.type in {value.type, "*"} else value
-    is_one = isinstance(value, str) if field.type == "symbol" else not isinstance(value, _COMPOUND)
-    return (value,) if is_one else value
+    is_single = (
+        isinstance(value, str) if field.type == "symbol" else not isinstance(value, _COMPOUND)
+    )
+    return (value,) if is_single else value
 
 
 def _rich_repr(self: Any) -> Iterator[tuple[Any, ...]]:
-    """Show the fields that say something: most composites have many and use few."""
+    """Yield the fields with their defaults, so that rich leaves out fields that are not set."""
     for field in rows(type(self)):
         default = () if field.mandatory else (field.default,)
         yield (field.name, cut(getattr(self, field.name)), *default)
 
 
 def _repr_html(self: Any) -> str:
-    """Show the same fields as a table."""
-    held = [(name, value) for name, value, *default in _rich_repr(self) if default != [value]]
-    title = type(self).__name__ + ("" if held else ": no field is set")
-    return html_table(title, ("field", "value"), [(name, repr(value)) for name, value in held])
+    """Return an HTML table of the fields that differ from their defaults."""
+    cells = [
+        (name, repr(value)) for name, value, *default in _rich_repr(self) if default != [value]
+    ]
+    title = type(self).__name__ + ("" if cells else ": no field is set")
+    return html_table(title, ("field", "value"), cells)
 
 
 def _kind_of(field: Field) -> int:
     if field.type == "map":
-        # Every map in a composite of the specification has symbols as keys.
+        # In the specification, the keys of every map in a composite are symbols.
         return kernel.TYPE_IDS["fields"]
     if field.requires in _KERNEL_ARCHETYPES:
         return kernel.TYPE_IDS[field.requires]
@@ -314,12 +323,15 @@ def _wire_of(hint: Any) -> Wire | None:
 
 
 def composite_with(descriptor: Any) -> Composite | None:
-    """Return the composite with this descriptor, or None; its module is imported where needed."""
+    """Return the composite with a decoded descriptor, or None if none is registered."""
     return find_composite(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
 def find_composite(key: int | str) -> Composite | None:
-    """Return the composite with this number or symbol as its descriptor, or None."""
+    """Return the composite with this numeric or symbolic descriptor, or None.
+
+    Imports the module that declares it, if necessary.
+    """
     module = _DECLARED_IN.get(key)
     if key not in COMPOSITES and module is not None:
         importlib.import_module(module)
@@ -327,40 +339,44 @@ def find_composite(key: int | str) -> Composite | None:
 
 
 def named_composite(name: str) -> Composite | None:
-    """Return the composite of this name in the specification, such as ``accepted``, or None."""
+    """Return the composite with this name in the specification, such as ``accepted``, or None."""
     for module in {*_DECLARED_IN.values()}:
         importlib.import_module(module)
     return next((entry for entry in COMPOSITES.values() if entry.name == name), None)
 
 
 def composite_of(cls: type) -> Composite:
-    """Look up the registration of a composite's class.
+    """Return the registered composite with the class `cls`.
 
     Raises:
-        TypeError: the class is not a registered composite.
+        TypeError: `cls` is not a registered composite.
     """
-    given: object = cls
-    entry = BY_CLASS.get(given) if isinstance(given, type) else None
+    is_class = isinstance(cls, type)
+    entry = BY_CLASS.get(cls) if is_class else None
     if entry is None:
-        name = given.__name__ if isinstance(given, type) else f"{given!r:.80}"
+        name = cls.__name__ if is_class else f"{cls!r:.80}"
         raise TypeError(f"{name} is not a composite: register it with @composite")
     return entry
 
 
 def rows(cls: type) -> tuple[Field, ...]:
-    """Return the rows of a composite's class, in the order of the wire."""
+    """Return the field declarations of a composite's class, in wire order.
+
+    Raises:
+        TypeError: `cls` is not a registered composite.
+    """
     return composite_of(cls).fields
 
 
 @composite("amqp:error:list", 0x1D, provides=("error",))
 @attrs.define
 class Error:
-    """Details of an error (Part 2, 2.8.14), in rejected outcomes and in delivery annotations.
+    """An error (Part 2, 2.8.14), as in rejected outcomes.
 
     Attributes:
-        condition: what kind of error, such as ``amqp:not-found``; ASCII.
-        description: a text for people.
-        info: more about the error, by symbol.
+        condition: a symbol that names the kind of error, such as ``amqp:not-found``; ASCII.
+        description: a text for people, or None.
+        info: a map with more about the error; its keys are symbols.
     """
 
     condition: symbol

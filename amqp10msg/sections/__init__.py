@@ -1,4 +1,4 @@
-"""The sections of a message (Part 3, 3.2), one class each, and their table."""
+"""The sections of a message (Part 3, 3.2): one class each, and a table of their properties."""
 
 from __future__ import annotations
 
@@ -47,19 +47,20 @@ __all__ = [
 
 @attrs.frozen
 class SectionKind:
-    """One kind of section: a row of the table that the rest of the library reads.
+    """One kind of section. The rest of the library reads these rows instead of repeating them.
 
     Attributes:
         code: the numeric descriptor, 0x70 to 0x78.
         symbol: the symbolic descriptor.
         name: the specification's name, such as ``message-annotations``.
-        attribute: the attribute of Message that holds it; ``body`` for the three body kinds.
-        cls: its class.
-        source: the AMQP type of its value: ``list``, ``map``, ``binary`` or ``*``.
-        clause: where the specification defines it.
-        order: its place in a message, 0 to 6; the body kinds share one.
-        bare: it is part of the bare message.
-        repeatable: a message may have several.
+        attribute: the attribute of Message that holds the section; ``body`` for the three body
+            kinds.
+        cls: the class of the section.
+        source: the AMQP type of the section's value: ``list``, ``map``, ``binary`` or ``*``.
+        clause: the clause of the specification that defines it.
+        order: its position in a message, 0 to 6; the three body kinds have the same position.
+        bare: whether it is part of the bare message.
+        repeatable: whether a message may have several.
     """
 
     code: int
@@ -74,7 +75,7 @@ class SectionKind:
     repeatable: bool = False
 
 
-# Name, attribute of Message, class, source, clause, and whether it is part of the bare message.
+# Name, attribute of Message, class, source, clause, bare (see `SectionKind`).
 _ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
     ("header", "header", Header, "list", "3.2.1", False),
     ("delivery-annotations", "delivery_annotations", DeliveryAnnotations, "map", "3.2.2", False),
@@ -93,7 +94,7 @@ _ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
     ("amqp-value", "body", AmqpValue, "*", "3.2.8", True),
     ("footer", "footer", Footer, "map", "3.2.9", False),
 )
-#: The kinds, in the order of their codes, which is the order in a message.
+#: All kinds in the order of their codes, which is also their order in a message.
 KINDS: tuple[SectionKind, ...] = tuple(
     SectionKind(
         FIRST_CODE + place,
@@ -109,13 +110,13 @@ KINDS: tuple[SectionKind, ...] = tuple(
     )
     for place, (name, attribute, cls, source, clause, bare) in enumerate(_ROWS)
 )
-#: The kinds by their codes.
+#: The kinds by numeric descriptor.
 KIND_OF: dict[int, SectionKind] = {kind.code: kind for kind in KINDS}
 BODY_KINDS = tuple(kind for kind in KINDS if kind.attribute == "body")
 BODY_CODES = frozenset(kind.code for kind in BODY_KINDS)
-#: The codes of the sections of the bare message.
+#: Numeric descriptors of the sections of the bare message.
 BARE_CODES = frozenset(kind.code for kind in KINDS if kind.bare)
-#: Codes of the kinds by descriptor, numeric and symbolic, as the kernel wants them.
+#: The numeric descriptor for each descriptor, numeric or symbolic; the kernel reads this table.
 CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
 
 _SHAPES = {
@@ -132,9 +133,9 @@ _CONTENT: dict[type, str] = {Data: "data", AmqpSequence: "values", AmqpValue: "v
 
 def _spec_of(kind: SectionKind) -> kernel.Spec:
     if kind.source == "list" and kind.name not in _SHAPES:
-        known: kernel.Spec = composite_of(kind.cls).spec
-        kernel.register_section(kind.cls, known)
-        return known
+        registered: kernel.Spec = composite_of(kind.cls).spec
+        kernel.register_section(kind.cls, registered)
+        return registered
     spec = kernel.Spec(
         kind.name, kind.code, kind.symbol, _SHAPES[kind.name], kind.cls, _CONTENT.get(kind.cls, "")
     )
@@ -142,7 +143,7 @@ def _spec_of(kind: SectionKind) -> kernel.Spec:
     return spec
 
 
-#: The kernel's row tables, in the order of the codes.
+#: The kernel's description of each section, in the order of the codes.
 SPECS: tuple[kernel.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)
-#: The same, by code.
+#: `SPECS` by numeric descriptor.
 SPEC_OF: dict[int, kernel.Spec] = {kind.code: spec for kind, spec in zip(KINDS, SPECS, strict=True)}

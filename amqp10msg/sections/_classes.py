@@ -1,4 +1,4 @@
-"""The classes of the sections (Part 3, 3.2), and the types that they are given."""
+"""The classes of the sections (Part 3, 3.2), with the checks of their field types."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from amqp10msg.wire.primitives import (
 )
 from amqp10msg.wire.reprs import shown
 
-# By AMQP type: the Python types of which every value fits, but for its range.
-_FITTING: dict[str, tuple[type, ...]] = {
+# The Python types that need no further check for each AMQP type, except of their range.
+_ACCEPTED_TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "ubyte": (int, UByte),
     "uint": (int, UInt),
@@ -46,27 +46,27 @@ _FITTING: dict[str, tuple[type, ...]] = {
 
 
 def fitting_types(cls: type) -> dict[str, tuple[type, ...]]:
-    """Return the types that each field of a section takes as they are, by the field's name."""
+    """Return the Python types that each field of a section class accepts, by field name."""
     return {
-        field.name: (NoneType, *_FITTING[field.requires or field.type])
+        field.name: (NoneType, *_ACCEPTED_TYPES[field.requires or field.type])
         for field in composite_of(cls).fields
     }
 
 
 def check_types(section: Any, cls: type) -> None:
-    """Refuse a section with a value of a wrong type; ranges are looked at when it is encoded.
+    """Raise EncodeError if a field has a value of a wrong type. Encoding checks the ranges.
 
     Args:
-        section: an instance of the class, or of one that derives from it.
+        section: an instance of `cls` or of a subclass.
         cls: the class that declares the fields.
 
     Raises:
-        EncodeError: which field, what it takes, and what was given.
+        EncodeError: a value has a wrong type; the path names the field.
     """
     composite = composite_of(cls)
     for field, kind in zip(composite.fields, composite.spec.kinds, strict=True):
         value = getattr(section, field.name)
-        if value is None or type(value) in _FITTING[field.requires or field.type]:
+        if value is None or type(value) in _ACCEPTED_TYPES[field.requires or field.type]:
             continue
         writer = kernel.Writer()
         try:
@@ -79,9 +79,9 @@ def check_types(section: Any, cls: type) -> None:
 @shown
 @attrs.define(weakref_slot=False, repr=False)
 class Data(kernel.Record):
-    """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together.
+    """Opaque binary data (Part 3, 3.2.6). A body may consist of several data sections.
 
-    What it holds is checked when it is encoded (`EncodeError`).
+    Encoding checks the type of the data (`EncodeError`).
     """
 
     data: bytes | bytearray | memoryview = b""
@@ -90,9 +90,9 @@ class Data(kernel.Record):
 @shown
 @attrs.define(weakref_slot=False, repr=False)
 class AmqpSequence(kernel.Record):
-    """A list of values (Part 3, 3.2.7). A body may have several, which belong together.
+    """A list of values (Part 3, 3.2.7). A body may consist of several sequence sections.
 
-    What it holds is checked when it is encoded (`EncodeError`).
+    Encoding checks the values (`EncodeError`).
     """
 
     values: list[Any] = attrs.Factory(list)
@@ -101,7 +101,7 @@ class AmqpSequence(kernel.Record):
 @shown
 @attrs.define(weakref_slot=False, repr=False)
 class AmqpValue(kernel.Record):
-    """One AMQP value of any type (Part 3, 3.2.8), checked when it is encoded (`EncodeError`)."""
+    """One AMQP value of any type (Part 3, 3.2.8). Encoding checks the value (`EncodeError`)."""
 
     value: Any = None
 
@@ -116,16 +116,16 @@ kernel.make_fast(AmqpValue)
 class Header(kernel.Record):
     """Standard delivery details about the transfer of a message (Part 3, 3.2.1).
 
-    Types are checked at once, ranges and what is assigned later when it is encoded: `EncodeError`
-    says which field is wrong.
+    The constructor checks the types of the fields. Encoding checks their ranges, and values that
+    were assigned later. Both raise `EncodeError` with the field as its path.
 
     Attributes:
-        durable: the message must not be lost even if an intermediary is restarted unexpectedly.
-        priority: relative priority, 0 to 255, higher first; 4 is normal.
-        ttl: how long the message is live, in milliseconds from its arrival at an intermediary,
-            0 to 2^32 - 1; None for no bound.
-        first_acquirer: no other link has acquired the message before.
-        delivery_count: earlier unsuccessful attempts to deliver it, 0 to 2^32 - 1.
+        durable: whether the message must survive an unexpected restart of an intermediary.
+        priority: relative priority, 0 to 255, higher first; 4 is the default.
+        ttl: time to live in milliseconds, 0 to 2^32 - 1, counted from the arrival at an
+            intermediary; None if the message does not expire.
+        first_acquirer: True if no other link has acquired the message before.
+        delivery_count: number of earlier unsuccessful delivery attempts, 0 to 2^32 - 1.
     """
 
     durable: boolean = False
@@ -142,20 +142,20 @@ kernel.make_fast(Header, **fitting_types(Header))
 
 
 class DeliveryAnnotations(kernel.Mapping):
-    """What the sending peer tells the receiving peer, for this hop only (Part 3, 3.2.2).
+    """Annotations from the sending peer to the receiving peer, for one hop (Part 3, 3.2.2).
 
-    A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
-    value says its AMQP type. Both are checked when it is encoded (`EncodeError`).
+    A dict. A str key is encoded as a symbol and an int key as a ulong; the Python type of a value
+    determines its AMQP type. Encoding checks keys and values (`EncodeError`).
     """
 
     __slots__ = ()
 
 
 class MessageAnnotations(kernel.Mapping):
-    """What is aimed at the infrastructure, propagated across every hop (Part 3, 3.2.3).
+    """Annotations for the infrastructure, which every hop propagates (Part 3, 3.2.3).
 
-    A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
-    value says its AMQP type. Both are checked when it is encoded (`EncodeError`).
+    A dict. A str key is encoded as a symbol and an int key as a ulong; the Python type of a value
+    determines its AMQP type. Encoding checks keys and values (`EncodeError`).
     """
 
     __slots__ = ()
@@ -164,19 +164,19 @@ class MessageAnnotations(kernel.Mapping):
 class ApplicationProperties(kernel.Mapping):
     """Structured application data for filtering and routing (Part 3, 3.2.5).
 
-    A dict with str keys; values are of simple types, not list, map or array. The Python type of a
-    value says its AMQP type: a plain int is a long, ``UInt(5)`` a uint. Both are checked when it is
-    encoded (`EncodeError`).
+    A dict with str keys and values of simple types: no list, map or array. The Python type of a
+    value determines its AMQP type: a plain int is a long, ``UInt(5)`` is a uint. Encoding checks
+    keys and values (`EncodeError`).
     """
 
     __slots__ = ()
 
 
 class Footer(kernel.Mapping):
-    """What can only be known once the bare message is complete: checksums (Part 3, 3.2.9).
+    """Data that is computed from the complete bare message, such as a checksum (Part 3, 3.2.9).
 
-    A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
-    value says its AMQP type. Both are checked when it is encoded (`EncodeError`).
+    A dict. A str key is encoded as a symbol and an int key as a ulong; the Python type of a value
+    determines its AMQP type. Encoding checks keys and values (`EncodeError`).
     """
 
     __slots__ = ()
@@ -187,24 +187,24 @@ address = Annotated[str, Wire("*", requires="address")]
 
 
 def moment_of(text: str) -> datetime.datetime:
-    """Return a time of ISO 8601; in UTC where it has no zone.
+    """Parse an ISO 8601 time. A time without a zone is in UTC.
 
     Raises:
-        ValueError: the text is not a time.
+        ValueError: `text` is not an ISO 8601 time.
     """
     moment = datetime.datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
 
 
 def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
-    """Take a datetime as the milliseconds of its timestamp; leave all else."""
+    """Return a datetime in milliseconds since the Unix epoch, and any other value unchanged."""
     if isinstance(moment, datetime.datetime):
         return int(Timestamp.from_datetime(moment))
     return moment
 
 
-def _moment_of(field: str, moment: int | datetime.datetime | None) -> int | None:
-    """Convert as `to_milliseconds`, with an error that names the field."""
+def _converted(field: str, moment: int | datetime.datetime | None) -> int | None:
+    """Call `to_milliseconds`; an EncodeError names the field."""
     try:
         return to_milliseconds(moment)
     except ValueError as error:
@@ -212,37 +212,37 @@ def _moment_of(field: str, moment: int | datetime.datetime | None) -> int | None
 
 
 def _expiry_of(moment: int | datetime.datetime | None) -> int | None:
-    return _moment_of("absolute-expiry-time", moment)
+    return _converted("absolute-expiry-time", moment)
 
 
 def _creation_of(moment: int | datetime.datetime | None) -> int | None:
-    return _moment_of("creation-time", moment)
+    return _converted("creation-time", moment)
 
 
 @composite("amqp:properties:list", 0x73, provides=("section",))
-# Converting in assignments too would need a __setattr__ in Python, at six times the decoding time;
-# a datetime that is assigned later is converted when it is encoded.
+# A converter for assignments would need a __setattr__ in Python, which makes decoding six times as
+# slow. Encoding converts a datetime that was assigned later.
 @attrs.define(on_setattr=attrs.setters.NO_OP, weakref_slot=False)
 class Properties(kernel.Record):
     """The standard properties of the bare message (Part 3, 3.2.4).
 
-    Types are checked at once, ranges and what is assigned later when it is encoded: `EncodeError`
-    says which field is wrong.
+    The constructor checks the types of the fields. Encoding checks their ranges, and values that
+    were assigned later. Both raise `EncodeError` with the field as its path.
 
     Attributes:
-        message_id: identifies the message; an int is a ulong, else UUID, bytes or str (3.2.11 to
+        message_id: identifies the message: int (encoded as ulong), UUID, bytes or str (3.2.11 to
             3.2.14).
         user_id: identity of the user who produced the message.
-        to: address of the node that the message is destined for.
+        to: address of the node that the message is sent to.
         subject: summary of the content and purpose.
         reply_to: address of the node to send replies to.
-        correlation_id: like message_id, for the client's own use.
+        correlation_id: identifies related messages for the client; types as of message_id.
         content_type: RFC 2046 MIME type of the body, ASCII.
-        content_encoding: what is applied to the body beyond its content type, ASCII.
-        absolute_expiry_time: when the message expires, in milliseconds since the Unix epoch; a
-            datetime with a time zone is taken too.
-        creation_time: when the message was created, in milliseconds since the Unix epoch; a
-            datetime with a time zone is taken too.
+        content_encoding: encodings applied to the body, such as ``gzip``, ASCII.
+        absolute_expiry_time: when the message expires, in milliseconds since the Unix epoch, or a
+            datetime with a time zone.
+        creation_time: when the message was created, in milliseconds since the Unix epoch, or a
+            datetime with a time zone.
         group_id: the group that the message belongs to.
         group_sequence: its position in the group, 0 to 2^32 - 1 (RFC 1982 arithmetic).
         reply_to_group_id: the group that the reply belongs to.

@@ -1,10 +1,11 @@
-"""The map of an encoded message: where its sections are, what is in them, and what is damaged.
+"""Find, decode and map the sections of an encoded message, even of a damaged one.
 
-`scan` finds the sections and decodes none. `read_message` is what ``strict=False`` does: it reads
-messages that break the rules as far as that goes. `map_of` maps a message, whatever its bytes are:
-every section is read once by the kernel, which judges the encodings. Where that fails the fault is
-noted, and reading goes on after the section if its size is intact. Whoever reads the map then looks
-at positions and format codes, and so sees what is left of a damaged section too.
+`scan` finds the sections without decoding them. `read_message` decodes a message with
+``strict=False``: it keeps every section that it can read. `map_message` describes a message for the
+validator, for any input: the kernel reads each section once and reports errors in its encoding;
+after an error, reading continues behind the section if the section's size is valid. The validator
+reads format codes at the offsets of the map, so it can also check the readable part of a damaged
+section.
 """
 
 from __future__ import annotations
@@ -43,33 +44,36 @@ from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol, ULong
 from amqp10msg.wire.reprs import html_table
 
-#: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
+#: Maximum number of violations to list for one rule: a megabyte of nulls breaks a rule a million
+#: times.
 LISTED = 100
 
-# What `Reader.scan` returns: code or -1, start, start of the value, end.
+# An element of `Reader.scan`: numeric descriptor or -1, then the offsets of the section, its value
+# and its end.
 PartOf = tuple[int, int, int, int]
-#: Section and field names by descriptor, for the path in an error.
+#: The section's name and its field names by descriptor, for the path in an error.
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
     key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)
 }
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 
-# Faults after which a value can be read on.
-_READ_OVER = ("map-duplicate-key", "array-without-constructor")
-# A map of fewer bytes has no more keys than a dict takes from strangers.
-_LARGE = 4096
+# Rules whose violation leaves the rest of the section readable.
+_RECOVERABLE = ("map-duplicate-key", "array-without-constructor")
+# A map of fewer bytes cannot exceed the limit of ulong keys, which protects dicts from colliding
+# keys.
+_MIN_SIZE_OF_MANY_KEYS = 4096
 
 
 @attrs.frozen
 class Part:
-    """One section of an encoded message, not decoded.
+    """The position of one section in an encoded message. Offsets are in bytes.
 
     Attributes:
-        kind: its row in the table of sections, or None where it is not a section of Part 3.
-        offset: where it begins (its descriptor), in bytes.
-        content: where its value begins, after the descriptor.
-        end: where it ends.
+        kind: the kind of section, or None if it is not a section of Part 3.
+        offset: offset of the section's first byte, which begins its descriptor.
+        content: offset of the section's value, after the descriptor.
+        end: offset of the first byte after the section.
     """
 
     kind: SectionKind | None
@@ -84,30 +88,31 @@ class Part:
 
     @property
     def code(self) -> int | None:
-        """The section's numeric descriptor, also where it came with the symbolic one."""
+        """The section's numeric descriptor, even if the message uses the symbolic one."""
         return self.kind.code if self.kind else None
 
     @property
     def length(self) -> int:
-        """Bytes from the descriptor to the end."""
+        """The size of the section with its descriptor, in bytes."""
         return self.end - self.offset
 
 
 class Scan(kernel.Scanned):
-    """The sections of one encoded message: where they are, and what can be done without decoding.
+    """The positions of the sections of an encoded message, as returned by `scan`.
 
-    Made by `scan`. Iterating gives the parts in the order of the wire.
+    Iterating yields a `Part` for each section, in wire order. Sections are decoded only when
+    `section` is called.
 
     Attributes:
         data: the encoded message.
-        limits: what decoding a section on demand may cost.
+        limits: the limits for decoding a section.
     """
 
     __slots__ = ()
 
     @property
     def _parts(self) -> list[PartOf]:
-        # Found again when asked for: that is fast, and the forwarder's way needs no list.
+        # Scanning again is fast, and a forwarder that only calls `replace` needs no list.
         parts: list[PartOf] = kernel.Reader(self.data, 0, self.limits).scan()
         return parts
 
@@ -122,7 +127,7 @@ class Scan(kernel.Scanned):
         return f"Scan({', '.join(f'{p.name}[{p.offset}:{p.end}]' for p in self)})"
 
     def _repr_html_(self) -> str:
-        """Return a table of the sections for notebooks."""
+        """Return an HTML table of the sections for notebooks."""
         rows = [(p.name, f"{p.offset:,}", f"{p.end:,}", f"{p.length:,}") for p in self]
         title = f"Scan: {len(self.data):,} bytes"
         return html_table(title, ("section", "from byte", "to", "bytes"), rows)
@@ -161,19 +166,19 @@ class Scan(kernel.Scanned):
     def section(self, name: Literal["footer"]) -> Footer | None: ...
 
     def section(self, name: str) -> Any:
-        """Decode the first section of this name; None where the message has none.
+        """Decode the first section with this name, or return None if the message has none.
 
         Args:
             name: the specification's name or the attribute of Message, such as
                 ``message-annotations`` or ``message_annotations``.
 
         Raises:
-            DecodeError: the section's bytes are malformed or of the wrong types.
-            ValueError: no section is called so.
+            DecodeError: the section is malformed or has values of wrong types.
+            ValueError: there is no section with this name.
         """
         kind = _BY_NAME.get(name) or _BY_ATTRIBUTE.get(name)
         if kind is None:
-            raise ValueError(f"no section is called {name!r}: use one of {', '.join(_BY_NAME)}")
+            raise ValueError(f"unknown section {name!r}: use one of {', '.join(_BY_NAME)}")
         for code, _, content, end in self._parts:
             if code == kind.code:
                 return read_section(self.data, kind, content, end, self.limits)
@@ -192,43 +197,44 @@ class Scan(kernel.Scanned):
 
     @property
     def bare(self) -> bytes:
-        """The bytes of the bare message, properties to body, exactly as they came."""
+        """The original bytes of the bare message, from the properties to the body."""
         return bytes(_span(self.data, self._parts, BARE_CODES))
 
 
-# Where the sections are, and each one by itself.
+# Positions of sections, and single sections.
 
 
 def parts_of(octets: bytes, lenient: bool = True) -> list[PartOf]:
-    """The sections of a message that was read; of one that was read leniently, also the rest.
+    """Return the sections of a message that was decoded before.
 
-    The rest is what follows the first section whose end is not known: that and all after it.
+    With `lenient`, a section whose end is unknown is the last part: it extends to the end of the
+    message.
     """
     parts: list[PartOf] = _reader(octets, lenient=lenient).scan()
     return parts
 
 
 def octets_of_sections(data: bytes, codes: Container[int], lenient: bool = False) -> bytes:
-    """The bytes from the first section with one of these codes to the last, as they stand.
+    """Return the original bytes from the first to the last section with one of `codes`.
 
     Args:
-        data: an encoded message that was decoded without error.
+        data: an encoded message that was decoded without an error.
         codes: numeric descriptors, such as `BODY_CODES`.
-        lenient: it was decoded so.
+        lenient: whether the message was decoded leniently.
     """
     return _span(data, parts_of(data, lenient), codes)
 
 
 def _span(data: bytes, parts: list[PartOf], codes: Container[int]) -> bytes:
-    found = [part for part in parts if part[0] in codes]
-    if not found:
+    matches = [part for part in parts if part[0] in codes]
+    if not matches:
         return b""
-    (_, start, _, _), (_, _, _, end) = found[0], found[-1]
+    (_, start, _, _), (_, _, _, end) = matches[0], matches[-1]
     return data[start:end]
 
 
 def kind_of(descriptor: object) -> SectionKind | None:
-    """The kind of section that a descriptor names; a string or a long of the same value is none."""
+    """Return the kind of section with this descriptor, a ULong or a Symbol; None for any other."""
     if type(descriptor) is ULong or type(descriptor) is Symbol:
         code = CODES.get(descriptor)
         if code is not None:
@@ -252,7 +258,7 @@ def _reader(
 
 
 def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits: Limits) -> Any:
-    """Decode the value of one section that stands at data[content:end]."""
+    """Decode the value of one section, ``data[content:end]``."""
     reader = _reader(data, content, end, limits, lenient=False)
     try:
         return reader.section(SPEC_OF[kind.code])
@@ -260,16 +266,16 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
-# Read as far as that goes.
+# Lenient decoding.
 
 
 @attrs.frozen
 class Malformed:
-    """A section whose bytes are not an encoded value, though it is known where they end.
+    """A section that cannot be decoded, although its end is known.
 
     Attributes:
-        data: the section, from the constructor of its descriptor on.
-        error: what is wrong; its offset counts in the message.
+        data: the bytes of the section, with its descriptor.
+        error: the reason; its offset refers to the message.
     """
 
     data: bytes
@@ -277,24 +283,27 @@ class Malformed:
 
 
 def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
-    """Read every section that can be read: return the input, and the sections by their attributes.
+    """Decode every section that can be decoded.
+
+    Returns:
+        The message as bytes, and the sections by the attribute of Message that holds them.
 
     Raises:
-        DecodeError: nothing parses, or a limit is exceeded.
+        DecodeError: no section can be decoded, or a limit is exceeded.
     """
     octets = kernel.octets_of(data, limits)
-    found: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     body: list[Any] = []
     reader = _reader(octets, 0, len(octets), limits)
     try:
         parts = reader.scan()
         if all(code < 0 for code, *_ in parts[:-1]) and parts and is_cut(octets, parts[-1]):
             reader = kernel.Reader(octets, 0, limits)
-            reader.scan()  # which says what is wrong
-        # One other reader for all of them, so that the limits hold for the whole input.
+            reader.scan()  # raises the error
+        # A single reader for all sections applies the limits to the whole message.
         reader = _reader(octets, 0, len(octets), limits)
         for code, start, content, end in parts:
-            # Read everything, so that what is beyond a limit is reported now and not later.
+            # Decode every section now, so that a limit is not exceeded at a later access.
             reader.pos = content if code >= 0 else start
             reader.end = end
             reader.depth = limits.depth
@@ -313,23 +322,23 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
             if kind.attribute == "body":
                 body.append(section)
             else:
-                found.setdefault(kind.attribute, section)
+                sections.setdefault(kind.attribute, section)
     except kernel.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
-    found["body"] = None if not body else body[0] if len(body) == 1 else body
-    return octets, found
+    sections["body"] = None if not body else body[0] if len(body) == 1 else body
+    return octets, sections
 
 
 def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: Any) -> Any:
-    """Make a section of its value, or None where that cannot be; values keep their types."""
+    """Return the section object for a decoded value, or None if the value has a wrong type."""
     try:
-        # Not `read_section`: a search for the place of what is wrong would cost more, and there
-        # may be as many unreadable sections as a third of the input has bytes.
+        # `read_section` would search for the path of an error. That is too slow here: a third of
+        # the input's bytes may each be a damaged section.
         return _reader(octets, content, end).section(SPEC_OF[kind.code])
     except kernel.READ_FAULTS:
         pass
     if kind.source == "map":
-        # A key that stands twice, or keys that a dict cannot tell apart.
+        # An AmqpMap has duplicate keys, or keys of different types that are equal in Python.
         if isinstance(value, AmqpMap):
             return value
         return kind.cls(value) if isinstance(value, dict) else None
@@ -337,7 +346,7 @@ def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: An
 
 
 def read_again(octets: bytes, part: PartOf) -> Any:
-    """Read a section as `read_message` did; None where it was not readable as what it is."""
+    """Decode a section as `read_message` does; return None if that fails."""
     code, _, content, end = part
     try:
         value = _reader(octets, content, end).value()
@@ -347,7 +356,7 @@ def read_again(octets: bytes, part: PartOf) -> Any:
 
 
 def is_cut(octets: bytes, part: PartOf) -> bool:
-    """Return whether it is not known where a section ends, so that it is all the rest."""
+    """Return whether the end of a section is unknown, so that it extends to the message's end."""
     _, start, _, end = part
     try:
         return kernel.skip_value(octets, start) != end
@@ -356,7 +365,7 @@ def is_cut(octets: bytes, part: PartOf) -> bool:
 
 
 def value_at(octets: bytes, start: int, end: int) -> Any:
-    """Read what stands there as a value, or give it as `Malformed`."""
+    """Decode ``octets[start:end]`` as one value, or return it as `Malformed`."""
     reader = _reader(octets, start, end)
     try:
         return reader.value()
@@ -365,10 +374,10 @@ def value_at(octets: bytes, start: int, end: int) -> Any:
 
 
 def located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
-    """Make the DecodeError of what was raised while reading data[start:end].
+    """Return the DecodeError for an exception that was raised while reading ``data[start:end]``.
 
-    The section's own bytes are enough to find the path, and not looking at the others keeps a
-    message of many damaged sections from costing the square of its size.
+    The path is searched in these bytes alone: searching the whole message for each of many damaged
+    sections would take quadratic time.
     """
     reader = _reader(data[start:end], 0, end - start)
     reader.pos = pos - start
@@ -381,54 +390,55 @@ def located(data: bytes, start: int, end: int, pos: int, error: BaseException) -
 
 
 def check_fields(message: Any) -> None:
-    """Refuse header and properties with values of other types, as a lenient decoding leaves them.
+    """Raise EncodeError if lenient decoding left values of wrong types in a message.
 
-    Likewise application properties whose keys are not text.
+    Checks the fields of header and properties, and the keys of the application properties.
 
     Raises:
-        EncodeError: there is one; the path says where.
+        EncodeError: a value or a key has a wrong type; the path says which.
     """
     if not message._lenient:
         return
     for section in (message.header, message.properties):
         if section is not None:
-            type(section)(**attrs.asdict(section, recurse=False))  # which checks them
+            type(section)(**attrs.asdict(section, recurse=False))  # the constructor checks types
     for key in message.application_properties or ():
         if not isinstance(key, str):
             raise EncodeError(f"the key {key!r:.80} is not a str", "application-properties")
 
 
 def entry_of(section: Mapping[Any, Any] | None, key: str | int, default: Any = None) -> Any:
-    """Return an entry of a section by a plain key; the default where it, or the section, is absent.
+    """Return the value of `key` in a section, or `default` if the section or the key is missing.
 
-    Where a lenient decoding left an AmqpMap, whose keys have types, it is the first such entry.
+    In an AmqpMap, which lenient decoding creates for ambiguous keys, the first key that equals
+    `key` counts.
     """
     if section is None:
         return default
     kind = type(key)
     if kind not in (str, int) or not isinstance(section, AmqpMap):
         return section.get(key, default)
-    for held, value in section.pairs:
-        if isinstance(held, kind) and not isinstance(held, bool) and held == key:
+    for present, value in section.pairs:
+        if isinstance(present, kind) and not isinstance(present, bool) and present == key:
             return value
     return default
 
 
 def merged(
-    held: Mapping[Any, Any] | None, new: Mapping[Any, Any], key_type: type[str] = Symbol
+    section: Mapping[Any, Any] | None, new: Mapping[Any, Any], key_type: type[str] = Symbol
 ) -> Any:
-    """Return the entries of a section and new ones, which replace those of their keys.
-
-    A dict, or an AmqpMap where the section is one, as a dict cannot hold its keys.
+    """Return a section's entries updated with `new`, as a dict; an AmqpMap stays an AmqpMap.
 
     Args:
-        held: the section, or None.
-        new: the new entries.
-        key_type: of the section's keys that are text, where it is an AmqpMap.
+        section: the section, or None.
+        new: the new entries, which replace entries with the same keys.
+        key_type: the type of the section's string keys, for an AmqpMap.
     """
-    if not isinstance(held, AmqpMap):
-        return {**(held or {}), **new}
-    kept = [pair for pair in held.pairs if not (isinstance(pair[0], (str, int)) and pair[0] in new)]
+    if not isinstance(section, AmqpMap):
+        return {**(section or {}), **new}
+    kept = [
+        pair for pair in section.pairs if not (isinstance(pair[0], (str, int)) and pair[0] in new)
+    ]
     typed = {
         ULong(key) if isinstance(key, int) else key_type(key): value for key, value in new.items()
     }
@@ -436,40 +446,40 @@ def merged(
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
-    """Return a section that was encoded again, with the fields after those that are defined.
+    """Append undefined trailing fields of the original section to its new encoding.
 
     Args:
-        encoded: the section as it is now.
-        octets: the message as it came.
-        part: where the section stands in that.
+        encoded: the new encoding of the section.
+        octets: the original message.
+        part: the position of the section in `octets`.
     """
     code, start, _, end = part
-    known = len(SPEC_OF[code].names)
-    came = value_at(octets, start, end)
-    if not known or not isinstance(came, Described) or not isinstance(came.value, list):
+    defined = len(SPEC_OF[code].names)
+    original = value_at(octets, start, end)
+    if not defined or not isinstance(original, Described) or not isinstance(original.value, list):
         return encoded
-    surplus = came.value[known:]
+    surplus = original.value[defined:]
     if not surplus:
         return encoded
     fields = value_at(encoded, 0, len(encoded)).value
-    fields += [None] * (known - len(fields)) + surplus
+    fields += [None] * (defined - len(fields)) + surplus
     writer = kernel.Writer(True)
     writer.value(Described(ULong(code), fields))
-    made: bytes = writer.finish()
-    return made
+    section: bytes = writer.finish()
+    return section
 
 
-# Mapped, whatever the bytes are.
+# The map of a message.
 
 
 class Child(NamedTuple):
-    """A field of a section's list, or an entry of its map.
+    """The position of a field in a section's list, or of an entry in its map.
 
     Attributes:
-        path: where it is, such as ``properties.to`` or ``footer['x-opt-hash']``.
-        key: where the key's constructor is; in a list the same as `value`.
-        value: where the value's constructor is.
-        end: where the value ends.
+        path: the path, such as ``properties.to`` or ``footer['x-opt-hash']``.
+        key: offset of the key's constructor; for a field, the same as `value`.
+        value: offset of the value's constructor.
+        end: offset of the first byte after the value.
     """
 
     path: str
@@ -480,15 +490,15 @@ class Child(NamedTuple):
 
 @attrs.frozen
 class Section(Part):
-    """One section of a message, and what is in it.
+    """One section of a message, with the positions of its fields or entries.
 
     Attributes:
-        kind: its row in the table of sections.
-        offset: where it begins, at its descriptor's constructor.
-        content: where its value's constructor is; the end of the message if that is missing.
-        end: where it ends; the end of the message if that cannot be told.
+        kind: the kind of section.
+        offset: offset of the constructor of its descriptor.
+        content: offset of the constructor of its value; the message's length if it has no value.
+        end: offset of the first byte after it; the message's length if the end is unknown.
         data: the whole message.
-        type: the AMQP type of its value; empty if there is none.
+        type: the AMQP type of its value; empty if it has no value.
     """
 
     kind: SectionKind
@@ -496,30 +506,30 @@ class Section(Part):
 
     @cached_property
     def type(self) -> str:
-        """The AMQP type of its value; empty if there is none."""
+        """The AMQP type of the section's value; empty if it has no value."""
         return type_at(self.data, self.content)
 
     @cached_property
-    def _opened(self) -> tuple[int, int, int]:
-        """The count of the list or map, where its first child is and where it ends."""
+    def _compound(self) -> tuple[int, int, int]:
+        """The element count of the list or map, and the offsets of its first element and end."""
         value = head(self.data, self.content, self.end)
-        broken = not value.holds or value.stop > self.end
-        if broken or value.count > value.end - value.content:
+        is_invalid = not value.holds or value.stop > self.end
+        if is_invalid or value.count > value.end - value.content:
             return 0, self.content, self.content
         return value.count, value.content, value.end
 
     @property
     def count(self) -> int:
-        """The count of the section's list or map."""
-        return self._opened[0]
+        """The element count in the section's list or map."""
+        return self._compound[0]
 
     @cached_property
     def _children(self) -> tuple[list[int], bool]:
-        """Where the children begin and the last one ends, and whether that is damaged in size.
+        """The offsets of the elements and of their end; whether the last element's size is invalid.
 
-        Such a child is the last one, and taken to fill what is left.
+        An element with an invalid size is treated as the last one, which extends to the end.
         """
-        count, first, stop = self._opened
+        count, first, stop = self._compound
         starts = [first]
         is_torn = False
         while len(starts) <= count and starts[-1] < stop:
@@ -530,7 +540,7 @@ class Section(Part):
 
     @cached_property
     def fields(self) -> dict[str, tuple[Field, int, int]]:
-        """The fields that are set by their names: row, place and end."""
+        """The fields that are not null, by wire name: declaration, offset and end."""
         starts, _ = self._children
         return {
             row.wire_name: (row, start, end)
@@ -539,59 +549,60 @@ class Section(Part):
         }
 
     def path(self, row: Field) -> str:
-        """The path of a field."""
+        """Return the path of a field."""
         return f"{self.kind.name}.{row.wire_name}"
 
     def field(self, name: str) -> Child | None:
-        """A field, or None if it is not set or damaged in size."""
-        found = self.fields.get(name)
-        if found is None:
+        """Return the position of a field; None if it is null, missing, or has an invalid size."""
+        position = self.fields.get(name)
+        if position is None:
             return None
-        row, start, end = found
+        row, start, end = position
         starts, is_torn = self._children
         if is_torn and start == starts[-2]:
             return None
         return Child(self.path(row), start, start, end)
 
-    def key_places(self) -> Iterator[tuple[int, int]]:
-        """Yield the places of a map's keys, with or without values, and where they end."""
+    def key_ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield the offset and the end of each key of the map, even of a key without a value."""
         starts, _ = self._children
         return zip(starts[0:-1:2], starts[1::2], strict=True)
 
     def entries(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the places of key, value and end of a map's entries of intact size."""
+        """Yield the offsets of key, value and end of each entry of the map with a valid size."""
         starts, is_torn = self._children
         if is_torn:
             starts = starts[:-1]
         return zip(starts[0::2], starts[1::2], starts[2::2], strict=False)
 
-    def entry(self, place: tuple[int, int, int]) -> Child:
-        """Name the entry at a place that `entries` gave."""
-        key, value, end = place
+    def entry(self, offsets: tuple[int, int, int]) -> Child:
+        """Return the entry with these offsets, as `entries` yields them."""
+        key, value, end = offsets
         name = key_text(self.data, key, value)
         return Child(f"{self.kind.name}[{name}]", key, value, end)
 
 
 @attrs.define
 class MessageMap:
-    """A message, taken apart as far as that goes.
+    """The sections of a message and the errors of its encoding, for the validator.
 
     Attributes:
         data: the encoded message.
-        limits: what reading it again may cost.
-        sections: what is a section of Part 3, 3.2, in the order of the wire.
-        strangers: where something else is between them, and whether that has a descriptor;
-            the first ones of each sort.
-        faults: what is wrong with the encodings, one for each damaged section.
-        complete: the message could be taken apart to its end.
-        known_keys: reserved annotation keys that are understood, by section; ``*`` ends a prefix.
-        doubtful: the sections whose contents may break rules; None for all.
+        limits: the limits for decoding parts of it again.
+        sections: the sections of Part 3, 3.2, in wire order.
+        unknown: the offset of each value that is not a section, and whether it is described; at
+            most `LISTED` of each kind.
+        faults: the errors of the encoding, usually one for each damaged section.
+        complete: whether the message could be read to its end.
+        known_keys: by section name, the reserved annotation keys that the profile defines; a key
+            that ends with ``*`` is a prefix.
+        doubtful: the sections that may break rules; None if every section must be checked.
     """
 
     data: bytes
     limits: Limits
     sections: list[Section] = attrs.Factory(list)
-    strangers: list[tuple[int, bool]] = attrs.Factory(list)
+    unknown: list[tuple[int, bool]] = attrs.Factory(list)
     faults: list[DecodeError] = attrs.Factory(list)
     complete: bool = True
     known_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
@@ -600,13 +611,13 @@ class MessageMap:
 
     @cached_property
     def in_order(self) -> bool:
-        """Whether every section may stand where it does."""
+        """Whether the order of the sections is valid."""
         codes = [section.kind.code for section in self.sections]
-        before = [-1, *(code - FIRST_CODE for code in codes)]
-        return all(FOLLOWERS[last + 1][code] for last, code in zip(before, codes, strict=False))
+        previous = [-1, *(code - FIRST_CODE for code in codes)]
+        return all(FOLLOWERS[last + 1][code] for last, code in zip(previous, codes, strict=False))
 
     def of(self, *names: str) -> Iterable[Section]:
-        """Return the doubtful sections of these names whose value is of the required type."""
+        """Return the sections to check with these names, if their value has the required type."""
         if self._by_name is None:
             self._by_name = {}
             for section in self.sections if self.doubtful is None else self.doubtful:
@@ -617,8 +628,8 @@ class MessageMap:
         return [section for name in names for section in self._by_name.get(name, ())]
 
 
-def sound_map(data: bytes, limits: Limits) -> MessageMap:
-    """Map a message that decodes: nothing is wrong with its encodings and its sections."""
+def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
+    """Return the map of a message that is known to decode without an error."""
     sections = [
         Section(offset, content, end, KIND_OF[code], data)
         for code, offset, content, end in parts_of(data, lenient=False)
@@ -626,92 +637,98 @@ def sound_map(data: bytes, limits: Limits) -> MessageMap:
     return MessageMap(data, limits, sections)
 
 
-def map_of(data: bytes, limits: Limits) -> MessageMap:
-    """Take a message apart. Whatever the bytes are, this raises nothing."""
+def map_message(data: bytes, limits: Limits) -> MessageMap:
+    """Return the map of a message. Never raises: the map lists errors of the encoding."""
     view = MessageMap(data, limits)
-    strangers = {True: 0, False: 0}
+    unknown = {True: 0, False: 0}  # counts of described and other values that are no sections
     faults: dict[str, int] = {}
-    whole = limits
+    full_limits = limits
     reader = kernel.Reader(data, 0, limits)
     start = 0
     while start < len(data):
         described = data[start] == 0
         kind = None
-        named = not described
+        is_readable = not described
         content = start
         try:
             if described:
                 reader.pos = start + 1
                 kind = kind_of(reader.value())
-                named = True
+                is_readable = True
                 content = reader.pos
             if kind is None:
-                # Strict decoding looks at no more than the size of what is not a section.
+                # Of a value that is not a section, strict decoding checks the size alone.
                 reader.pos = start
                 reader.skip()
                 reader.pos = content
             reader.value()
             end = reader.pos
-            if kind is not None and kind.source == "map" and end - content > _LARGE:
-                found = _typed(Section(start, content, end, kind, data), limits)
-                if found is not None and found.rule == "keys-limit":
-                    view.faults.append(found)
+            if kind is not None and kind.source == "map" and end - content > _MIN_SIZE_OF_MANY_KEYS:
+                fault = _section_fault(Section(start, content, end, kind, data), limits)
+                if fault is not None and fault.rule == "keys-limit":
+                    view.faults.append(fault)
         except kernel.READ_FAULTS as error:
             end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
-            # One sort of fault is counted under one name, also where it is not a DecodeError yet.
-            sort = getattr(error, "rule", "") or getattr(error, "encoding", "")
-            faults[sort] = faults.get(sort, 0) + 1
-            if faults[sort] <= LISTED:
+            # A UnicodeDecodeError has no rule yet, and is counted by its encoding.
+            rule = getattr(error, "rule", "") or getattr(error, "encoding", "")
+            faults[rule] = faults.get(rule, 0) + 1
+            if faults[rule] <= LISTED:
                 fault = located(data, start, end, reader.pos, error)
-                # A new reader has a new budget for what no byte pays for. Each has half the last
-                # one, so that damage does not buy more than twice the whole; what is then beyond
-                # it is not the message's fault.
-                if limits is whole or fault.condition != RESOURCE_LIMIT_EXCEEDED:
-                    # The frames that it was raised in would hold the view, and it them.
+                # Each new reader starts with a new budget of zero-width elements. Halving the
+                # budget each time keeps the sum below twice the limit. An error that only the
+                # reduced budget causes is not the message's fault.
+                if limits is full_limits or fault.condition != RESOURCE_LIMIT_EXCEEDED:
+                    # The traceback's frames refer to the view: a reference cycle.
                     view.faults.append(fault.with_traceback(None))
-                if fault.rule in _READ_OVER and view.complete:
+                if fault.rule in _RECOVERABLE and view.complete:
                     first = content if kind is not None else start
                     section = Section(start, first, end, kind or KINDS[0], data)
-                    for other in _further(section, limits, fault.rule, known=kind is not None):
-                        if limits is whole or other.rule != "zero-width-limit":
+                    for other in _more_faults(
+                        section, limits, fault.rule, is_section=kind is not None
+                    ):
+                        if limits is full_limits or other.rule != "zero-width-limit":
                             view.faults.append(other)
-            if limits is whole or limits.zero_width:
+            if limits is full_limits or limits.zero_width:
                 limits = attrs.evolve(limits, zero_width=limits.zero_width_of(len(data)) // 2)
             reader = kernel.Reader(data, end, limits)
         if kind is not None:
             view.sections.append(Section(start, content, end, kind, data))
-        elif named and view.complete:
-            strangers[described] += 1
-            if strangers[described] <= LISTED:
-                view.strangers.append((start, described))
+        elif is_readable and view.complete:
+            unknown[described] += 1
+            if unknown[described] <= LISTED:
+                view.unknown.append((start, described))
         start = end
     return view
 
 
-def _further(section: Section, limits: Limits, rule: str, *, known: bool) -> Iterator[DecodeError]:
-    """Yield what else is wrong with a section that breaks a rule which can be read over.
+def _more_faults(
+    section: Section, limits: Limits, rule: str, *, is_section: bool
+) -> Iterator[DecodeError]:
+    """Yield further errors of a section that breaks a rule of `_RECOVERABLE`.
 
-    Strict decoding finds that first where it looks for duplicate keys only when all has been read,
-    and lenient decoding finds nothing else.
+    Reading the section as its class may report another error first, since that checks for duplicate
+    keys last. Lenient reading ignores the recoverable rules, and reports the errors behind them.
     """
-    strict = _typed(section, limits) if known else None
-    if strict is not None and strict.rule != rule and not _of_model(strict):
+    strict = _section_fault(section, limits) if is_section else None
+    if strict is not None and strict.rule != rule and not _is_found_by_rule(strict):
         yield strict
-    lenient = _typed(section, limits, lenient=True)
+    lenient = _section_fault(section, limits, lenient=True)
     if lenient is not None and (strict is None or lenient.offset != strict.offset):
         yield lenient
 
 
-def _typed(section: Section, limits: Limits, *, lenient: bool = False) -> DecodeError | None:
-    """Read a section as its own class, for a fault that it does not have as a plain value.
+def _section_fault(
+    section: Section, limits: Limits, *, lenient: bool = False
+) -> DecodeError | None:
+    """Return the error of reading a section as its class, or None.
 
-    That refuses maps that a dict cannot safely hold, and it looks for duplicate keys when all has
-    been read, so that it may find something else before. Leniently it is read as a plain value.
+    Unlike reading a plain value, this refuses maps with too many ulong keys, and it checks for
+    duplicate keys after everything else. With `lenient`, the section is read as a plain value.
     """
     reader = _reader(section.data, section.content, section.end, limits, lenient=lenient)
-    reader.repairs_text = False  # text that is not UTF-8 is a fault, also where it can be read
+    reader.repairs_text = False  # report invalid UTF-8 even in lenient reading
     try:
         if lenient:
             reader.value()
@@ -722,8 +739,8 @@ def _typed(section: Section, limits: Limits, *, lenient: bool = False) -> Decode
     return None
 
 
-def _of_model(fault: DecodeError) -> bool:
-    """Return whether a rule of Part 3 finds this, so that it need not be noted."""
+def _is_found_by_rule(fault: DecodeError) -> bool:
+    """Return whether a validation rule of Part 3 reports this error, too."""
     return fault.condition == INVALID_FIELD
 
 
@@ -736,5 +753,5 @@ if TYPE_CHECKING:
     ) -> Scan: ...
 
 else:
-    # The kernel's own function, since one around it would cost every message a call.
+    # The kernel's function itself: a wrapper would add a call for each message.
     scan = kernel.scan

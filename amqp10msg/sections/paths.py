@@ -1,4 +1,4 @@
-"""Paths of what a message holds, as errors and violations write them: ``properties.message-id``."""
+"""Paths to parts of a message, as errors and violations write them: ``properties.message-id``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.primitives import Symbol, ULong
 
-#: The path of the body, of whichever kind its sections are.
+#: The path of the body, for all three kinds of body section.
 BODY = "body"
 _PATH = re.compile(r"([a-z]+(?:[_-][a-z]+)*)(?:\.(.+)|\[(.+)\])?", re.DOTALL)
 _KINDS = {kind.name: kind for kind in KINDS if kind.attribute != BODY}
@@ -22,14 +22,14 @@ _LARGEST = 2**64 - 1
 
 @attrs.frozen
 class Path:
-    """A section, one of its fields or entries, or the body.
+    """The parsed path of a section, of a field or entry in it, or of the body.
 
     Attributes:
-        text: the path as it was given.
-        kind: the section; None for the body.
-        index: the number of the field in the section's list; -1 for none.
-        key: the key of the entry in the section's map: a str, of annotations a Symbol or a ULong;
-            None for none.
+        text: the path as the caller wrote it.
+        kind: the kind of the section; None for the body.
+        index: the index of the field in the section's list; -1 if the path has no field.
+        key: the key of the entry in the section's map: a Symbol or a ULong for annotations, a str
+            for application properties; None if the path has no key.
     """
 
     text: str
@@ -39,33 +39,33 @@ class Path:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a section is meant, not a part of one."""
+        """Whether the path names a whole section or the body."""
         return self.index < 0 and self.key is None
 
 
 def path_of(text: str) -> Path:
-    """Read a path.
+    """Parse a path.
 
-    A section alone (``header``, ``body``); a field of header or properties (``header.ttl``,
-    ``properties.message-id``); an entry of a section that is a map, by its key after a dot
-    (``application-properties.tenant``) or as Python writes it in brackets
-    (``message-annotations['x-opt-trace']``). A number in brackets is a key that is a ulong, and
-    ``0x`` begins the bytes of an encoded key. Names may have underscores instead of dashes.
+    A path names a section (``header``, ``body``), a field of the header or the properties
+    (``header.ttl``, ``properties.message-id``), or an entry of a section that is a map. The key of
+    an entry follows a dot (``application-properties.tenant``) or is a Python literal in brackets
+    (``message-annotations['x-opt-trace']``). A number in brackets is a ulong key; ``0x`` in
+    brackets begins an encoded key in hex. Names may have underscores instead of dashes.
 
     Raises:
-        ValueError: there is no such section or field, or the key cannot be one.
-        TypeError: it is not a str.
+        ValueError: there is no such section or field, or the section cannot have such a key.
+        TypeError: `text` is not a str.
     """
     if not isinstance(text, str):
         raise TypeError(f"a path is a str, not {type(text).__name__}")
-    found = _PATH.fullmatch(text)
-    name = found[1].replace("_", "-") if found else text
-    if found is None or (name not in _KINDS and name != BODY):
+    match = _PATH.fullmatch(text)
+    name = match[1].replace("_", "-") if match else text
+    if match is None or (name not in _KINDS and name != BODY):
         raise ValueError(_unknown(text, name, [*_KINDS, BODY]))
-    _, after_dot, in_brackets = found.groups()
+    _, after_dot, in_brackets = match.groups()
     if name == BODY:
         if after_dot or in_brackets:
-            raise ValueError(f"{text!r}: of the body there is only the whole, 'body'")
+            raise ValueError(f"{text!r}: a path cannot name a part of the body: use 'body'")
         return Path(text, None)
     kind = _KINDS[name]
     if not (after_dot or in_brackets):
@@ -76,33 +76,35 @@ def path_of(text: str) -> Path:
     names = SPEC_OF[kind.code].names
     field = (after_dot or "").replace("_", "-")
     if field not in names:
-        raise ValueError(_unknown(text, f"{name}.{field}", [f"{name}.{one}" for one in names]))
+        raise ValueError(_unknown(text, f"{name}.{field}", [f"{name}.{field}" for field in names]))
     return Path(text, kind, names.index(field))
 
 
-def _key_in_brackets(text: str, written: str) -> Any:
+def _key_in_brackets(text: str, literal: str) -> Any:
     try:
-        if written.startswith("0x"):
-            return kernel.decode_value(bytes.fromhex(written[2:]))
-        return ast.literal_eval(written)
+        if literal.startswith("0x"):
+            return kernel.decode_value(bytes.fromhex(literal[2:]))
+        return ast.literal_eval(literal)
     except (ValueError, SyntaxError, DecodeError, MemoryError, RecursionError):
-        raise ValueError(f"{text!r}: a key in brackets is a text in quotes or a number") from None
+        raise ValueError(
+            f"{text!r}: a key in brackets must be a quoted string or a number"
+        ) from None
 
 
 def _key_of(text: str, kind: SectionKind, key: Any) -> Any:
-    """Return a key as the type that keys of the section have."""
+    """Convert a key to the type of the section's keys."""
     if SPEC_OF[kind.code].shape == kernel.SHAPE_PROPERTIES:
-        if type(key) is str and _is_text(key):
+        if type(key) is str and _is_encodable(key):
             return key
-        raise ValueError(f"{text!r}: the key of an application property is a text")
+        raise ValueError(f"{text!r}: the key of an application property must be a string")
     if isinstance(key, str) and key.isascii():
         return Symbol(key)
     if isinstance(key, int) and not isinstance(key, bool) and 0 <= key <= _LARGEST:
         return ULong(key)
-    raise ValueError(f"{text!r}: the key of an annotation is a text of ASCII or a ulong")
+    raise ValueError(f"{text!r}: the key of an annotation must be an ASCII string or a ulong")
 
 
-def _is_text(key: str) -> bool:
+def _is_encodable(key: str) -> bool:
     try:
         key.encode()
     except UnicodeEncodeError:
@@ -110,8 +112,9 @@ def _is_text(key: str) -> bool:
     return True
 
 
-def _unknown(text: str, name: str, known: list[str]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  (of this error alone)
+def _unknown(text: str, name: str, valid: list[str]) -> str:
+    """Return the error text for an unknown path, with a suggestion."""
+    from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
 
     fields = [
         f"{kind.name}.{field}"
@@ -120,7 +123,7 @@ def _unknown(text: str, name: str, known: list[str]) -> str:
         for field in SPEC_OF[kind.code].names
         if field == name
     ]
-    near = fields or get_close_matches(name, known, 1)
-    return f"there is no {text!r} in a message: " + (
-        f"is {near[0]!r} meant?" if near else f"use one of {', '.join(known)}"
+    close = fields or get_close_matches(name, valid, 1)
+    return f"a message has no {text!r}: " + (
+        f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(valid)}"
     )

@@ -10,7 +10,7 @@ import attrs
 
 from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
-from amqp10msg.sections.parts import LISTED, map_of, sound_map
+from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
 from amqp10msg.validation._table import NOT_VISIBLE, RULES
 from amqp10msg.validation.prefilter import ALWAYS_CHECKED, UNENFORCED, narrow, suspected
 from amqp10msg.validation.rules import (
@@ -262,7 +262,7 @@ def validate(
     suspects = suspected(data, limits, profile.known_keys)
     always_checked = any(rule.id in profile for rule in ALWAYS_CHECKED)
     if suspects is None:
-        view = map_of(data, limits)
+        view = map_message(data, limits)
         for fault in view.faults:
             name, _ = rule_of(fault)
             add(name, Found(fault.offset, fault.path, fault.reason))
@@ -281,7 +281,7 @@ def validate(
         if not suspects and not always_checked:
             return violations
         rules = tuple(rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None)
-        view = sound_map(data, limits)
+        view = map_valid_message(data, limits)
     view.known_keys = dict(profile.known_keys)
     violations += violations_of(rules, view, profile.severities)
     # Stable, so that violations at one offset come in the order of the table.

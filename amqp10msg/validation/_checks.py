@@ -82,7 +82,7 @@ def strangers(view: MessageMap, *, described: bool) -> Iterator[Found]:
         if described
         else "a message is a sequence of sections, and this value is not described"
     )
-    for offset, has_descriptor in view.strangers:
+    for offset, has_descriptor in view.unknown:
         if has_descriptor is described:
             yield Found(offset, "", text)
 
@@ -236,7 +236,7 @@ def key_type(view: MessageMap, *, section: str) -> Iterator[Found]:
     if section in ANNOTATIONS:
         wanted, says = ({"symbol", "ulong"}, "a symbol or a ulong")
     for found in view.of(section):
-        for key, end in found.key_places():
+        for key, end in found.key_ranges():
             have = type_at(view.data, key)
             if have and have not in wanted:
                 child = found.entry((key, end, end))

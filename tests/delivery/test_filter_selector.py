@@ -312,7 +312,7 @@ def test_numbers_as_java_writes_them(literal: str, value: float) -> None:
         ("a < TRUE", 4, "= and <> only"),
         ("(a = 1) > b", 0, "= and <> only"),
         ("UTC() > 1", 3, "not ("),
-        ("amqp.pirority = 1", 0, "is amqp.priority meant?"),
+        ("amqp.pirority = 1", 0, "did you mean amqp.priority?"),
         ("amqp. = 1", 0, "there is no amqp."),
         ("amqp.annotation. = 1", 0, "there is no amqp.annotation."),
     ],

@@ -175,18 +175,18 @@ def test_the_path_of_an_error_is_one_to_pick_by() -> None:
 @pytest.mark.parametrize(
     "paths, text",
     [
-        (["header.tll"], "is 'header.ttl' meant"),
-        (["headr.ttl"], "is 'header' meant"),
-        (["properties['to']"], "there is no"),
-        (["body.a"], "only the whole"),
-        (["application_properties[5]"], "a text"),
-        (["application_properties['\ud800']"], "a text"),
-        (["message_annotations.ü"], "ASCII or a ulong"),
-        (["message_annotations[-1]"], "ASCII or a ulong"),
-        (["message_annotations[True]"], "ASCII or a ulong"),
-        (["message_annotations['a]"], "in quotes"),
-        (["message_annotations[0xZZ]"], "in quotes"),
-        (["", "header"], "there is no"),
+        (["header.tll"], "did you mean 'header.ttl'"),
+        (["headr.ttl"], "did you mean 'header'"),
+        (["properties['to']"], "a message has no"),
+        (["body.a"], "use 'body'"),
+        (["application_properties[5]"], "must be a string"),
+        (["application_properties['\ud800']"], "a quoted string"),
+        (["message_annotations.ü"], "an ASCII string or a ulong"),
+        (["message_annotations[-1]"], "an ASCII string or a ulong"),
+        (["message_annotations[True]"], "an ASCII string or a ulong"),
+        (["message_annotations['a]"], "a quoted string"),
+        (["message_annotations[0xZZ]"], "a quoted string"),
+        (["", "header"], "a message has no"),
         (["header.ttl", "header.ttl"], "twice"),
         (["header.ttl", "header"], "twice"),
         (["footer", "footer.a"], "twice"),
@@ -346,5 +346,5 @@ def test_one_that_was_not_set_up_is_an_error() -> None:
     ],
 )
 def test_a_field_without_its_section_is_refused_with_a_hint(name: str, path: str) -> None:
-    with pytest.raises(ValueError, match=f"is '{path}' meant"):
+    with pytest.raises(ValueError, match=f"did you mean '{path}'"):
         Picker(name)

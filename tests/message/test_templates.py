@@ -310,7 +310,7 @@ def test_a_value_that_contains_itself() -> None:
 @pytest.mark.parametrize(
     "fields, text",
     [
-        (["header.tll"], "is 'header.ttl' meant"),
+        (["header.tll"], "did you mean 'header.ttl'"),
         (["body", "body"], "twice"),
         ([("header.ttl", str)], "header.ttl is uint"),
         ([("properties.message_id", Int)], "is ulong, uuid"),

@@ -202,7 +202,7 @@ def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
 def _unknown(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, 1)
     return f"there is no {name}: " + (
-        f"is {near[0]} meant?" if near else f"use one of {', '.join(known)}"
+        f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
     )
 
 
