@@ -3,7 +3,7 @@
 `scan` finds the sections without decoding them. `read_message` decodes a message with
 ``strict=False``: it keeps every section that it can read. `map_message` describes a message for the
 validator, for any input: the kernel reads each section once and reports errors in its encoding;
-after an error, reading continues behind the section if the section's size is valid. The validator
+after an error, reading continues after the section if the section's size is valid. The validator
 reads format codes at the offsets of the map, so it can also check the readable part of a damaged
 section.
 """
@@ -640,7 +640,7 @@ def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
 def map_message(data: bytes, limits: Limits) -> MessageMap:
     """Return the map of a message. Never raises: the map lists errors of the encoding."""
     view = MessageMap(data, limits)
-    unknown = {True: 0, False: 0}  # counts of described and other values that are no sections
+    unknown = {True: 0, False: 0}  # counts of values that are not sections, by whether described
     faults: dict[str, int] = {}
     full_limits = limits
     reader = kernel.Reader(data, 0, limits)
@@ -709,7 +709,7 @@ def _more_faults(
     """Yield further errors of a section that breaks a rule of `_RECOVERABLE`.
 
     Reading the section as its class may report another error first, since that checks for duplicate
-    keys last. Lenient reading ignores the recoverable rules, and reports the errors behind them.
+    keys last. Lenient reading ignores the recoverable rules, and reports later errors.
     """
     strict = _section_fault(section, limits) if is_section else None
     if strict is not None and strict.rule != rule and not _is_found_by_rule(strict):

@@ -1,4 +1,4 @@
-"""The rules of Part 3, 3.2 that can be seen in an encoded message, one rule a clause."""
+"""Validate encoded messages against the rules of Part 3, 3.2, and of brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
 from amqp10msg.validation._table import NOT_VISIBLE, RULES
 from amqp10msg.validation.prefilter import ALWAYS_CHECKED, UNENFORCED, narrow, suspected
 from amqp10msg.validation.rules import (
-    Found,
+    Finding,
     Obligation,
     Rule,
     Severity,
@@ -48,8 +48,8 @@ __all__ = [
 _CHECKED = tuple(rule for rule in RULES.values() if rule.check is not None)
 
 
-#: The names of the profiles that `validate` knows. One that is known when the program runs only is
-#: taken from `PROFILES`, as ``PROFILES[name]``.
+#: The names of the built-in profiles, for type checkers. For a name that is only known at run time,
+#: pass ``PROFILES[name]``.
 ProfileName: TypeAlias = Literal["azure", "oasis", SeriesName]
 
 
@@ -68,14 +68,14 @@ def _frozen(keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]
 
 @attrs.frozen
 class Profile:
-    """A set of rules, and how much each one matters.
+    """A set of rules with their severities.
 
     Attributes:
-        name: its name, such as ``oasis``.
-        description: whose requirements it has.
-        severities: ``error`` or ``warning`` by the name of each rule that it has.
-        known_keys: reserved annotation keys that `annotation-key-reserved` lets pass, by the name
-            of the section; a key that ends in ``*`` means all that begin like it.
+        name: the profile's name, such as ``oasis``.
+        description: the specification or the product whose requirements the profile has.
+        severities: ``error`` or ``warning`` for the id of each rule in the profile.
+        known_keys: reserved annotation keys that the rule ``annotation-key-reserved`` allows, by
+            the name of the section; a key that ends with ``*`` is a prefix.
     """
 
     name: str
@@ -86,9 +86,9 @@ class Profile:
     )
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy it by plain dicts, as a mapping that is read-only has no copy."""
-        held = (self.name, self.description, dict(self.severities), dict(self.known_keys))
-        return type(self), held
+        """Pickle and copy the profile with dicts: a MappingProxyType supports neither."""
+        arguments = (self.name, self.description, dict(self.severities), dict(self.known_keys))
+        return type(self), arguments
 
     def __contains__(self, rule: object) -> bool:
         return rule in self.severities
@@ -108,35 +108,36 @@ class Profile:
         without: tuple[str, ...] = (),
         known_keys: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Profile:
-        """Make a profile that differs from this one.
+        """Return a new profile that is based on this one.
 
         Args:
             name: the new profile's name.
-            description: whose requirements it has.
-            severities: rules to add, or to give another severity.
-            without: rules to leave out.
-            known_keys: instead of this profile's.
+            description: the specification or product whose requirements it has.
+            severities: severities of rules to add or to change, by rule id.
+            without: ids of the rules to remove.
+            known_keys: replaces this profile's `known_keys`, if not None.
 
         Raises:
-            ValueError: a rule does not exist, or a severity.
+            ValueError: a rule in `severities` does not exist, this profile lacks a rule of
+                `without`, or a severity is neither ``error`` nor ``warning``.
         """
-        mine = {**self.severities, **(severities or {})}
+        derived = {**self.severities, **(severities or {})}
         for rule in without:
-            if rule not in mine:
+            if rule not in derived:
                 raise ValueError(f"{self.name} has no rule {rule!r} to leave out")
-            del mine[rule]
+            del derived[rule]
         keys = self.known_keys if known_keys is None else known_keys
-        return Profile(name, description, mine, keys)
+        return Profile(name, description, derived, keys)
 
 
 def _rules_of(broker: str) -> dict[str, Severity]:
-    """Return the rules whose clause is a broker, which are in the profile of that broker alone."""
+    """Return the severities of the rules that only the profile of one broker has, by rule id."""
     return {rule.id: rule.severity for rule in RULES.values() if rule.clause == broker}
 
 
 _RABBITMQ = _rules_of("RabbitMQ 4")
 _AZURE_RULES = _rules_of("Azure")
-# Names that W3C's draft of trace context for AMQP gives to message-annotations.
+# Message annotations of W3C's draft "Trace Context: AMQP protocol".
 _TRACE = ("traceparent", "tracestate")
 _OASIS = Profile(
     "oasis",
@@ -167,18 +168,18 @@ _AZURE = _OASIS.derive(
         "message-annotations": (*_TRACE, "iothub-*"),
     },
 )
-#: The profiles that `validate` knows, by name. Each series of RabbitMQ 4 has the rules of
-#: ``rabbitmq-4``; those of 3, which take what they do not look into, have those of ``oasis``.
+#: The built-in profiles by name. The names of RabbitMQ's series 4.x mean ``rabbitmq-4``; those of
+#: series 3.x mean ``oasis``, since they accept sections without decoding them.
 PROFILES: ByName[Profile] = ByName(
     {profile.name: profile for profile in (_OASIS, _RABBITMQ_4, _AZURE)}, rule_sets()
 )
 
 
 def rule_of(error: DecodeError) -> tuple[str, str]:
-    """Return the id and the clause of the rule that `error` names.
+    """Return the id and the clause of the rule that `error` violates.
 
-    The clause is ``Part 1, 1.2`` for an error of another decoder, such as that of AMQP 0-9-1, whose
-    rule is not a key of `RULES`.
+    If the rule is not in `RULES`, as for errors of the AMQP 0-9-1 decoder, the clause is
+    ``Part 1, 1.2``.
     """
     expect(error, DecodeError, "rule_of", "a DecodeError")
     rule = RULES.get(error.rule)
@@ -186,12 +187,12 @@ def rule_of(error: DecodeError) -> tuple[str, str]:
 
 
 class _Violations(list[Violation]):
-    """A list that a notebook shows as a table."""
+    """A list of violations that notebooks show as a table."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        rows = [(one.severity, f"{one.offset:,}", one.path, one.text, one.clause) for one in self]
+        rows = [(v.severity, f"{v.offset:,}", v.path, v.text, v.clause) for v in self]
         title = "No rule is broken." if not self else f"Broken rules: {len(self):,}"
         return html_table(title, ("severity", "byte", "where", "what", "clause"), rows)
 
@@ -202,26 +203,25 @@ def validate(
     *,
     limits: Limits | None = None,
 ) -> list[Violation]:
-    """Check a message against the rules of the specification, or of a broker.
+    """Return the rules of a specification or a broker that a message violates.
 
-    Whatever the bytes are, this returns: what does not parse is a violation, and the sections
-    after it are checked too where the size of the damaged one is intact. Of each rule the first
-    100 violations are listed.
+    Malformed bytes are reported as violations, too. If the size of a damaged section is valid, the
+    sections after it are also checked. At most 100 violations of each rule are listed.
 
     Args:
-        message: an encoded message, or a `Message`, which is encoded first: offsets are then those
-            in ``message.encode()``; one that cannot be encoded violates ``not-encodable``.
-        profile: ``oasis``, ``rabbitmq-4``, ``azure``, the name of another series of RabbitMQ, or a
-            `Profile` of your own.
-        limits: what reading may cost; the defaults of `Limits` where None.
+        message: an encoded message or a `Message`. A `Message` is encoded first, so offsets refer
+            to ``message.encode()``; one that cannot be encoded violates ``not-encodable``.
+        profile: ``oasis``, ``rabbitmq-4``, ``azure``, the name of a RabbitMQ series, or a
+            `Profile`.
+        limits: the limits of decoding; None for the defaults of `Limits`.
 
     Returns:
-        The violations by their offset; an empty list where the message breaks nothing. A notebook
-        shows the list as a table.
+        The violations in the order of their offsets; an empty list if the message is valid.
+        Notebooks show the list as a table.
 
     Raises:
-        TypeError: the message is neither a Message nor bytes, or `profile` or `limits` is wrong.
-        ValueError: there is no such profile.
+        TypeError: `message` is neither a Message nor bytes-like, or `profile` has a wrong type.
+        ValueError: there is no profile with this name.
     """
     if not isinstance(profile, Profile):
         if not isinstance(profile, str):
@@ -232,32 +232,32 @@ def validate(
     limits = limits or DEFAULT_LIMITS
     violations = _Violations()
 
-    def add(rule: str, found: Found) -> None:
+    def add(rule: str, finding: Finding) -> None:
         if rule in profile:
-            violations.append(violation_of(RULES[rule], found, profile.severities[rule]))
+            violations.append(violation_of(RULES[rule], finding, profile.severities[rule]))
 
     if not isinstance(message, (bytes, bytearray, memoryview)):
-        # This module works on bytes and may not know the class.
+        # This module must not import `message`, which imports it.
         if not (hasattr(message, "encode") and hasattr(message, "message_format")):
             raise TypeError(
                 f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"
             )
         if message.message_format != 0:
-            given: object = message.message_format
-            shown = f"0x{given:08X}" if isinstance(given, int) else repr(given)
+            code: object = message.message_format
+            shown = f"0x{code:08X}" if isinstance(code, int) else repr(code)
             text = f"the message-format is {shown}, and that of Part 3 is 0"
-            add("message-format", Found(0, "message-format", text))
+            add("message-format", Finding(0, "message-format", text))
         try:
             message = message.encode()
         except EncodeError as error:
             name = error.path.partition(".")[0].partition("[")[0]
             clause = next((kind.clause for kind in KINDS if kind.name == name), "")
-            add("not-encodable", Found(0, error.path, error.reason, clause))
+            add("not-encodable", Finding(0, error.path, error.reason, clause))
             return violations
     try:
         data = kernel.octets_of(message, limits)
     except DecodeError as error:
-        add(error.rule, Found(error.offset, error.path, error.reason))
+        add(error.rule, Finding(error.offset, error.path, error.reason))
         return violations
     suspects = suspected(data, limits, profile.known_keys)
     always_checked = any(rule.id in profile for rule in ALWAYS_CHECKED)
@@ -265,7 +265,7 @@ def validate(
         view = map_message(data, limits)
         for fault in view.faults:
             name, _ = rule_of(fault)
-            add(name, Found(fault.offset, fault.path, fault.reason))
+            add(name, Finding(fault.offset, fault.path, fault.reason))
         rules = _CHECKED
         if not always_checked:
             narrow(view, profile.known_keys)
@@ -277,13 +277,13 @@ def validate(
                 if not rule.sections or not names.isdisjoint(rule.sections)
             )
     else:
-        # The usual case: the message decodes, and no rule is under suspicion.
+        # The usual case: the message decodes, and no rule can be broken.
         if not suspects and not always_checked:
             return violations
         rules = tuple(rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None)
         view = map_valid_message(data, limits)
     view.known_keys = dict(profile.known_keys)
     violations += violations_of(rules, view, profile.severities)
-    # Stable, so that violations at one offset come in the order of the table.
+    # The sort is stable: violations at the same offset stay in the order of the rules.
     violations.sort(key=lambda violation: violation.offset)
     return violations

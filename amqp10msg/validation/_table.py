@@ -1,7 +1,7 @@
-"""The rules of Part 3, 3.2, and the obligations that an encoded message cannot show.
+"""The rules of Part 3, 3.2, and the requirements of Part 3 that an encoded message cannot show.
 
 To add a rule, add one `Rule` to `_TABLE`, with a check from `validation._checks` or a new one.
-Everything else reads the table: `validate`, the profiles, both prefilters, and the documentation.
+`validate`, the profiles, both prefilters and the documentation read this table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PARTITION_KEYS = AnnotationType(
 )
 
 _TABLE = (
-    # The encodings of Part 1: what the kernel refuses, under the kernel's names.
+    # The encodings of Part 1. The kernel checks these rules, and its errors have their ids.
     Rule(
         "truncated",
         "Part 1, 1.2",
@@ -141,7 +141,7 @@ _TABLE = (
         "array-without-constructor",
         "Part 1, 1.6.24",
         "error",
-        "An array has the constructor of its elements, also where it is empty.",
+        "An array has the constructor of its elements, even if it is empty.",
         refused=True,
     ),
     Rule(
@@ -172,7 +172,7 @@ _TABLE = (
         "keys-limit",
         "Part 2, 2.8.15",
         "error",
-        "A section of annotations has no more ulong keys than a dict takes from strangers: 4,096.",
+        "A section of annotations has at most 4,096 ulong keys, which could be chosen to collide.",
         refused=True,
     ),
     Rule(
@@ -191,7 +191,7 @@ _TABLE = (
         "A message is a sequence of sections, which are described values.",
         quote="Altogether a message consists of the following sections",
         refused=True,
-        check=partial(checks.strangers, described=False),
+        check=partial(checks.unknown_values, described=False),
     ),
     Rule(
         "unknown-section",
@@ -200,7 +200,7 @@ _TABLE = (
         "A section has one of the nine descriptors, 0x70 to 0x78.",
         quote="Altogether a message consists of the following sections",
         refused=True,
-        check=partial(checks.strangers, described=True),
+        check=partial(checks.unknown_values, described=True),
     ),
     Rule(
         "section-out-of-order",
@@ -209,7 +209,7 @@ _TABLE = (
         "Sections are in order, from the header to the footer.",
         quote="Altogether a message consists of the following sections",
         refused=True,
-        check=partial(checks.misplaced, rule="section-out-of-order"),
+        check=partial(checks.misplaced_sections, rule="section-out-of-order"),
     ),
     Rule(
         "duplicate-section",
@@ -218,7 +218,7 @@ _TABLE = (
         "A message has one section of a kind, except several data or amqp-sequence.",
         quote="Altogether a message consists of the following sections",
         refused=True,
-        check=partial(checks.misplaced, rule="duplicate-section"),
+        check=partial(checks.misplaced_sections, rule="duplicate-section"),
     ),
     Rule(
         "mixed-body-sections",
@@ -227,7 +227,7 @@ _TABLE = (
         "The body is data, amqp-sequence or amqp-value, and not two of them.",
         quote="Altogether a message consists of the following sections",
         refused=True,
-        check=partial(checks.misplaced, rule="mixed-body-sections"),
+        check=partial(checks.misplaced_sections, rule="mixed-body-sections"),
     ),
     Rule(
         "body-missing",
@@ -277,7 +277,7 @@ _TABLE = (
         "error",
         "The value of the delivery annotation rejected is an error (Part 2, 2.8.14).",
         quote='Any values associated with the "rejected" key MUST be of type error.',
-        check=partial(checks.values, ("delivery-annotations",), checks.rejected_type),
+        check=partial(checks.check_entries, ("delivery-annotations",), checks.rejected_type),
         sections=("delivery-annotations",),
         suspicion=AnnotationKey(is_not_rejected),
     ),
@@ -285,12 +285,12 @@ _TABLE = (
         "content-type-not-mime",
         "Part 3, 3.2.4",
         "warning",
-        "The content-type is a MIME type, such as text/plain; one that is not known is left out.",
+        "The content-type is a MIME type, such as text/plain; it is left out if unknown.",
         quote=(
             "For clarity, as per section 7.2.1 of RFC-2616 [RFC2616], where the content type is "
             "unknown the content-type SHOULD NOT be set."
         ),
-        check=partial(checks.symbols, "content-type", checks.content_type_not_mime),
+        check=partial(checks.check_symbol, "content-type", checks.content_type_not_mime),
         sections=("properties",),
         suspicion=FieldValue("content_type", is_mime_type),
     ),
@@ -303,7 +303,7 @@ _TABLE = (
             "When using an application-data section with a section code other than data, content- "
             "type SHOULD NOT be set."
         ),
-        check=partial(checks.without_data, field="content-type"),
+        check=partial(checks.field_without_data, field="content-type"),
         sections=("properties",),
         suspicion=BodyKind(DATA_OR_NO_BODY, ("content_type",)),
     ),
@@ -316,7 +316,7 @@ _TABLE = (
             "The content-encoding MUST NOT be set when the application-data section is other than "
             "data."
         ),
-        check=partial(checks.without_data, field="content-encoding"),
+        check=partial(checks.field_without_data, field="content-encoding"),
         sections=("properties",),
         suspicion=BodyKind(DATA_OR_NO_BODY, ("content_encoding",)),
     ),
@@ -326,7 +326,7 @@ _TABLE = (
         "error",
         "The content-encoding is not identity: leave it out.",
         quote="Implementations MUST NOT use the identity encoding.",
-        check=partial(checks.codings, checks.content_encoding_identity),
+        check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_identity),
         sections=("properties",),
         suspicion=_CODING,
     ),
@@ -339,7 +339,7 @@ _TABLE = (
             "Implementations SHOULD NOT use the compress encoding, except as to remain compatible "
             "with messages originally sent with other protocols, e.g. HTTP or SMTP."
         ),
-        check=partial(checks.codings, checks.content_encoding_compress),
+        check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_compress),
         sections=("properties",),
         suspicion=_CODING,
     ),
@@ -352,7 +352,7 @@ _TABLE = (
             "Implementations SHOULD NOT specify multiple content-encoding values except as to be "
             "compatible with messages originally sent with other protocols, e.g. HTTP or SMTP."
         ),
-        check=partial(checks.codings, checks.content_encoding_multiple),
+        check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_multiple),
         sections=("properties",),
         suspicion=_CODING,
     ),
@@ -362,7 +362,9 @@ _TABLE = (
         "warning",
         "The content-encoding is registered at IANA, such as gzip.",
         quote="Valid content-encodings are registered at IANA [IANAHTTPPARAMS].",
-        check=partial(checks.codings, checks.content_encoding_unregistered),
+        check=partial(
+            checks.check_symbol, "content-encoding", checks.content_encoding_unregistered
+        ),
         sections=("properties",),
         suspicion=_CODING,
     ),
@@ -385,14 +387,14 @@ _TABLE = (
         "application-properties-value-not-simple",
         "Part 3, 3.2.5",
         "error",
-        "The value of an application property is of a simple type, also where it is described.",
+        "The value of an application property is of a simple type, even if it is described.",
         quote=(
             "The keys of this map are restricted to be of type string (which excludes the "
             "possibility of a null key) and the values are restricted to be of simple types only, "
             "that is, excluding map, list, and array types."
         ),
         refused=True,
-        check=partial(checks.values, ("application-properties",), checks.value_not_simple),
+        check=partial(checks.check_entries, ("application-properties",), checks.value_not_simple),
         sections=("application-properties",),
     ),
     Rule(
@@ -446,7 +448,7 @@ _TABLE = (
         sections=checks.ANNOTATIONS,
         suspicion=AnnotationKey(is_free_key),
     ),
-    # What a Message has and its bytes do not.
+    # Rules about a Message, which its encoding does not show.
     Rule(
         "message-format",
         "Part 3, 3.2.16",
@@ -461,15 +463,16 @@ _TABLE = (
         "not-encodable",
         "Part 3, 3.2",
         "error",
-        "Every value of a message can be encoded as what it is declared to be.",
+        "Every value of a message can be encoded as its declared type.",
     ),
-    # What RabbitMQ 4 makes of messages that the specification allows, seen with 4.0.5 and 4.3.6.
+    # Messages that the specification allows and RabbitMQ 4 does not handle (tried with 4.0.5 and
+    # 4.3.6).
     Rule(
         "rabbitmq-described-value",
         "RabbitMQ 4",
         "error",
         "No annotation or application property is a described value, except an error.",
-        check=partial(checks.values, checks.BEFORE_BODY, checks.rabbitmq_described_value),
+        check=partial(checks.check_entries, checks.BEFORE_BODY, checks.rabbitmq_described_value),
         sections=checks.BEFORE_BODY,
         suspicion=_NESTED,
     ),
@@ -490,7 +493,9 @@ _TABLE = (
         "RabbitMQ 4",
         "error",
         "No message annotation is null: streams refuse the message, queues cannot deliver it.",
-        check=partial(checks.values, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_null),
+        check=partial(
+            checks.check_entries, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_null
+        ),
         sections=checks.MESSAGE_ANNOTATIONS,
         suspicion=_UNDELIVERABLE,
     ),
@@ -502,7 +507,9 @@ _TABLE = (
             "No message annotation is a decimal, infinite or NaN: streams of 4.0 refuse the "
             "message, queues cannot deliver it."
         ),
-        check=partial(checks.values, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_number),
+        check=partial(
+            checks.check_entries, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_number
+        ),
         sections=checks.MESSAGE_ANNOTATIONS,
         suspicion=_UNDELIVERABLE,
     ),
@@ -515,7 +522,7 @@ _TABLE = (
         sections=("properties",),
         suspicion=FieldValue("user_id", bool),
     ),
-    # What Azure's AMQP 1.0 protocol guide says of the types of annotations.
+    # Types of annotations in Azure's AMQP 1.0 protocol guide.
     Rule(
         "azure-scheduled-time-type",
         "Azure",
@@ -544,7 +551,7 @@ _TABLE = (
         sections=checks.MESSAGE_ANNOTATIONS,
         suspicion=_PARTITION_KEYS,
     ),
-    # Faults of a value or a composite that is decoded alone, under the decoder's names.
+    # Errors of a value or a composite that is decoded alone.
     Rule(
         "trailing-bytes",
         "Part 1, 1.2",
@@ -595,17 +602,17 @@ _TABLE = (
     ),
 )
 
-#: Every rule by its id: first those that a message can break, in the order of the clauses, then
-#: those about a value or a composite that is decoded alone.
+#: Every rule by its id: first the rules that a message can violate, in the order of the clauses,
+#: then the rules about a value or a composite that is decoded alone.
 RULES: Mapping[str, Rule] = MappingProxyType({rule.id: rule for rule in _TABLE})
 
 
 _REASONS = {
     "two messages": "It shows only in the messages before and after the intermediary.",
-    "receiver": "It is up to the receiver.",
-    "intermediary": "It is up to the intermediary.",
-    "target": "It is up to the target.",
-    "sender": "What the sender knew of the data is not in the message.",
+    "receiver": "It concerns the behaviour of the receiver.",
+    "intermediary": "It concerns the behaviour of the intermediary.",
+    "target": "It concerns the behaviour of the target.",
+    "sender": "It depends on knowledge of the sender that is not in the message.",
 }
 # The clause and the reason, then the words of the specification.
 _LEFT_OUT = """

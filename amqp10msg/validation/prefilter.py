@@ -1,6 +1,6 @@
-"""Which rules a decoded message may break: the suspicions of the rules, tested on one message.
+"""Find out quickly which rules a decoded message may violate, by the suspicions of the rules.
 
-`columns` tests the same suspicions on a batch. What they mean is in `validation.suspicion`.
+`columns` does the same for a batch of messages. `validation.suspicion` explains suspicions.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from amqp10msg.wire.kernel.codes import KINDS, TYPE_NAMES
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-# Whether a value is usual, and the rules that an unusual value may break.
+# A test for usual values, and the ids of the rules that an unusual value may violate.
 _FieldTest: TypeAlias = tuple[Callable[[Any], bool], tuple[str, ...]]
 _SuspicionT = TypeVar("_SuspicionT", bound=Suspicion)
 
 
 class Suspected(NamedTuple):
-    """The rules that share one suspicion, so that the suspicion is tested once."""
+    """A suspicion and the ids of the rules that share it, so that it is tested once."""
 
     suspicion: Any
     rules: tuple[str, ...]
 
 
 def _grouped(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple[Suspected, ...]:
-    """Return the suspicions of one class, each with the ids of the rules that have it."""
+    """Return the suspicions of one class, each with the ids of its rules."""
     groups: dict[_SuspicionT, list[str]] = {}
     for rule in rules:
         if isinstance(rule.suspicion, kind):
@@ -47,11 +47,11 @@ def _grouped(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple[Suspected,
     return tuple(Suspected(suspicion, tuple(names)) for suspicion, names in groups.items())
 
 
-#: Rules that a message can break although it decodes, in the order of the table.
+#: Rules that a message can violate although it decodes, in the order of the table.
 UNENFORCED: Final = tuple(
     rule for rule in RULES.values() if rule.check is not None and not rule.refused
 )
-#: Those of them that have no suspicion: they are checked on every message.
+#: Rules of `UNENFORCED` without a suspicion, which are checked on every message.
 ALWAYS_CHECKED: Final = tuple(rule for rule in UNENFORCED if rule.suspicion is None)
 FIELD_VALUES: Final = _grouped(UNENFORCED, FieldValue)
 BODIES: Final = _grouped(UNENFORCED, BodyKind)
@@ -59,8 +59,7 @@ KEYS: Final = _grouped(UNENFORCED, AnnotationKey)
 VALUES: Final = _grouped(UNENFORCED, ValueType)
 ANNOTATION_TYPES: Final = _grouped(UNENFORCED, AnnotationType)
 
-# Do not narrow the checks of a message with more sections than this: it is damaged in other ways
-# than by one bad field.
+# Check all rules on a message with more sections than this: it is damaged in more than one field.
 _MAX_NARROWED_SECTIONS = 16
 _BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KINDS}
 
@@ -71,7 +70,7 @@ def _classes(names: tuple[str, ...]) -> frozenset[type]:
     return frozenset(classes | {AmqpMap} if "map" in names else classes)
 
 
-# `VALUES` by section, for one message: the suspected classes and the rules.
+# `VALUES` by section: the Python classes to suspect, and the rules.
 _CLASSES: Final = [
     (
         section,
@@ -86,13 +85,13 @@ _CLASSES: Final = [
 _BODY_TESTS: Final = tuple(
     ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODIES
 )
-# `ANNOTATION_TYPES` by key, for one message: the usual classes and the rules.
+# `ANNOTATION_TYPES` by key: the usual Python classes, and the rules.
 _ANNOTATION_CLASSES: Final = tuple(
     (Symbol(key), _classes(group.suspicion.usual), group.rules)
     for group in ANNOTATION_TYPES
     for key in group.suspicion.keys
 )
-# The fields of the properties that some suspicion reads, and how each value is tested.
+# The fields of the properties that suspicions read, with the tests of each field.
 _FIELDS: Final[tuple[tuple[str, tuple[_FieldTest, ...]], ...]] = tuple(
     (
         name,
@@ -112,7 +111,7 @@ _FIELDS: Final[tuple[tuple[str, tuple[_FieldTest, ...]], ...]] = tuple(
 
 
 class _Decoded:
-    """The object whose attributes the kernel sets to the sections of a message."""
+    """A message that the kernel decodes without the checks of `Message`."""
 
     __slots__ = (
         "_lenient",
@@ -132,14 +131,14 @@ class _Decoded:
 def suspected(
     data: bytes, limits: Limits, known_keys: Mapping[str, tuple[str, ...]]
 ) -> set[str] | None:
-    """Return the ids of the rules under suspicion, or None if the message does not decode.
+    """Return the ids of the rules that the message may violate; None if it does not decode.
 
-    `ALWAYS_CHECKED` rules are not among them.
+    Rules of `ALWAYS_CHECKED` are not included.
 
     Args:
         data: the encoded message, within the size limit.
         limits: the limits of decoding.
-        known_keys: the reserved annotation keys that the profile knows, by section.
+        known_keys: the reserved annotation keys that the profile defines, by section name.
     """
     try:
         message: Any = kernel.Reader(data, 0, limits).read_message(_Decoded, 0)
@@ -149,13 +148,13 @@ def suspected(
 
 
 def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
-    """Set `view.doubtful` to the sections that may break rules, if the message does not decode.
+    """Set `view.doubtful` to the sections of a damaged message that may violate rules.
 
-    Leaves it at None, which stands for all sections, if it cannot tell.
+    `view.doubtful` stays None, which means all sections, if that cannot be determined.
 
     Args:
-        view: the message.
-        known_keys: the reserved annotation keys that the profile knows, by section.
+        view: the map of a message that does not decode.
+        known_keys: the reserved annotation keys that the profile defines, by section name.
     """
     if len(view.sections) > _MAX_NARROWED_SECTIONS:
         return
@@ -165,7 +164,7 @@ def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
     body: list[Any] = []
     damaged = set()
     is_body_damaged = False
-    # One reader for all sections, so that the limits apply to their sum.
+    # A single reader applies the limits to the sum of all sections.
     reader = kernel.Reader(view.data, 0, view.limits)
     for section in view.sections:
         attribute = section.kind.attribute
@@ -221,14 +220,14 @@ def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) ->
             is_symbol = type(key) is Symbol
             if is_symbol and key.startswith("x-"):
                 continue
-            # Profiles know symbols only.
+            # The reserved keys that profiles define are all symbols.
             known = known_keys.get(name, ()) if is_symbol else ()
             for suspicion, rules in KEYS:
                 if not suspicion.is_usual(str(key), known):
                     suspects.update(rules)
     annotations = message.message_annotations
     if annotations:
-        if type(annotations) is AmqpMap:  # which holds keys that a dict cannot hold
+        if type(annotations) is AmqpMap:  # decoded from keys that a dict cannot distinguish
             annotations = dict(annotations.pairs)
         for key, usual, rules in _ANNOTATION_CLASSES:
             if key in annotations and type(annotations[key]) not in usual:

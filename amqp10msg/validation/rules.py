@@ -1,4 +1,4 @@
-"""What a rule is, of messages and of termini alike, and what is said where one is broken."""
+"""The classes of validation rules and violations, for messages and for termini."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from amqp10msg.sections.parts import LISTED
 from amqp10msg.validation.suspicion import Suspicion
 from amqp10msg.wire.reprs import shown
 
-#: ``error`` for what must not be, ``warning`` for what should not.
+#: The severity of a violation: ``error`` for MUST and MUST NOT, ``warning`` for SHOULD and SHOULD
+#: NOT.
 Severity: TypeAlias = Literal["error", "warning"]
 
-#: Characters of a text that are kept as an example.
+#: Maximum length of a violation's text that is kept as an example, in characters.
 MAX_TEXT = 300
 
 _ROW = re.compile(r"^[^\s#].*(?:\n .*)+", re.MULTILINE)
 
 
-class Found(NamedTuple):
-    """A place where a rule is broken.
+class Finding(NamedTuple):
+    """One violation of a rule, as a check reports it.
 
     Attributes:
-        offset: where, in bytes.
-        path: where, in words.
-        text: what is wrong.
-        clause: the clause that was broken, where the rule has several.
+        offset: the offset in the encoded message, in bytes.
+        path: the path of the section, field or entry.
+        text: the reason, and what to do.
+        clause: the violated clause, if the rule covers several; else empty.
     """
 
     offset: int
@@ -40,28 +41,29 @@ class Found(NamedTuple):
 
 @attrs.frozen
 class Rule:
-    """One rule: a row of the table that `validate` and the documentation read.
+    """A validation rule. `validate`, the profiles and the documentation read these declarations.
 
     Attributes:
-        id: its short stable name; `DecodeError.rule` has the same one where decoding refuses it.
-        clause: the clause of the specification. A rule that several clauses share names them all,
-            and a violation of it names the one that was broken.
-        severity: ``error`` for MUST, MUST NOT and what the definition of a type or of a message
-            requires; ``warning`` for SHOULD, SHOULD NOT and sentences that use none of these words
-            and say what is valid, reserved or expected. A profile may change it.
-        text: what must be.
-        quote: the specification's own words, where they are a sentence.
-        refused: strict decoding refuses what breaks it.
-        structural: it is about the encodings. Lenient decoding keeps a section that breaks it as
-            bytes, and refuses a message where it cannot tell where a section ends, or for a limit.
-        check: yields the places where a message breaks the rule; None if reading or encoding the
-            message finds them.
-        sections: the wire names of the sections whose contents decide about the rule; empty if the
-            check looks at the message as a whole.
-        suspicion: a quick test that clears most messages of the rule. Without one, the check runs
-            on every message, which is always correct.
-        in_messages: a message can break it. If False, the rule is about a value or a composite that
-            is decoded alone: `DecodeError.rule` names it, and no profile has it.
+        id: the short stable name of the rule. `DecodeError.rule` uses it if decoding refuses a
+            violation.
+        clause: the clause of the specification. A rule of several clauses lists them all; its
+            violations name the violated one.
+        severity: ``error`` for MUST, MUST NOT and requirements of the definition of a type or of a
+            message; ``warning`` for SHOULD, SHOULD NOT and sentences with other words, such as
+            "reserved" or "valid". A profile may change it.
+        text: the requirement in one sentence.
+        quote: the sentence of the specification, if the requirement is one sentence there.
+        refused: whether strict decoding refuses a violation.
+        structural: whether the rule is about encodings. Lenient decoding keeps a section that
+            violates such a rule as bytes; it refuses the message if the end of the section is
+            unknown or a limit is exceeded.
+        check: yields the violations in a message; None if decoding or encoding detects them.
+        sections: wire names of the sections whose contents the check reads; empty if it looks at
+            the message as a whole.
+        suspicion: a quick test that most messages pass without a check. If None, the check runs on
+            every message, which is always correct.
+        in_messages: whether a message can violate the rule. If False, the rule is about a value or
+            composite that is decoded alone: `DecodeError.rule` names it, and no profile has it.
     """
 
     id: str
@@ -71,7 +73,9 @@ class Rule:
     quote: str = ""
     refused: bool = False
     structural: bool = False
-    check: Callable[[Any], Iterator[Found]] | None = attrs.field(default=None, repr=False, eq=False)
+    check: Callable[[Any], Iterator[Finding]] | None = attrs.field(
+        default=None, repr=False, eq=False
+    )
     sections: tuple[str, ...] = attrs.field(default=(), repr=False, kw_only=True)
     suspicion: Suspicion | None = attrs.field(default=None, repr=False, eq=False, kw_only=True)
     in_messages: bool = attrs.field(default=True, repr=False, kw_only=True)
@@ -80,18 +84,19 @@ class Rule:
 @shown
 @attrs.frozen(repr=False)
 class Violation:
-    """One rule that a message breaks, in one place.
+    """One violation of a rule by a message.
 
     Attributes:
-        rule: the rule's short stable name, a key of `RULES`.
-        clause: the clause of the specification, such as ``Part 3, 3.2.5``.
-        severity: ``error`` or ``warning``, as `Rule.severity` explains; a profile may change it.
-        path: where in the message, such as ``properties.content-encoding``,
-            ``application-properties['k']`` or the name of a section; empty where there is no name.
-        offset: where in the encoded message, in bytes: the constructor of the key or value that
-            is wrong, or of the descriptor where a whole section is. What is missing is reported
-            where it should be, and what does not parse where reading ended.
-        text: what is wrong, and what would be right.
+        rule: the id of the rule, a key of `RULES`.
+        clause: the violated clause of the specification, such as ``Part 3, 3.2.5``.
+        severity: ``error`` or ``warning``, as the profile defines it.
+        path: the section, field or entry, such as ``header``, ``properties.content-encoding`` or
+            ``application-properties['k']``; empty if the violation is not in a section.
+        offset: the offset in the encoded message, in bytes. It is the constructor of the wrong key
+            or value; for a whole section, the constructor of its descriptor; for a missing section,
+            the offset where the section belongs; for malformed bytes, the offset where decoding
+            failed.
+        text: the reason, and what to do.
     """
 
     rule: str
@@ -104,12 +109,12 @@ class Violation:
 
 @attrs.frozen
 class Obligation:
-    """A sentence of Part 3 that no rule holds a message or a terminus to.
+    """A requirement of Part 3 that has no rule, because a message or terminus cannot show it.
 
     Attributes:
         clause: the clause of the specification.
-        quote: the words of the specification.
-        reason: why a message does not show it.
+        quote: the sentence of the specification.
+        reason: why there is no rule.
     """
 
     clause: str
@@ -119,15 +124,15 @@ class Obligation:
 
 @attrs.define
 class RuleCount:
-    """How often one rule is broken, or messages fail for one reason.
+    """Counts of the violations of one rule, or of the messages that failed for one reason.
 
     Attributes:
-        clause: where the specification says it; empty where it says nothing.
-        messages: in how many messages.
-        first: where the first of them came from; empty where that is not known.
+        clause: the clause of the specification; empty if there is none.
+        messages: number of messages.
+        first: the input that the first of these messages came from; empty if unknown.
         severity: ``error`` or ``warning``.
-        violations: in how many places; 0 where only messages are counted.
-        text: what is wrong with the first of them, at most `MAX_TEXT` characters.
+        violations: number of violations; 0 if only messages are counted.
+        text: the text of the first violation, at most `MAX_TEXT` characters.
     """
 
     clause: str
@@ -139,46 +144,47 @@ class RuleCount:
 
 
 def rows_of(table: str) -> Iterator[tuple[list[str], str, str]]:
-    """Yield the cells, the text and the quote of each row of a table of rules.
+    """Parse a table of rules; yield the cells, the text and the quote of each row.
 
-    A row is a line of cells with ``|`` between them, and indented lines of the text, in which those
-    of the quote begin with ``>``. A line that begins with ``#`` is a comment.
+    A row begins with a line of cells, separated by ``|``. Indented lines of text follow, in which
+    the lines of the quote begin with ``>``. A line that begins with ``#`` is a comment.
     """
     for row in _ROW.findall(table):
         head, *lines = row.split("\n")
-        said = [line.strip() for line in lines]
+        stripped = [line.strip() for line in lines]
         yield (
             head.split(" | "),
-            " ".join(line for line in said if not line.startswith(">")),
-            " ".join(line.removeprefix("> ") for line in said if line.startswith(">")),
+            " ".join(line for line in stripped if not line.startswith(">")),
+            " ".join(line.removeprefix("> ") for line in stripped if line.startswith(">")),
         )
 
 
 def obligations_of(table: str, reasons: Mapping[str, str]) -> tuple[Obligation, ...]:
-    """The rows of a table whose cells are the clause and a key of the reasons."""
+    """Parse a table of obligations, whose cells are the clause and a key of `reasons`."""
     return tuple(
         Obligation(clause, text, reasons[reason]) for (clause, reason), text, _ in rows_of(table)
     )
 
 
-def violation_of(rule: Rule, found: Found, severity: Severity) -> Violation:
-    """The violation of a rule in one place."""
-    clause = found.clause or rule.clause
-    return Violation(rule.id, clause, severity, found.path, found.offset, found.text)
+def violation_of(rule: Rule, finding: Finding, severity: Severity) -> Violation:
+    """Return the violation for a finding of `rule`."""
+    clause = finding.clause or rule.clause
+    return Violation(rule.id, clause, severity, finding.path, finding.offset, finding.text)
 
 
 def violations_of(
     rules: Iterable[Rule], view: Any, severities: Mapping[str, Severity] | None = None
 ) -> Iterator[Violation]:
-    """Yield where the rules are broken, rule by rule, of each one at most `LISTED` places.
+    """Yield at most `LISTED` violations of each rule.
 
     Args:
-        rules: those to check; one without a check is passed over.
-        view: what their checks look at.
-        severities: of the rules that count; None for all, each with its own.
+        rules: the rules to check; a rule without a check is skipped.
+        view: the argument of the checks, such as a `MessageMap`.
+        severities: severities by rule id, and other rules are skipped; None to check all rules
+            with their own severities.
     """
     for rule in rules:
         severity = rule.severity if severities is None else severities.get(rule.id)
         if rule.check is not None and severity is not None:
-            for found in islice(rule.check(view), LISTED):
-                yield violation_of(rule, found, severity)
+            for finding in islice(rule.check(view), LISTED):
+                yield violation_of(rule, finding, severity)

@@ -1,11 +1,11 @@
-"""Suspicions: cheap tests that show which rules a message cannot have broken.
+"""Suspicions: cheap tests that show which rules a message cannot violate.
 
-Nearly all messages decode and break no rule, so running every check on every message would be slow.
-A `Rule` may therefore carry a suspicion: a condition on the decoded sections that holds for every
-message that breaks the rule. The check runs only on messages for which the condition holds. The
-condition may also hold for a message that keeps the rule, because the check has the last word.
+Nearly all messages decode and violate no rule, so running every check on every message would be
+slow. A `Rule` may therefore have a suspicion: a condition on the decoded sections that is true for
+every message that violates the rule. The check runs only on messages for which the condition is
+true. The condition may also be true for a valid message, because the check decides.
 
-A rule without a suspicion is checked on every message. That is always correct, and slower.
+A rule without a suspicion is checked on every message, which is always correct, but slower.
 
 `validation.prefilter` tests one message, `columns` tests a batch; both read these declarations.
 """
@@ -22,10 +22,10 @@ import attrs
 from amqp10msg.sections import BODY_KINDS
 from amqp10msg.wire.errors import expect
 
-# Texts that Part 3 allows: MIME types, content codings, annotation keys.
+# Tests of MIME types, content codings and annotation keys.
 
-# A token contains neither spaces nor separators. So there is only one way to match a text, and
-# matching takes linear time.
+# A token contains neither spaces nor separators, so a text can match in only one way, and matching
+# takes linear time.
 _TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
 #: RFC 2045, 5.1: type "/" subtype \*(";" attribute "=" value).
 MIME_TYPE = re.compile(
@@ -51,23 +51,23 @@ CODINGS = frozenset(
 )
 
 
-@lru_cache(maxsize=256)  # the same few content types occur in message after message
+@lru_cache(maxsize=256)  # messages use few different content types
 def is_mime_type(text: str) -> bool:
     """Whether `text` has the form of a MIME type, such as ``text/plain; charset=utf-8``."""
     return MIME_TYPE.fullmatch(text) is not None
 
 
 def is_registered_coding(text: str) -> bool:
-    """Whether `text` is one registered content coding, in lower case, that senders may use."""
+    """Whether `text` is a single registered content coding in lower case that senders may use."""
     return text in CODINGS and text not in ("identity", "compress", "x-compress")
 
 
 def is_free_key(key: str, known: tuple[str, ...]) -> bool:
-    """Whether a symbolic annotation key may be used by anyone, or is known to the profile.
+    """Whether a symbolic annotation key begins with ``x-``, or the profile defines it.
 
     Args:
         key: the annotation key.
-        known: keys that the profile knows; ``iothub-*`` stands for all keys that begin ``iothub-``.
+        known: reserved keys that the profile defines; a key that ends with ``*`` is a prefix.
     """
     expect(key, str, "the key of is_free_key", "a str")
     return key.startswith("x-") or any(
@@ -77,14 +77,14 @@ def is_free_key(key: str, known: tuple[str, ...]) -> bool:
 
 
 def is_not_rejected(key: str, known: tuple[str, ...]) -> bool:  # noqa: ARG001  (as in AnnotationKey)
-    """Whether an annotation key differs from ``rejected``, whose value must be an error."""
+    """Whether an annotation key is not ``rejected``, the key whose value must be an error."""
     return key != "rejected"
 
 
 # The declarations.
 
-#: The fields of the properties that `FieldValue` can test. A batch holds the others, whose types
-#: vary or are not texts, in a different form than a message does.
+#: The fields of the properties that `FieldValue` can test. The columns of a batch represent the
+#: other fields differently from a message.
 TESTABLE_FIELDS: Final = frozenset(
     (
         "user_id",
@@ -95,10 +95,10 @@ TESTABLE_FIELDS: Final = frozenset(
         "reply_to_group_id",
     )
 )
-#: The kinds of body, and of a body that is data or missing; None stands for a missing body.
+#: All kinds of body, and the kinds that may have a content-type. None means that there is no body.
 ANY_BODY: Final[frozenset[str | None]] = frozenset(kind.name for kind in BODY_KINDS)
 DATA_OR_NO_BODY: Final[frozenset[str | None]] = frozenset({"data", None})
-#: The sections whose keys `AnnotationKey` tests: wire names by attribute of `Message`.
+#: The sections whose keys `AnnotationKey` tests: their wire names by attribute of `Message`.
 ANNOTATIONS: Final = {
     "delivery_annotations": "delivery-annotations",
     "message_annotations": "message-annotations",
@@ -116,12 +116,12 @@ def _testable(_: object, __: object, field: str) -> None:
 
 @attrs.frozen
 class FieldValue:
-    """Suspect messages whose properties have an unusual value in one field.
+    """Suspects messages with an unusual value in one field of the properties.
 
     Attributes:
-        field: the field, by its name in Python, one of `TESTABLE_FIELDS`.
-        is_usual: whether a value (str, or bytes of ``user_id``) keeps the rule for certain. Null is
-            not tested: it always counts as usual.
+        field: the field's Python name, one of `TESTABLE_FIELDS`.
+        is_usual: returns True only for values that satisfy the rule. The value is a str, or bytes
+            for ``user_id``; null is always usual.
     """
 
     field: str = attrs.field(validator=_testable)
@@ -130,13 +130,13 @@ class FieldValue:
 
 @attrs.frozen
 class BodyKind:
-    """Suspect messages with an unusual kind of body.
+    """Suspects messages with an unusual kind of body.
 
     Attributes:
-        usual: the kinds of body that keep the rule: wire names such as ``data``; None stands for a
+        usual: the kinds of body that satisfy the rule: wire names such as ``data``, or None for a
             missing body.
-        fields: test only messages that set one of these fields of the properties, by their names in
-            Python; all messages where empty.
+        fields: Python names of fields of the properties: only messages that set one of them are
+            suspected. Empty for all messages.
     """
 
     usual: frozenset[str | None]
@@ -145,13 +145,13 @@ class BodyKind:
 
 @attrs.frozen
 class AnnotationKey:
-    """Suspect messages with an unusual annotation key, in any of the three annotation sections.
+    """Suspects messages with an unusual annotation key, in any of the three annotation sections.
 
     Keys that begin with ``x-`` are always usual.
 
     Attributes:
-        is_usual: whether a key keeps the rule for certain. Gets the key (a ulong in decimal) and
-            the reserved keys of this section that the profile knows.
+        is_usual: returns True only for keys that satisfy the rule. The arguments are the key (a
+            ulong in decimal digits) and the reserved keys that the profile defines for the section.
     """
 
     is_usual: Callable[[str, tuple[str, ...]], bool]
@@ -159,7 +159,7 @@ class AnnotationKey:
 
 @attrs.frozen
 class ValueType:
-    """Suspect messages that have values of some types in a map section.
+    """Suspects messages with values of some types in a map section.
 
     Attributes:
         types: names of AMQP types, or ``described``.
@@ -173,16 +173,16 @@ class ValueType:
 
 @attrs.frozen
 class AnnotationType:
-    """Suspect messages in which some message annotations have an unusual type.
+    """Suspects messages in which the message annotations `keys` have an unusual type.
 
     Attributes:
-        keys: the annotation keys, symbols.
-        usual: names of the AMQP types that keep the rule.
+        keys: the annotation keys, which are symbols.
+        usual: names of the AMQP types that satisfy the rule.
     """
 
     keys: tuple[str, ...]
     usual: tuple[str, ...]
 
 
-#: A condition that holds for every decodable message that breaks a rule.
+#: A condition that is true for every decodable message that violates a rule.
 Suspicion: TypeAlias = FieldValue | BodyKind | AnnotationKey | ValueType | AnnotationType
