@@ -1,9 +1,8 @@
-"""The annotated message (Part 3, 3.2).
+"""The class `Message`: an annotated message (Part 3, 3.2).
 
-A message that was decoded keeps the bytes it came from. `encode` compares each section with what
-its bytes decode to, by their canonical encodings, and emits the bytes again where nothing
-changed: that notices a change inside a mapping, and a change of the wire type alone, at the price
-of encoding once more.
+A decoded message keeps its original bytes, and `encode` reuses the bytes of every section that has
+not changed. To find out, it encodes the section and its decoded original, and compares the results.
+That also detects a change inside a mapping, or of a wire type alone.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from amqp10msg.message._encoding import (
     body_parts,
     body_sections,
     encode_changes,
-    holders,
+    parts_of_attributes,
     to_body,
     write,
 )
@@ -77,10 +76,10 @@ if TYPE_CHECKING:
 __all__ = ["Body", "Message", "MessageChanges"]
 
 _T = TypeVar("_T")
-#: The types of ids.
+#: The Python types of a message-id.
 Identifier = int | uuid.UUID | bytes | str
-# By field of the header or the properties, the section and its class.
-_SECTIONS = {
+# The section, and its class, of each field of the header and the properties.
+_SECTION_OF_FIELD = {
     field.name: (section, cls)
     for section, cls in (("header", Header), ("properties", Properties))
     for field in attrs.fields(cls)
@@ -88,21 +87,21 @@ _SECTIONS = {
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
 
 
-def _not_json(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
 class Shortcut(Generic[_T]):
-    """A field of the header or the properties, as a read-only attribute of the message.
+    """A read-only attribute of a message for a field of its header or properties.
 
-    It is None where the section is absent, and where the field is.
+    The attribute is None if the section or the field is missing.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Find the section that declares a field of this name."""
+        """Find the section that declares the field `name`."""
         self.name = name
-        self.section, _ = _SECTIONS[name]
-        self.__doc__ = f"``{self.section}.{name}``, None where it is absent."
+        self.section, _ = _SECTION_OF_FIELD[name]
+        self.__doc__ = f"``{self.section}.{name}``, or None if it is missing."
 
     @overload
     def __get__(self, message: None, owner: type) -> Self: ...
@@ -114,23 +113,23 @@ class Shortcut(Generic[_T]):
         """Return the value of the field."""
         if message is None:
             return self
-        # What a lenient decoding found in its place may have no such field.
-        found: _T | None = getattr(getattr(message, self.section), self.name, None)
-        return found
+        # After lenient decoding, the section may be an AmqpMap, which has no such field.
+        value: _T | None = getattr(getattr(message, self.section), self.name, None)
+        return value
 
-    if not TYPE_CHECKING:  # to which an attribute that can be set is one that may be
+    if not TYPE_CHECKING:  # type checkers would allow the assignment
 
         def __set__(self, message: Message, value: Any) -> NoReturn:
-            """Say where to set it."""
+            """Raise an AttributeError that says what to assign instead."""
+            call = _call_of(_SECTION_OF_FIELD[self.name][1], {self.name: value})
             raise AttributeError(
-                f"message.{self.name} can only be read: set message.{self.section}.{self.name}, or "
-                f"where the message has no {self.section}, "
-                f"message.{self.section} = {_call_of(_SECTIONS[self.name][1], {self.name: value})}"
+                f"message.{self.name} is read-only: set message.{self.section}.{self.name}, or if "
+                f"the message has no {self.section}, message.{self.section} = {call}"
             )
 
 
 class MessageChanges(TypedDict, total=False):
-    """What `Message.evolve` takes: the attributes of a message, as its constructor takes them."""
+    """The arguments of `Message.evolve`: those of the constructor of `Message`."""
 
     body: Any
     header: Header | None
@@ -144,32 +143,32 @@ class MessageChanges(TypedDict, total=False):
 
 @attrs.define(eq=False, repr=False, init=False, weakref_slot=False)
 class Message(kernel.Record):
-    """One annotated message: up to seven sections, each None where it is absent.
+    """An annotated message (Part 3, 3.2): up to seven sections, and None for a missing one.
 
         Message(body="text")
         Message(body=Data(b"..."), properties=Properties(message_id="m-1"))
         Message(body={"a": 1}, application_properties={"tenant": "x"})
 
-    A body of bytes becomes `Data`, a list of Data or of AmqpSequence stays as it is, anything else
-    becomes an `AmqpValue`. Plain dicts are taken for the map sections. Two messages are equal if
-    they have the same sections with the same values of the same AMQP types and the same
-    message-format, however they were encoded.
+    A body of bytes becomes `Data`, a list of `Data` or of `AmqpSequence` is used unchanged, and any
+    other body becomes an `AmqpValue`. Map sections may be plain dicts. Two messages are equal if
+    they have the same message-format and the same sections with the same values of the same AMQP
+    types, regardless of their encoding.
 
-    Each field of header and properties is a read-only attribute of the message, too, which is None
-    where the section is absent: ``message.message_id`` for ``message.properties.message_id``.
-    Likewise ``message.application_property("tenant")`` reads an entry of a map, whether the section
-    is there or not. An absent section stays None, since an empty one is other bytes on the wire.
+    Each field of the header and the properties is also a read-only attribute of the message:
+    ``message.message_id`` is ``message.properties.message_id``, or None if the message has no
+    properties. ``message.application_property("tenant")`` reads an entry of a map in the same way.
+    A missing section stays None, because an empty section has a different encoding.
 
     Attributes:
-        body: the body section, or a list of them where there are several.
-        header: transfer details (3.2.1).
-        delivery_annotations: for this hop (3.2.2).
-        message_annotations: for the infrastructure (3.2.3).
-        properties: standard properties (3.2.4).
-        application_properties: the application's own (3.2.5).
-        footer: checksums and the like (3.2.9).
-        message_format: what goes into the message-format field of the transfer frame, 0 to
-            2^32 - 1; it is not part of the encoded message.
+        body: the body section, or a list of body sections if there are several.
+        header: delivery details (3.2.1).
+        delivery_annotations: annotations for one hop (3.2.2).
+        message_annotations: annotations for the infrastructure (3.2.3).
+        properties: the standard properties (3.2.4).
+        application_properties: the properties of the application (3.2.5).
+        footer: data computed from the bare message, such as checksums (3.2.9).
+        message_format: the message-format of the transfer frame, 0 to 2^32 - 1. It is not part of
+            the encoded message.
     """
 
     __match_args__ = (
@@ -183,7 +182,7 @@ class Message(kernel.Record):
         "message_format",
     )
 
-    # The order in which the kernel's decode_message sets them.
+    # The kernel's decode_message sets the attributes in this order.
     header: Header | None
     delivery_annotations: DeliveryAnnotations | None
     message_annotations: MessageAnnotations | None
@@ -225,13 +224,13 @@ class Message(kernel.Record):
         application_properties: Mapping[str, Any] | None = None,
         footer: Mapping[Any, Any] | None = None,
         message_format: int = 0,
-        _wire: bytes | None = None,  # what attrs.evolve hands on: the bytes that it came from
+        _wire: bytes | None = None,  # the original bytes, which attrs.evolve passes on
         _lenient: bool = False,
         **unknown: Never,
     ) -> None:
         if unknown:
             raise _unknown_arguments(self.__match_args__, unknown)
-        # What a lenient decoding keeps in their places, a copy of the message may have as well.
+        # A copy of a leniently decoded message may have sections of other types.
         if not (_lenient or header is None or isinstance(header, Header)):
             raise _wrong_section("header", Header, header)
         if not (_lenient or properties is None or isinstance(properties, Properties)):
@@ -275,14 +274,14 @@ class Message(kernel.Record):
         ) -> Self: ...
 
     else:
-        # The kernel's own function, since one around it would cost every message a call.
+        # The kernel's function itself: a wrapper would add a call for each message.
         decode = classmethod(kernel.decode_message)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """The rules that a message broke when it was decoded with ``strict=False``.
+        """The violations in a message that was decoded with ``strict=False``.
 
-        Empty for every other message: `validate` judges those.
+        Empty for every other message: use `validate` for those.
         """
         if not self._lenient or self._wire is None:
             return ()
@@ -298,7 +297,10 @@ class Message(kernel.Record):
         encode = kernel.encode_message
 
     def _encode_new(self) -> bytes:
-        """Encode one section after the other, to take what a user may have set or say where."""
+        """Encode section by section, if the kernel cannot encode the message in one call.
+
+        This accepts every type that a section may have, and finds the path of an error.
+        """
         writer = kernel.Writer(self._lenient)
         for kind in SECTION_KINDS:
             if kind.attribute == "footer":
@@ -313,69 +315,70 @@ class Message(kernel.Record):
         return encode_changes(self, wire)
 
     def template(self, *fields: str | tuple[str, type]) -> Template:
-        """Return a template: it encodes messages that differ from this one in some values alone.
+        """Return a template, which encodes messages that differ from this one in a few values.
 
             template = Message(b"").template("properties.message_id", ("body", Data))
             template.encode("m-1", b"...")
 
         Args:
-            fields: the paths of what varies, as `Picker` takes them: a field, an entry, a section
+            fields: the paths of the values that vary, as for `Picker`: a field, an entry, a section
                 or ``body``; or tuples of a path and a type, such as
-                ``("application_properties.attempt", Int)``. A section or entry that this message
-                lacks is added, entries after the others.
+                ``("application_properties.attempt", Int)``. Sections and entries that this message
+                lacks are added; new entries come last.
 
         Raises:
-            ValueError: a path is wrong or named twice, or a type cannot stand there.
-            EncodeError: what does not vary cannot be encoded.
+            ValueError: a path is invalid or occurs twice, or the value at a path cannot have the
+                type.
+            EncodeError: the constant part of the message cannot be encoded.
         """
         return Template(self, fields)
 
     @property
     def bare(self) -> bytes:
-        """The exact bytes of the bare message, properties to body, for hashes and signatures."""
+        """The bytes of the bare message, properties to body, for hashes and signatures."""
         return octets_of_sections(self.encode(), BARE_CODES, self._lenient)
 
-    # Looking at it.
+    # Inspection.
 
     def sections(self) -> list[tuple[str, Any]]:
-        """List the sections as (name, section) pairs in the order they are encoded in.
+        """Return the sections as (name, section) pairs, in wire order.
 
-        What a lenient decoding found and no attribute holds in its class (a section that is
-        unknown, repeated or not readable as what it is) stands here as `Described`, under
-        ``unknown`` or its name, and as `Malformed` where it is not a value.
+        After lenient decoding, the list includes sections that no attribute holds: an unknown
+        section (named ``unknown``), a repeated section, or one with a value of a wrong type. These
+        are `Described` values, or `Malformed` if they cannot be decoded.
         """
         encoded = self.encode()
         parts = parts_of(encoded, self._lenient)
-        held = {kind.code: getattr(self, kind.attribute) for kind in SECTION_KINDS}
+        by_code = {kind.code: getattr(self, kind.attribute) for kind in SECTION_KINDS}
         body = iter(body_sections(self))
-        in_body = {part[1] for part in body_parts(self._lenient, encoded, parts)}
-        held_by = holders(self._lenient, encoded, parts)
-        listed: list[tuple[str, Any]] = []
+        body_starts = {part[1] for part in body_parts(self._lenient, encoded, parts)}
+        attribute_parts = parts_of_attributes(self._lenient, encoded, parts)
+        pairs: list[tuple[str, Any]] = []
         for part in parts:
             code, start, _, end = part
             section = None
-            if start in in_body:
+            if start in body_starts:
                 section = next(body, None)
-            elif part in held_by:
-                section = held[code]
+            elif part in attribute_parts:
+                section = by_code[code]
             if section is None or type(section) is AmqpMap:
                 section = value_at(encoded, start, end)
-            listed.append((KIND_OF[code].name if code >= 0 else "unknown", section))
-        return listed
+            pairs.append((KIND_OF[code].name if code >= 0 else "unknown", section))
+        return pairs
 
     def _canonical(self) -> bytes:
         if not self._lenient or self._wire is None:
             octets: bytes | None = kernel.write_message(self)
             return octets or self._encode_new()
         writer = kernel.Writer(True)
-        written = []
+        chunks = []
         for _, section in self.sections():
             if type(section) is Malformed:
-                written.append(section.data)
+                chunks.append(section.data)
             else:
                 writer.value(section)
-                written.append(writer.finish())
-        return b"".join(written)
+                chunks.append(writer.finish())
+        return b"".join(chunks)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
@@ -396,15 +399,16 @@ class Message(kernel.Record):
     __repr__ = short_repr
 
     def _repr_html_(self) -> str | None:
-        """Return HTML for a notebook: the page of `notation.render_html`, in a frame of its own.
+        """Return HTML for a notebook: the page of `notation.render_html` in a sandboxed frame.
 
-        None, and so the repr, where the extra ``pages`` is not installed, and for a message that
-        cannot be encoded. What is in a message can reach no other part of the notebook.
+        The frame keeps the content of the message away from the rest of the notebook. Returns None
+        if the extra ``pages`` is not installed or the message cannot be encoded; the notebook then
+        shows the repr.
         """
-        from html import escape  # noqa: PLC0415  (its table of characters is for notebooks alone)
+        from html import escape  # noqa: PLC0415  (only notebooks need it)
 
         try:
-            # It stands to the right of this module, and is imported where a notebook asks for it.
+            # `notation` imports this module, so it can only be imported here.
             page = importlib.import_module("amqp10msg.notation").render_html(self)
         except (ImportError, EncodeError):
             return None
@@ -412,64 +416,65 @@ class Message(kernel.Record):
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page)}"></iframe>'
 
     def evolve(self, **changes: Unpack[MessageChanges]) -> Self:
-        """Return a copy with some attributes replaced; sections that are not replaced are shared.
+        """Return a copy with some attributes replaced. The copy shares the other sections.
 
-        The copy keeps the bytes it came from, so unchanged sections stay byte for byte.
+        The copy keeps the original bytes, so `encode` reuses the bytes of unchanged sections.
         `copy.replace` (Python 3.13) and ``attrs.evolve`` do the same.
 
         Raises:
-            TypeError: a message has no attribute of this name; the error says what to write.
+            TypeError: there is no attribute with this name; the error says what to write instead.
         """
         for name, value in changes.items():
             if name not in self.__match_args__:
                 raise _unknown_arguments(self.__match_args__, {name: value})
         copy = self.__class__.__new__(self.__class__)
-        given = Message(**changes)
+        changed = Message(**changes)
         for field in attrs.fields(Message):
-            setattr(copy, field.name, getattr(given if field.name in changes else self, field.name))
+            source = changed if field.name in changes else self
+            setattr(copy, field.name, getattr(source, field.name))
         return copy
 
     __replace__ = evolve
 
-    # What users ask a message for.
+    # The body.
 
     @property
     def value(self) -> Any:
-        """The body as a Python value, which is the bytes of data, a list of a sequence, or a value.
+        """The body as a Python value: bytes for data, a list for a sequence, or the AMQP value.
 
-        None where there is no body, as where it is the value null. Numbers and texts have the
-        classes of their AMQP types, as in `AmqpValue`; `decoded` gives types of the application.
+        None if there is no body or its value is null. Numbers and strings have the classes of their
+        AMQP types, such as `UInt`; `decoded` converts to types of the application.
 
         Raises:
-            ContentError: the body is several sections.
+            ContentError: the body has several sections.
         """
-        body = to_body(self.body)  # which a user may have set to any value
+        body = to_body(self.body)  # the attribute may have been set to any value
         if isinstance(body, list):
-            joined = ", body_bytes() joins them" if type(body[0]) is Data else ""
-            raise ContentError(f"the body is {len(body)} sections: message.body lists them{joined}")
+            hint = ", body_bytes() joins them" if type(body[0]) is Data else ""
+            raise ContentError(f"the body has {len(body)} sections: message.body lists them{hint}")
         if isinstance(body, AmqpValue):
             return body.value
         if isinstance(body, AmqpSequence):
             return body.values
         return None if body is None else as_bytes(body.data, "Data")
 
-    if not TYPE_CHECKING:  # to which a property with a setter may be set
+    if not TYPE_CHECKING:  # type checkers would allow the assignment
 
         @value.setter
         def value(self, _: Any) -> NoReturn:
             raise AttributeError(
-                "message.value can only be read: set message.body, to Data of bytes, to AmqpValue "
-                "of a value or to AmqpSequence of a list"
+                "message.value is read-only: set message.body to Data(bytes), AmqpValue(value) or "
+                "AmqpSequence(list)"
             )
 
     def body_bytes(self) -> bytes:
-        """Return the bytes of the body: Data sections joined, a binary value, or text as UTF-8.
+        """Return the bytes of the body: joined Data sections, a binary value, or a string in UTF-8.
 
-        They are as they came: `content` undoes the content-encoding.
+        A content-encoding is not removed; `content` does that.
 
         Raises:
-            ContentError: the body is a sequence, or a value that is neither text nor binary.
-            TypeError: the caller built a Data section of something else than bytes.
+            ContentError: the body is a sequence, or a value that is neither a string nor binary.
+            TypeError: a Data section was built with something other than bytes.
         """
         body = body_sections(self)
         if all(type(part) is Data for part in body):
@@ -481,88 +486,91 @@ class Message(kernel.Record):
             if isinstance(value, str):
                 return value.encode("utf-8")
         raise ContentError(
-            f"the body is neither bytes nor text, message.value reads it: {self.body!r:.80}"
+            f"the body is neither bytes nor text: use message.value for {self.body!r:.80}"
         )
 
     def content(self, *, limit: int | None = None) -> bytes:
-        """Return the bytes of the body without their content-encoding: gzip, deflate or zstd.
+        """Return the bytes of the body, decompressed if it has a content-encoding.
+
+        The content-encoding may be gzip, deflate or zstd.
 
         Args:
-            limit: the bytes that undoing it may make; `codings.DEFAULT_LIMIT`, 64 MiB, where None.
-                A small body can be a bomb: no more than the limit is ever made.
+            limit: the maximum size of the result in bytes; None for `codings.DEFAULT_LIMIT`,
+                64 MiB. Decompression stops at the limit, so a small body cannot exhaust the memory.
 
         Raises:
-            ContentError: as `body_bytes`; the content-encoding is unknown, or the bytes are not
-                what it makes, are cut off, or make more than the limit.
-            ImportError: it is zstd, and ``amqp10msg[zstd]`` is not installed.
+            ContentError: as for `body_bytes`; the content-encoding is unknown; the compressed data
+                is invalid or truncated; or the result exceeds the limit.
+            ImportError: the content-encoding is zstd and ``amqp10msg[zstd]`` is not installed.
         """
         octets = self.body_bytes()
         coding = self.properties.content_encoding if self.properties is not None else None
-        if not coding or self._own_text() is not None:
+        if not coding or self._string_value() is not None:
             return octets
         if not isinstance(coding, str):
             raise ContentError(f"the content-encoding is {coding!r:.80}, and must be a symbol")
         codings = _codings()
-        made: bytes = codings.decompress(
+        content: bytes = codings.decompress(
             octets, coding, limit=codings.DEFAULT_LIMIT if limit is None else limit
         )
-        return made
+        return content
 
     def text(self, encoding: str | None = None, *, limit: int | None = None) -> str:
-        """Return the text of the body: a string value as it is, bytes decoded.
+        """Return the body as text: a string value unchanged, bytes decoded.
 
         Args:
-            encoding: of a body of bytes; where None, the charset of the content-type, or UTF-8.
-            limit: as of `content`.
+            encoding: the encoding of a body of bytes; None for the charset of the content-type, or
+                UTF-8 without a charset.
+            limit: as for `content`.
 
         Raises:
-            ContentError: as `content`; the charset is unknown, or the bytes are not text of it.
+            ContentError: as for `content`; the charset is unknown, or the bytes are invalid in it.
         """
-        own = self._own_text()
-        if own is not None:
-            return own
+        text = self._string_value()
+        if text is not None:
+            return text
         octets = self.content(limit=limit)
         if encoding is None:
-            given = self.properties.content_type if self.properties is not None else None
-            found = _CHARSET.search(given) if isinstance(given, str) else None
-            encoding = found[1] if found is not None else "utf-8"
+            content_type = self.properties.content_type if self.properties is not None else None
+            match = _CHARSET.search(content_type) if isinstance(content_type, str) else None
+            encoding = match[1] if match is not None else "utf-8"
         try:
             return octets.decode(encoding)
         except UnicodeDecodeError as error:
             raise ContentError(
-                f"byte {error.start} of the body is not {encoding}: pass encoding=, or take its "
-                "bytes, content()"
+                f"byte {error.start} of the body is not valid {encoding}: pass encoding=, or use "
+                "content() for its bytes"
             ) from error
-        except UnicodeError as error:  # of codecs that do not say where
+        except UnicodeError as error:  # some codecs do not report the offset
             raise ContentError(
-                f"the body is not {encoding}: pass encoding=, or take its bytes, content()"
+                f"the body is not valid {encoding}: pass encoding=, or use content() for its bytes"
             ) from error
         except (LookupError, ValueError):
             raise ContentError(f"unknown charset {encoding!r:.80}: pass encoding=") from None
 
-    def _own_text(self) -> str | None:
-        """Return the body if it is a value that is text."""
+    def _string_value(self) -> str | None:
+        """Return the body if it is an `AmqpValue` with a string or symbol, else None."""
         body = to_body(self.body)
         is_text = isinstance(body, AmqpValue) and isinstance(body.value, str)
-        return str(body.value) if is_text else None  # type: ignore[union-attr]  # looked at before
+        return str(body.value) if is_text else None  # type: ignore[union-attr]
 
     def json(self, *, limit: int | None = None) -> Any:
-        """Return the JSON in the body as dicts, lists and so on.
+        """Parse the body as JSON.
 
         Args:
-            limit: as of `content`.
+            limit: as for `content`.
 
         Raises:
-            ContentError: as `text`; the text is not JSON (RFC 8259, which has no NaN and no
+            ContentError: as for `text`; the text is not JSON (RFC 8259, which has no NaN and no
                 Infinity), or is nested too deeply.
         """
-        import json  # noqa: PLC0415  (few bodies are read so)
+        import json  # noqa: PLC0415  (only this method needs it)
 
         text = self.text(limit=limit)
         try:
-            return json.loads(text, parse_constant=_not_json)
-        except ValueError as error:  # also of an integer with more digits than Python converts
-            raise ContentError(f"the body is not JSON that can be read: {error}") from None
+            return json.loads(text, parse_constant=_refuse_constant)
+        except ValueError as error:  # includes integers with too many digits for Python
+            raise ContentError(f"the body is not valid JSON: {error}") from None
         except RecursionError:
             raise ContentError("the JSON of the body is nested too deeply") from None
 
@@ -577,24 +585,25 @@ class Message(kernel.Record):
     ) -> Any: ...
 
     def decoded(self, wanted: Any, *, strict: bool | None = None, limit: int | None = None) -> Any:
-        """Return the body as a type of the application, checked by pydantic or msgspec.
+        """Convert the body to a type of the application with pydantic or msgspec.
 
-        Bytes and text are JSON; a map, list or other value is taken as plain Python values.
+        A body of bytes or a string is parsed as JSON. A map, list or other value is converted to
+        plain Python values first.
 
         Args:
-            wanted: a model of pydantic, a TypeAdapter, or a type that has one in it, such as
-                ``list[Order]``: pydantic checks these. Everything else is msgspec's: a Struct, a
-                dataclass, an attrs class, a TypedDict, ``dict[str, int]``.
-            strict: whether values may be converted, as from a number in text; the library's own
-                rule where None.
-            limit: as of `content`.
+            wanted: the type. A pydantic model, a TypeAdapter, or a type that contains a model, such
+                as ``list[Order]``, is converted by pydantic. Any other type, such as a Struct, a
+                dataclass, an attrs class, a TypedDict or ``dict[str, int]``, by msgspec.
+            strict: whether conversions such as from ``"5"`` to 5 are refused; None for the default
+                of pydantic or msgspec.
+            limit: as for `content`.
 
         Raises:
-            pydantic.ValidationError: pydantic refuses the body.
-            msgspec.DecodeError: the body is not JSON for msgspec; its subclass
-                msgspec.ValidationError: msgspec refuses the body.
-            ContentError: as `text`.
-            ImportError: the library is not installed.
+            pydantic.ValidationError: pydantic cannot convert the body.
+            msgspec.DecodeError: the body is not JSON; its subclass msgspec.ValidationError:
+                msgspec cannot convert the body.
+            ContentError: as for `text`.
+            ImportError: pydantic or msgspec is not installed.
         """
         body = to_body(self.body)
         value: Any = b""
@@ -612,122 +621,128 @@ class Message(kernel.Record):
         return _module("msgspec").convert(plain(value), type=wanted, strict=strict is not False)
 
     def compressed(self, coding: Coding, *, level: int | None = None) -> Self:
-        """Return a copy with the body compressed, and that said in content-encoding.
+        """Return a copy with a compressed body and the content-encoding set to `coding`.
 
         Args:
             coding: ``gzip``, ``deflate`` or ``zstd``.
-            level: for speed or size, as of `codings.compress`.
+            level: the compression level, as for `codings.compress`.
 
         Raises:
-            ContentError: the body is not of Data sections, which alone may have a
-                content-encoding (Part 3, 3.2.4); or has one already.
-            ImportError: it is zstd, and ``amqp10msg[zstd]`` is not installed.
+            ContentError: the body does not consist of Data sections, which are the only ones that
+                may have a content-encoding (Part 3, 3.2.4); or the message has a content-encoding.
+            ImportError: `coding` is zstd and ``amqp10msg[zstd]`` is not installed.
             ValueError: `level` is out of range.
         """
         if not all(type(part) is Data for part in body_sections(self)):
             raise ContentError(
                 "only a body of bytes has a content-encoding (Part 3, 3.2.4): make it Data"
             )
-        own = self.properties or Properties()
-        if own.content_encoding:
-            raise ContentError(f"the body is {own.content_encoding} already")
+        properties = self.properties or Properties()
+        if properties.content_encoding:
+            raise ContentError(f"the body is {properties.content_encoding} already")
         octets = _codings().compress(self.body_bytes(), coding, level)
-        properties = attrs.evolve(own, content_encoding=Symbol(coding))
+        properties = attrs.evolve(properties, content_encoding=Symbol(coding))
         return self.evolve(body=Data(octets), properties=properties)
 
     def decompressed(self, *, limit: int | None = None) -> Self:
-        """Return a copy whose body is its `content`, without content-encoding.
+        """Return a copy with the decompressed body and without a content-encoding.
+
+        Returns the message itself if it has no content-encoding.
 
         Raises:
-            ContentError: as `content`.
-            ImportError: as `content`.
+            ContentError: as for `content`.
+            ImportError: as for `content`.
         """
         if self.properties is None or not self.properties.content_encoding:
             return self
         properties = attrs.evolve(self.properties, content_encoding=None)
         return self.evolve(body=Data(self.content(limit=limit)), properties=properties)
 
-    # Entries of the maps. An absent section has none of them, and reading one adds no section.
+    # Entries of the map sections.
 
     def application_property(self, name: str, default: Any = None) -> Any:
-        """Return an application property; the default where it, or the section, is absent."""
+        """Return an application property, or `default` if it or the section is missing."""
         return entry_of(self.application_properties, name, default)
 
     def message_annotation(self, key: str | int, default: Any = None) -> Any:
-        """Return a message annotation; the default where it, or the section, is absent."""
+        """Return a message annotation, or `default` if it or the section is missing."""
         return entry_of(self.message_annotations, key, default)
 
     def delivery_annotation(self, key: str | int, default: Any = None) -> Any:
-        """Return a delivery annotation; the default where it, or the section, is absent."""
+        """Return a delivery annotation, or `default` if it or the section is missing."""
         return entry_of(self.delivery_annotations, key, default)
 
     def footer_entry(self, key: str | int, default: Any = None) -> Any:
-        """Return an entry of the footer; the default where it, or the section, is absent."""
+        """Return an entry of the footer, or `default` if it or the section is missing."""
         return entry_of(self.footer, key, default)
 
     def plain_application_properties(self) -> dict[str, Any]:
-        """Return the application properties as a plain dict of plain Python values.
+        """Return the application properties as a dict of plain Python values.
 
-        Wire types are dropped: a uint becomes an int, a symbol a str, a decimal a Decimal, a
-        timestamp a datetime where datetime can hold it. Empty where the section is absent.
+        A uint becomes an int, a symbol a str, a decimal a Decimal, and a timestamp a datetime
+        unless it is out of range for datetime. The dict is empty if the section is missing.
         """
         return {
             str(key): plain(value) for key, value in (self.application_properties or {}).items()
         }
 
     def expires_at(self, arrival: datetime.datetime | int) -> Any:
-        """Return when the message expires, given when it arrived here (Part 3, 3.2.1 and 3.2.4).
+        """Return the time when the message expires (Part 3, 3.2.1 and 3.2.4).
 
         Args:
-            arrival: an aware datetime, or milliseconds since the Unix epoch.
+            arrival: when the message arrived at this intermediary, as an aware datetime or in
+                milliseconds since the Unix epoch.
 
         Returns:
-            The earlier of arrival plus ttl and absolute-expiry-time, in the kind of `arrival`;
-            None where neither is set.
+            The earlier of ``arrival + ttl`` and absolute-expiry-time, in the form of `arrival`;
+            None if the message has neither.
 
         Raises:
-            EncodeError: one of them is not a number, as a lenient decoding leaves it.
-            ValueError: a datetime was given, and it expires after the year 9999.
+            EncodeError: ttl or absolute-expiry-time is not a number, after lenient decoding.
+            ValueError: `arrival` is a datetime, and the message expires after the year 9999.
         """
-        given_datetime = isinstance(arrival, datetime.datetime)
-        arrived = _milliseconds(arrival)
-        ends = []
+        expiries = []
         if self.header is not None and self.header.ttl is not None:
-            ends.append(arrived + _number(self.header.ttl, "header.ttl"))
+            expiries.append(_milliseconds(arrival) + _checked_int(self.header.ttl, "header.ttl"))
         if self.properties is not None and self.properties.absolute_expiry_time is not None:
             moment: Any = self.properties.absolute_expiry_time
             if not isinstance(moment, datetime.datetime):
-                moment = _number(moment, "properties.absolute-expiry-time")
-            ends.append(_milliseconds(moment))
-        if not ends:
+                moment = _checked_int(moment, "properties.absolute-expiry-time")
+            expiries.append(_milliseconds(moment))
+        if not expiries:
             return None
-        return Timestamp(min(ends)).to_datetime() if given_datetime else min(ends)
+        earliest = min(expiries)
+        is_datetime = isinstance(arrival, datetime.datetime)
+        return Timestamp(earliest).to_datetime() if is_datetime else earliest
 
     def remaining_ttl(
         self, arrival: datetime.datetime | int, now: datetime.datetime | int
     ) -> int | None:
-        """Return the ttl to send on with, in milliseconds: what is left of it, 0 if it is over.
+        """Return the ttl for forwarding the message, in milliseconds (Part 3, 3.2.1).
 
-        Part 3, 3.2.1: the difference between the current time and the expiration time that was
-        computed from the arrival; all of it by a clock that was set back since. None where the
-        message has no ttl.
+        That is the ttl minus the time since the arrival, and at least 0. If the clock was set back
+        since the arrival, it is the whole ttl. None if the message has no ttl.
+
+        Args:
+            arrival: when the message arrived, as for `expires_at`.
+            now: the current time, in the same form.
 
         Raises:
-            EncodeError: the ttl is not a number, as a lenient decoding leaves it.
+            EncodeError: the ttl is not a number, after lenient decoding.
         """
         if self.header is None or self.header.ttl is None:
             return None
-        ttl = _number(self.header.ttl, "header.ttl")
+        ttl = _checked_int(self.header.ttl, "header.ttl")
         return max(ttl - max(_milliseconds(now) - _milliseconds(arrival), 0), 0)
 
     def for_next_hop(self, arrival: datetime.datetime | int, now: datetime.datetime | int) -> Self:
-        """Return the message to send on: ttl reduced, delivery annotations gone.
+        """Return a copy to forward: with the remaining ttl and without delivery annotations.
 
-        Delivery annotations are for the receiving peer alone (Part 3, 3.2.2). The bare message
-        keeps its exact bytes.
+        Delivery annotations are for the receiving peer only (Part 3, 3.2.2). The bytes of the bare
+        message stay the same.
 
         Raises:
-            EncodeError: as of `remaining_ttl`.
+            EncodeError: as for `remaining_ttl`.
         """
         ttl = self.remaining_ttl(arrival, now)
         header = self.header
@@ -737,53 +752,56 @@ class Message(kernel.Record):
 
 
 def _call_of(cls: type, values: dict[str, Any]) -> str:
-    """Return how an object is made of these values, for people."""
+    """Return the source text of a constructor call, for an error."""
     return f"{cls.__name__}({', '.join(f'{name}={value!r:.40}' for name, value in values.items())})"
 
 
-def _unknown_arguments(known: Iterable[str], unknown: dict[str, Any]) -> TypeError:
-    """Return the error for arguments that `Message` does not take, and what to write instead."""
+def _unknown_arguments(valid: Iterable[str], unknown: dict[str, Any]) -> TypeError:
+    """Return the error for unknown arguments of `Message`; it says what to write instead."""
     name, value = next(iter(unknown.items()))
-    if name in _SECTIONS:
-        section, cls = _SECTIONS[name]
-        how = f"write {section}={_call_of(cls, {name: value})}"
+    if name in _SECTION_OF_FIELD:
+        section, cls = _SECTION_OF_FIELD[name]
+        hint = f"write {section}={_call_of(cls, {name: value})}"
     else:
-        from difflib import get_close_matches  # noqa: PLC0415  (of this error alone)
+        from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
 
-        meant = get_close_matches(name, [*known, *_SECTIONS], 1, 0.7)
-        how = f"did you mean {meant[0]}?" if meant else f"it takes {', '.join(known)}"
-    return TypeError(f"a Message takes no {name}: {how}")
-
-
-def _wrong_section(name: str, cls: type, given: Any) -> TypeError:
-    """Return the error for a header or properties that are none, and what to write instead."""
-    how = ""
-    if isinstance(given, dict) and given:
-        fits = all(_SECTIONS.get(key, ("",))[0] == name for key in given)
-        how = f"{name}={_call_of(cls, given)}" if fits else f"application_properties={given!r:.60}"
-        how = f": write {how}"
-    return TypeError(f"{name} takes {cls.__name__}, not {type(given).__name__}{how}")
+        close = get_close_matches(name, [*valid, *_SECTION_OF_FIELD], 1, 0.7)
+        hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(valid)}"
+    return TypeError(f"a Message takes no {name}: {hint}")
 
 
-# Of the page of a message, in pixels: what is always there, a line of each kind, and the most of
-# the bytes and of the whole, which scroll from there on.
-_PAGE, _ROW, _OCTETS, _FAULT, _CHIPS, _MOST_OCTETS, _MOST = 214, 25, 21, 38, 32, 240, 640
+def _wrong_section(name: str, cls: type, value: Any) -> TypeError:
+    """Return the error for a header or properties of a wrong type; it says what to write."""
+    hint = ""
+    if isinstance(value, dict) and value:
+        if all(_SECTION_OF_FIELD.get(key, ("",))[0] == name for key in value):
+            hint = f": write {name}={_call_of(cls, value)}"
+        else:
+            hint = f": write application_properties={value!r:.60}"
+    return TypeError(f"{name} takes {cls.__name__}, not {type(value).__name__}{hint}")
+
+
+# Heights of the parts of a message's page in pixels: the fixed part, a table row, a line of bytes,
+# a violation, and a line of section names.
+_FIXED_PX, _ROW_PX, _BYTES_PX, _VIOLATION_PX, _NAMES_PX = 214, 25, 21, 38, 32
+# Maximum heights in pixels of the bytes and of the whole page, which scroll if they are higher.
+_MAX_BYTES_PX, _MAX_PAGE_PX = 240, 640
 
 
 def _height(page: str) -> int:
-    """Return a height for the page of a message: a frame cannot ask for that of its content."""
+    """Estimate the height of a message's page in pixels: a frame cannot adapt to its content."""
     _, _, body = page.partition("<body")
-    octets = min(body.count('class="line"') * _OCTETS, _MOST_OCTETS)
-    faults = body.count('<li class="error"') + body.count('<li class="warning"')
-    # Three names of sections fit into a line.
-    chips = -(-(body.count("<li class=") - faults) // 3)
-    height = _PAGE + octets + body.count("<tr") * _ROW + faults * _FAULT + chips * _CHIPS
-    return min(height, _MOST)
+    bytes_px = min(body.count('class="line"') * _BYTES_PX, _MAX_BYTES_PX)
+    violations = body.count('<li class="error"') + body.count('<li class="warning"')
+    name_lines = -(-(body.count("<li class=") - violations) // 3)  # three names fit into a line
+    rows_px = body.count("<tr") * _ROW_PX
+    height = _FIXED_PX + bytes_px + rows_px + violations * _VIOLATION_PX + name_lines * _NAMES_PX
+    return min(height, _MAX_PAGE_PX)
 
 
-def _number(value: Any, path: str) -> int:
+def _checked_int(value: Any, path: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise EncodeError(f"is {type(value).__name__}, and must be a number", path)
+        raise EncodeError(f"must be a number, not {type(value).__name__}", path)
     return int(value)
 
 
@@ -794,12 +812,12 @@ def _milliseconds(moment: datetime.datetime | int) -> int:
 
 
 def _codings() -> Any:
-    # Loaded when a body has one: few have.
+    # Few bodies have a content-encoding, so the module is imported when it is needed.
     return importlib.import_module("amqp10msg.wire.codings")
 
 
 def _is_of_pydantic(wanted: Any) -> bool:
-    """Return whether a type is pydantic's: a model, an adapter, or made of one."""
+    """Return whether a type is a pydantic model or adapter, or contains one."""
     return (
         hasattr(wanted, "__pydantic_validator__")
         or hasattr(wanted, "validate_json")
@@ -819,16 +837,16 @@ def _module(name: str) -> Any:
 
 
 def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:
-    octets, found = read_message(data, limits)
-    made = cls(message_format=message_format)
-    for name, section in found.items():
-        setattr(made, name, section)
-    made._wire = octets
-    made._lenient = True
-    return made
+    octets, sections = read_message(data, limits)
+    message = cls(message_format=message_format)
+    for name, section in sections.items():
+        setattr(message, name, section)
+    message._wire = octets
+    message._lenient = True
+    return message
 
 
-# What `__init__` takes as it is.
+# The types that `__init__` stores without a conversion.
 kernel.make_fast(
     Message,
     header=(NoneType, Header),

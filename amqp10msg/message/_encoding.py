@@ -1,7 +1,6 @@
-"""Messages encoded: bodies, sections one by one, and what was not changed since it was decoded.
+"""Encode messages section by section, and reuse the original bytes of unchanged sections.
 
-What was not changed keeps its exact bytes; where a section cannot be encoded, the error says in
-which of its values the fault is.
+If a section cannot be encoded, the path of the EncodeError names the value.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ BODY_SPECS = {kind.cls: SPEC_OF[kind.code] for kind in BODY_KINDS}
 
 
 def to_body(body: Any) -> Body | None:
-    """Take what a user gives as a body to the section or sections it means."""
+    """Convert any value that a user may set as the body to one or more body sections."""
     if body is None or isinstance(body, (Data, AmqpSequence, AmqpValue)):
         return body
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -44,13 +43,17 @@ def to_body(body: Any) -> Body | None:
         return AmqpValue(body)
     for item in body:
         if type(item) not in BODY_SPECS:
-            how = "a list that is a value is AmqpValue([...])"
-            raise wrong_type("a body that is a list of sections", "sections alone", item, how)
-    return body  # one kind of section: encode checks that
+            hint = "write AmqpValue([...]) for a list as a value"
+            raise wrong_type("a body that is a list of sections", "sections only", item, hint)
+    return body  # encoding checks that all sections are of one kind
 
 
 def body_sections(message: Message) -> list[Any]:
-    """Return the sections of the body, whatever the user set; EncodeError for several kinds."""
+    """Return the sections of the body as a list.
+
+    Raises:
+        EncodeError: the sections are of several kinds, or there are several amqp-values.
+    """
     body: Any = message.body
     if body is None:
         return []
@@ -64,7 +67,7 @@ def body_sections(message: Message) -> list[Any]:
         any(type(part) is not first for part in body) or (first is AmqpValue and len(body) > 1)
     ):
         raise EncodeError(
-            "a body is one or more Data, one or more AmqpSequence, or one AmqpValue", "body"
+            "a body has one or more Data, one or more AmqpSequence, or one AmqpValue", "body"
         )
     return body
 
@@ -77,10 +80,10 @@ def encoded(kind: SectionKind, section: Any, lenient: bool) -> bytes:
 
 
 def write(writer: Any, spec: Any, section: Any) -> None:
-    """Write one section; the path of an EncodeError says where the fault is."""
+    """Write one section. The path of an EncodeError names the value that cannot be encoded."""
     try:
         if type(section) is AmqpMap and writer.lenient:
-            # What a section that is a map holds, and no dict can.
+            # A map section with keys that a dict cannot distinguish, from lenient decoding.
             writer.value(Described(ULong(spec.code), section))
             return
         kernel.check_section(spec, section)
@@ -88,25 +91,26 @@ def write(writer: Any, spec: Any, section: Any) -> None:
     except EncodeError as error:
         if error.path.startswith(spec.name):
             raise
-        raise _located(spec, section, error) from None
+        raise _with_path(spec, section, error) from None
     except (RecursionError, UnicodeEncodeError) as error:
-        raise _located(spec, section, kernel.encode_fault(error)) from None
+        raise _with_path(spec, section, kernel.encode_fault(error)) from None
 
 
-def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
-    """Find the value that cannot be encoded, to name it in the error's path."""
+def _with_path(spec: Any, section: Any, error: EncodeError) -> EncodeError:
+    """Return the error with the path of the value that cannot be encoded."""
     content = (
         section if isinstance(section, Mapping) else getattr(section, spec.attribute or "", None)
     )
-    return EncodeError(error.reason, f"{spec.name}{error.path or _place(content)}")
+    return EncodeError(error.reason, f"{spec.name}{error.path or _path_within(content)}")
 
 
-# A value that contains itself has no end, and each level is encoded once more.
-_MOST_PLACES = 16
+# Maximum levels of a path within a value. The search encodes each level again, and a value that
+# contains itself has no last level.
+_MAX_PATH_LEVELS = 16
 
 
-def _place(value: Any, level: int = 0) -> str:
-    """Return which of the values in this one cannot be encoded, as the rest of a path."""
+def _path_within(value: Any, level: int = 0) -> str:
+    """Return the path within `value` of the first value that cannot be encoded."""
     entries: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         entries = list(value.items())
@@ -115,70 +119,73 @@ def _place(value: Any, level: int = 0) -> str:
     elif isinstance(value, Array):
         entries = list(enumerate(value.values))
     elif isinstance(value, Described):
-        return _place(value.value, level)
+        return _path_within(value.value, level)
     for key, item in entries:
         try:
             kernel.encode_value(item)
         except EncodeError:
-            return f"[{key!r:.80}]" + (_place(item, level + 1) if level < _MOST_PLACES else "")
+            inner = _path_within(item, level + 1) if level < _MAX_PATH_LEVELS else ""
+            return f"[{key!r:.80}]{inner}"
     return ""
 
 
-#: The kinds that are not a body, in the order of a message.
+#: The kinds of section outside of the body, in wire order.
 SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
 _BODY_ORDER = BODY_KINDS[0].order
-# A part as the kernel's scan gives it: code, offset, content, end.
+# A part as the kernel's scan returns it: code, offset, content, end.
 _Part = tuple[int, int, int, int]
 
 
 def encode_changes(message: Message, wire: bytes) -> bytes:
-    """Encode a message that was decoded from these bytes."""
+    """Encode a message that was decoded from `wire`, and reuse the bytes of unchanged sections."""
     lenient = message._lenient
     parts = parts_of(wire, lenient)
     sections = {kind.code: getattr(message, kind.attribute) for kind in SECTION_KINDS}
     body = body_sections(message)
-    in_body = body_parts(lenient, wire, parts)
-    if body and not in_body:
-        # A body takes the place of what could not be read as one.
-        in_body = [part for part in parts if part[0] in BODY_CODES]
-    body_places = {part[1] for part in in_body}
-    body_kept = len(in_body) == len(body) and all(
+    old_body = body_parts(lenient, wire, parts)
+    if body and not old_body:
+        # A new body replaces body sections that could not be decoded.
+        old_body = [part for part in parts if part[0] in BODY_CODES]
+    body_starts = {part[1] for part in old_body}
+    is_body_kept = len(old_body) == len(body) and all(
         type(section) is KIND_OF[part[0]].cls
-        and _unchanged(lenient, KIND_OF[part[0]], section, wire, part)
-        for part, section in zip(in_body, body, strict=True)
+        and _is_unchanged(lenient, KIND_OF[part[0]], section, wire, part)
+        for part, section in zip(old_body, body, strict=True)
     )
-    # By order: what is to be written again, and has no place among the parts yet.
+    # The encoded sections that `wire` does not contain, by their position in a message.
     new = {
         kind.order: [encoded(kind, sections[kind.code], lenient)]
         for kind in SECTION_KINDS
         if sections[kind.code] is not None and not any(part[0] == kind.code for part in parts)
     }
-    if body and not body_kept:
+    if body and not is_body_kept:
         new[_BODY_ORDER] = [
             encoded(KIND_OF[BODY_SPECS[type(part)].code], part, lenient) for part in body
         ]
     out: list[bytes] = []
-    held = holders(lenient, wire, parts)
-    changed = bool(new)
+    attribute_parts = parts_of_attributes(lenient, wire, parts)
+    is_changed = bool(new)
     for part in parts:
         code, start, _, end = part
         if new and part is parts[-1] and lenient and is_cut(wire, part):
-            # What came after it would be taken for a part of it.
+            # Write new sections before a truncated one: they would become part of it.
             for order in sorted(new):
                 out.extend(new.pop(order))
         if code >= 0:
             kind = KIND_OF[code]
             for order in sorted(new):
                 if order < kind.order or (
-                    order == _BODY_ORDER == kind.order and start in body_places
+                    order == _BODY_ORDER == kind.order and start in body_starts
                 ):
                     out.extend(new.pop(order))
             if kind.attribute == "body":
-                if not body_kept and start in body_places:
-                    changed = True
+                if not is_body_kept and start in body_starts:
+                    is_changed = True
                     continue
-            elif part in held and not _unchanged(lenient, kind, sections[code], wire, part):
-                changed = True
+            elif part in attribute_parts and not _is_unchanged(
+                lenient, kind, sections[code], wire, part
+            ):
+                is_changed = True
                 if sections[code] is not None:
                     octets = encoded(kind, sections[code], lenient)
                     out.append(with_surplus(octets, wire, part) if lenient else octets)
@@ -186,24 +193,24 @@ def encode_changes(message: Message, wire: bytes) -> bytes:
         out.append(wire[start:end])
     for order in sorted(new):
         out.extend(new[order])
-    return b"".join(out) if changed else wire
+    return b"".join(out) if is_changed else wire
 
 
 def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
-    """Find the parts that the body stands for."""
-    found = [part for part in parts if part[0] in BODY_CODES]
+    """Return the parts of `wire` that the attribute `body` holds."""
+    body = [part for part in parts if part[0] in BODY_CODES]
     if not lenient:
-        return found
-    return [part for part in found if read_again(wire, part) is not None]
+        return body
+    return [part for part in body if read_again(wire, part) is not None]
 
 
-def holders(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
-    """Find the parts that the attributes stand for, other than the body.
+def parts_of_attributes(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
+    """Return the parts of `wire` that the attributes other than `body` hold.
 
-    Of several sections of a kind that is the first one that can be read as what it is; where
-    none can, the first, which the attribute (None until it is set) takes the place of.
+    Of several sections of one kind, the attribute holds the first that can be decoded. If none
+    can, the attribute is None, and a new value replaces the first one.
     """
-    found: dict[int, _Part] = {}
+    by_code: dict[int, _Part] = {}
     readable: set[int] = set()
     for part in parts:
         code = part[0]
@@ -211,28 +218,28 @@ def holders(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
             continue
         if not lenient or read_again(wire, part) is not None:
             readable.add(code)
-            found[code] = part
+            by_code[code] = part
         else:
-            found.setdefault(code, part)
-    return list(found.values())
+            by_code.setdefault(code, part)
+    return list(by_code.values())
 
 
-def _unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part: _Part) -> bool:
-    """Return whether a section still says what its bytes say."""
+def _is_unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part: _Part) -> bool:
+    """Return whether a section still has the value that its original bytes encode."""
     _, start, content, end = part
     if type(section) is Data and not (lenient and read_again(wire, part) is None):
-        # Comparing the bytes in place saves encoding a large body to find it unchanged.
+        # Comparing the bytes in place is faster than encoding a large body.
         payload = content + HEAD_SIZES[wire[content]]
-        held = section.data
-        if isinstance(held, bytes):
-            return len(held) == end - payload and wire.startswith(held, payload)
+        data = section.data
+        if isinstance(data, bytes):
+            return len(data) == end - payload and wire.startswith(data, payload)
     if section is None:
         return lenient and read_again(wire, part) is None
-    now = encoded(kind, section, lenient)
-    if len(now) == end - start and wire.startswith(now, start):
+    octets = encoded(kind, section, lenient)
+    if len(octets) == end - start and wire.startswith(octets, start):
         return True
     if lenient:
-        before = read_again(wire, part)
+        original = read_again(wire, part)
     else:
-        before = read_section(wire, kind, content, end, UNLIMITED)
-    return before is not None and encoded(kind, before, lenient) == now
+        original = read_section(wire, kind, content, end, UNLIMITED)
+    return original is not None and encoded(kind, original, lenient) == octets

@@ -1,6 +1,7 @@
-"""The batch envelope of Azure Service Bus and Event Hubs: message-format 0x80013700.
+"""The batch format of Azure Service Bus and Event Hubs: message-format 0x80013700.
 
-One transfer carries many messages: each Data section of the envelope is a whole encoded message.
+One transfer carries an envelope with many messages: each of its Data sections is an encoded
+message.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ BATCH_FORMAT = 0x80013700
 
 
 def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Message:
-    """Put messages into one envelope.
+    """Return an envelope with encoded messages.
 
     Args:
-        messages: at least one; each is encoded as it is.
-        envelope: a message without body whose sections the envelope gets, such as message
-            annotations with the partition key; None for none.
+        messages: one or more messages.
+        envelope: a message without a body whose sections the result gets, such as message
+            annotations with the partition key; or None.
 
     Raises:
-        ValueError: no messages, or an envelope with a body.
-        TypeError: what is given is not a Message.
+        ValueError: there are no messages, or `envelope` has a body.
+        TypeError: a message or the envelope is not a `Message`.
     """
     expect(envelope, (Message, NoneType), "the envelope of wrap", "a Message or None")
     expect(messages, Iterable, "wrap", "several messages", {Message: "wrap([message])"})
     body = [Data(_encoded(message)) for message in messages]
     if not body:
-        raise ValueError("a batch holds at least one message")
+        raise ValueError("a batch needs at least one message")
     if envelope is None:
         return Message(body=body, message_format=BATCH_FORMAT)
     if envelope.body is not None:
-        raise ValueError("the body of the envelope is the batch: give one without a body")
+        raise ValueError("the batch becomes the body of the envelope: pass one without a body")
     return envelope.evolve(body=body, message_format=BATCH_FORMAT)
 
 
@@ -50,7 +51,7 @@ def _encoded(message: Message) -> bytes:
 
 
 def is_batch(message: Message) -> bool:
-    """Return whether the message-format says that this is an envelope."""
+    """Return whether the message-format of a message is that of a batch."""
     expect_message(message, "is_batch")
     return message.message_format == BATCH_FORMAT
 
@@ -58,25 +59,29 @@ def is_batch(message: Message) -> bool:
 def unwrap(
     envelope: Message, *, limits: Limits | None = None, strict: bool = True
 ) -> Iterator[Message]:
-    """Return the messages of an envelope, one at a time.
+    """Yield the messages in an envelope.
 
-    The body's form alone decides, because many interfaces lose the message-format; `is_batch`
-    asks for that.
+    The message-format is not checked, because many interfaces lose it: see `is_batch`.
+
+    Args:
+        envelope: the envelope.
+        limits: the limits of decoding each message; None for the defaults of `Limits`.
+        strict: whether to decode the messages strictly.
 
     Raises:
-        ValueError: the body is not made of Data sections.
-        TypeError: that is not a Message.
-        DecodeError: one of them holds no message; the error's path names the section. Or strict is
-            True, and the envelope was read leniently and has a part that is damaged: this comes
-            after the messages that are whole.
+        ValueError: the body does not consist of Data sections.
+        TypeError: `envelope` is not a `Message`.
+        DecodeError: a section is not a message; the error's path names the section. If `strict`,
+            also raised after the last message if the envelope was decoded leniently and has a
+            damaged section.
     """
     expect_message(envelope, "unwrap")
-    made = Message(envelope.body).body  # also where any value was assigned
-    body = made if isinstance(made, list) else [made]
+    converted = Message(envelope.body).body  # the attribute may have been set to any value
+    body = converted if isinstance(converted, list) else [converted]
     for number, part in enumerate(body):
         if not isinstance(part, Data):
-            raise ValueError(  # noqa: TRY004  (the message's fault, not the caller's)
-                "a batch is a body of Data sections, each a whole message"
+            raise ValueError(  # noqa: TRY004  (the sender's mistake, not the caller's)
+                "the body of a batch consists of Data sections, each an encoded message"
             )
         try:
             yield Message.decode(part.data, limits=limits, strict=strict)
@@ -86,4 +91,4 @@ def unwrap(
     if strict:
         for _, section in envelope.sections():
             if isinstance(section, Malformed):
-                raise section.error  # messages may be missing
+                raise section.error  # the damaged section may be a message

@@ -1,12 +1,12 @@
-"""Checksums and HMACs over the bare message, in its footer (Part 3, 3.2.9).
+"""Checksums and HMACs of the bare message in the footer (Part 3, 3.2.9).
 
-`verify` says whether the footer vouches for the message, `require` raises where it does not, and
-`faults` says what speaks against it. A checksum finds damage; anybody can make one, so it does
-not prove who sent the message. Only an HMAC is, and only with its key.
+`verify` returns whether the checksums and HMACs in the footer are correct, `require` raises if they
+are not, and `faults` returns the reasons. A checksum detects damage. It does not prove who sent the
+message, because anybody can compute it; an HMAC does, for holders of its key.
 
-The bytes covered are those of `Message.bare`: no intermediary may change them (Part 3, 3.2), so
-a checksum made by the producer can be verified by the consumer. ``x-opt-crc-32`` and
-``x-opt-adler-32`` are what RabbitMQ's Erlang client writes; ``x-opt-hmac-sha-256`` is ours.
+Both cover the bytes of `Message.bare`. No intermediary may change them (Part 3, 3.2), so the
+consumer can verify a checksum of the producer. RabbitMQ's Erlang client writes ``x-opt-crc-32`` and
+``x-opt-adler-32``; this library defines ``x-opt-hmac-sha-256``.
 """
 
 from __future__ import annotations
@@ -25,45 +25,51 @@ from amqp10msg.wire.primitives import AmqpMap, UInt
 
 __all__ = ["HMAC_KEY", "faults", "require", "sign", "verify", "with_checksum"]
 
-_USUAL = "crc-32"
+_DEFAULT = "crc-32"
 _CHECKSUMS: Mapping[str, Callable[[bytes], int]] = {
-    _USUAL: zlib.crc32,
+    _DEFAULT: zlib.crc32,
     "adler-32": zlib.adler32,
 }
 _PREFIX = "x-opt-"
-#: The footer's key of an HMAC-SHA-256, a binary of 32 bytes.
+#: The footer key of an HMAC-SHA-256; its value is a binary of 32 bytes.
 HMAC_KEY = "x-opt-hmac-sha-256"
 
 
 def with_checksum(message: Message, *algorithms: str) -> Message:
-    """Return the message with checksums of its bare message in the footer, each a uint.
+    """Return a copy of the message with checksums of its bare message in the footer.
+
+    The values are uints. The bytes of the other sections stay the same.
 
     Args:
-        message: its other sections stay byte for byte.
-        algorithms: ``crc-32`` and ``adler-32``; ``crc-32`` if none is named.
+        message: the message.
+        algorithms: ``crc-32``, ``adler-32`` or both; ``crc-32`` by default.
 
     Raises:
-        ValueError: an algorithm is not known.
-        TypeError: that is not a Message.
+        ValueError: an algorithm is unknown.
+        TypeError: `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
     _check(message)
     for name in algorithms:
         if name not in _CHECKSUMS:
-            raise ValueError(f"{name!r} is not a checksum: use {' or '.join(_CHECKSUMS)}")
+            raise ValueError(f"unknown checksum {name!r}: use {' or '.join(_CHECKSUMS)}")
     bare = message.bare
     return _with_entries(
         message,
-        {_PREFIX + name: UInt(_CHECKSUMS[name](bare)) for name in algorithms or (_USUAL,)},
+        {_PREFIX + name: UInt(_CHECKSUMS[name](bare)) for name in algorithms or (_DEFAULT,)},
     )
 
 
 def sign(message: Message, key: bytes) -> Message:
-    """Return the message with an HMAC-SHA-256 of its bare message in the footer.
+    """Return a copy of the message with an HMAC-SHA-256 of its bare message in the footer.
+
+    Args:
+        message: the message.
+        key: the secret key; 32 random bytes or more.
 
     Raises:
-        ValueError: the key is empty: anybody could sign with it.
-        TypeError: the key is not bytes, or that is not a Message.
+        ValueError: the key is empty, so anybody could sign with it.
+        TypeError: `key` is not bytes, or `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
     _check(message, key)
@@ -71,90 +77,97 @@ def sign(message: Message, key: bytes) -> Message:
 
 
 def verify(message: Message, key: bytes | EllipsisType = ...) -> bool:
-    """Return whether the footer vouches for the bare message.
+    """Return whether the checksums and HMACs in the footer are correct.
 
-    With a key, an HMAC made with it must be there. Without one, a checksum must be there, and no
-    HMAC, which only its key can check. Either way, whatever else the footer has of HMACs and
-    checksums must be right, too. `faults` says what is not.
+    With a key, the footer must have an HMAC that was made with the key. Without a key, it must have
+    a checksum and no HMAC, which cannot be verified without its key. In both cases, all checksums
+    and HMACs in the footer must be correct.
 
     Args:
-        message: the message as it was received.
-        key: of the HMAC. Leave it out where messages are not signed: anybody can make a checksum,
-            so without a key this finds damage, not forgeries. None is refused, as that is what a
-            setting gives that is not there.
+        message: the received message.
+        key: the key of the HMAC. Omit it if messages are not signed: the result then says whether
+            the message is damaged, not whether it is forged. None is refused, because a missing
+            configuration value must not turn off the check of signatures.
 
     Raises:
         ValueError: the key is empty.
-        TypeError: the key is not bytes, or that is not a Message.
+        TypeError: `key` is not bytes, or `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
     return not faults(message, key)
 
 
 def require(message: Message, key: bytes | EllipsisType = ...) -> None:
-    """Raise where the footer does not vouch for the bare message, as `verify` says.
+    """Raise ChecksumError if `verify` would return False.
+
+    Args:
+        message: as for `verify`.
+        key: as for `verify`.
 
     Raises:
-        ChecksumError: what was required is not there, or not right.
+        ChecksumError: a required checksum or HMAC is missing or wrong.
         ValueError: the key is empty.
-        TypeError: the key is not bytes, or that is not a Message.
+        TypeError: `key` is not bytes, or `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
-    found = faults(message, key)
-    if found:
-        raise ChecksumError(found)
+    reasons = faults(message, key)
+    if reasons:
+        raise ChecksumError(reasons)
 
 
 def faults(message: Message, key: bytes | EllipsisType = ...) -> tuple[str, ...]:
-    """Return the reasons why `verify` does not accept a message, a sentence each; empty if none.
+    """Return the reasons why `verify` returns False, as sentences; empty if it returns True.
 
     Args:
-        message: as of `verify`.
-        key: as of `verify`.
+        message: as for `verify`.
+        key: as for `verify`.
 
     Raises:
         ValueError: the key is empty.
-        TypeError: the key is not bytes, or that is not a Message.
+        TypeError: `key` is not bytes, or `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
     _check(message, key)
     bare = message.bare
-    found: list[str] = []
+    reasons: list[str] = []
     signatures = _entries(message, HMAC_KEY)
     if isinstance(key, EllipsisType):
         if signatures:
-            found.append(f"{HMAC_KEY} is not checked, as that takes its key")
+            reasons.append(f"{HMAC_KEY} cannot be verified without a key")
     else:
-        right = hmac.digest(key, bare, "sha256")
+        expected = hmac.digest(key, bare, "sha256")
         if not signatures:
-            found.append(f"{HMAC_KEY} is missing from the footer")
+            reasons.append(f"{HMAC_KEY} is missing from the footer")
         elif not all(
-            isinstance(held, bytes) and hmac.compare_digest(held, right) for held in signatures
+            isinstance(signature, bytes) and hmac.compare_digest(signature, expected)
+            for signature in signatures
         ):
-            found.append(f"{HMAC_KEY} is not that of the bare message with this key")
-    checksums = 0
+            reasons.append(f"{HMAC_KEY} is wrong for the bare message and this key")
+    count = 0
     for name, algorithm in _CHECKSUMS.items():
-        for held in _entries(message, _PREFIX + name):
-            checksums += 1
-            if isinstance(held, bool) or not isinstance(held, int) or held != algorithm(bare):
-                found.append(f"{_PREFIX}{name} is not that of the bare message")
-    if not checksums and isinstance(key, EllipsisType):
+        for value in _entries(message, _PREFIX + name):
+            count += 1
+            if isinstance(value, bool) or not isinstance(value, int) or value != algorithm(bare):
+                reasons.append(f"{_PREFIX}{name} is wrong for the bare message")
+    if not count and isinstance(key, EllipsisType):
         names = " nor ".join(_PREFIX + name for name in _CHECKSUMS)
-        found.append(f"the footer has no checksum, neither {names}")
-    return tuple(found)
+        reasons.append(f"the footer has no checksum, neither {names}")
+    return tuple(reasons)
 
 
 def _entries(message: Message, name: str) -> list[Any]:
-    """Return each value of a key of the footer: a message read leniently may have several."""
+    """Return the values of a footer key; after lenient decoding, there may be several."""
     pairs: Mapping[Any, Any] = message.footer or {}
     return [value for key, value in pairs.items() if isinstance(key, str) and key == name]
 
 
 def _with_entries(message: Message, entries: Mapping[str, Any]) -> Message:
-    """Return the message with these entries in its footer, and its others as they were."""
+    """Return a copy of the message with entries added to its footer."""
     copy = message.evolve()
     footer = merged(message.footer, entries)
-    copy.footer = footer if isinstance(footer, AmqpMap) else Footer(footer)  # type: ignore[assignment]  # lenient messages hold one
+    # Lenient decoding may have left an AmqpMap.
+    is_map = isinstance(footer, AmqpMap)
+    copy.footer = footer if is_map else Footer(footer)
     return copy
 
 
@@ -162,10 +175,10 @@ def _check(message: Message, key: bytes | EllipsisType = ...) -> None:
     expect_message(message, "a checksum")
     if isinstance(key, EllipsisType):
         return
-    how = {
+    hints = {
         str: "encode it, key.encode()",
-        NoneType: "leave it out where messages are not signed",
+        NoneType: "omit it if messages are not signed",
     }
-    expect(key, (bytes, bytearray), "the key of an HMAC", "bytes", how)
+    expect(key, (bytes, bytearray), "the key of an HMAC", "bytes", hints)
     if not key:
-        raise ValueError("the key of an HMAC is empty: give 32 random bytes or more")
+        raise ValueError("the key of an HMAC is empty: use 32 random bytes or more")

@@ -1,4 +1,4 @@
-"""Fields of encoded messages, read without making a message: `Picker`."""
+"""Read single fields of encoded messages without decoding the rest: `Picker`."""
 
 from __future__ import annotations
 
@@ -14,94 +14,95 @@ __all__ = ["Picker"]
 
 
 class Picker(kernel.Picks):
-    """Reads a few values of encoded messages, without the rest of them.
+    """Reads a few values of encoded messages without decoding the rest.
 
         pick = Picker("properties.message_id", "application_properties.tenant")
         message_id, tenant = pick(data)
 
-    A call takes an encoded message (bytes, bytearray or memoryview; anything but bytes is copied
-    once) and returns a tuple of values, as `Message.decode` gives them, in the order of the paths.
-    An absent value is None, or the default of its path; a field of the header that is left out has
-    the default of Part 3, 3.2.1 where there is a header. An entry that is null is None.
+    Call a picker with an encoded message: bytes, or a bytearray or memoryview, which is copied. It
+    returns a tuple of the values that `Message.decode` would return, in the order of the paths. A
+    missing value is None, or the default of its path. A field that a present header omits has the
+    default of Part 3, 3.2.1. An entry with the value null is None.
 
-    A path is written as errors and violations write it, with dashes or underscores:
-    ``header.ttl``, ``properties.message_id``, ``application_properties.tenant``,
-    ``message_annotations['x-opt-trace']`` (in brackets, a text is quoted and a number is a ulong).
-    ``header`` and other names of sections alone give the section. ``body`` gives what
-    `Message.value` does, of several data sections the joined bytes and of several sequences all of
-    their values.
+    A path is written as in errors and violations, with dashes or underscores: ``header.ttl``,
+    ``properties.message_id``, ``application_properties.tenant``,
+    ``message_annotations['x-opt-trace']`` (in brackets, a string is quoted and a number is a
+    ulong). The name of a section, such as ``header``, is the path of the whole section. ``body`` is
+    `Message.value`; for several data sections it is their joined bytes, for several sequences all
+    of their values.
 
-    Of what was not asked for, as little is checked as by `scan`: the bytes are a sequence of
-    encoded values, but what is inside of them may be malformed, and their order and number are not
-    judged. What was asked for is checked as decoding does. Of header and properties, fields before
-    the last one that was asked for are passed over by their sizes. Of a section that is a map all
-    values are passed over so, and types of keys are checked. A section, or an entry, that was asked
-    for and stands twice is an error, as are different kinds of body. So a message that decodes
-    gives what it holds; one that does not decode may give values, too.
+    The picked values are checked as by decoding. The rest is checked as little as by `scan`: it
+    must be a sequence of encoded values, but malformed contents and the order and number of
+    sections are not detected. In the header and the properties, the fields before a picked field
+    are skipped by their sizes. In a map, all values that are not picked are skipped, and the types
+    of all keys are checked. A duplicate of a picked section or entry is an error, and so are body
+    sections of different kinds. So a valid message always yields its values, and an invalid one
+    may yield values, too.
 
     Args:
-        fields: each a path, or a tuple of a path and its default.
-        limits: what reading one message may cost; the defaults of `Limits` where None.
+        fields: paths, or tuples of a path and its default.
+        limits: the limits of reading one message; None for the defaults of `Limits`.
 
     Attributes:
-        paths: the paths as they were given, in the order of the result.
-        defaults: what stands for absent values, in the same order.
+        paths: the paths, in the order of the result.
+        defaults: the results for missing values, in the same order.
 
     Raises:
-        ValueError: there is no such section or field, a key cannot be one, or a path is named
-            twice, or beside its section.
-        DecodeError: by a call, as said above.
+        ValueError: there is no such section or field, the section cannot have such a key, a path
+            occurs twice, or both a section and a part of it are picked.
+        DecodeError: raised by a call, for the errors explained above.
     """
 
     __slots__ = ("paths",)
 
     def __init__(self, *fields: str | tuple[str, Any], limits: Limits | None = None) -> None:
-        given = [field if isinstance(field, tuple) else (field, None) for field in fields]
-        found = [path_of(text) for text, _ in given]
-        check_paths(found)
-        body = -1
-        wanted: list[kernel.Wanted | None] = [None] * len(KINDS)
-        places: dict[int, list[tuple[int, Path]]] = {}
-        for place, path in enumerate(found):
+        pairs = [field if isinstance(field, tuple) else (field, None) for field in fields]
+        paths = [path_of(text) for text, _ in pairs]
+        check_paths(paths)
+        body_position = -1
+        plans: list[kernel.Wanted | None] = [None] * len(KINDS)
+        by_section: dict[int, list[tuple[int, Path]]] = {}
+        for position, path in enumerate(paths):
             if path.kind is None:
-                body = place
+                body_position = position
             else:
-                places.setdefault(KINDS.index(path.kind), []).append((place, path))
-        for index, parts in places.items():
-            wanted[index] = _wanted(index, parts)
-        self.paths = tuple(path.text for path in found)
+                by_section.setdefault(KINDS.index(path.kind), []).append((position, path))
+        for index, positions in by_section.items():
+            plans[index] = _plan_of(index, positions)
+        self.paths = tuple(path.text for path in paths)
         super().__init__(
-            wanted,
-            tuple(default for _, default in given),
-            body,
+            plans,
+            tuple(default for _, default in pairs),
+            body_position,
             DEFAULT_LIMITS if limits is None else limits,
         )
 
     def __repr__(self) -> str:
-        shown = (
+        fields = (
             repr(path) if default is None else repr((path, default))
             for path, default in zip(self.paths, self.defaults, strict=True)
         )
-        return f"Picker({', '.join(shown)})"
+        return f"Picker({', '.join(fields)})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (tuple(zip(self.paths, self.defaults, strict=True)), self.limits))
 
 
 def check_paths(paths: list[Path]) -> None:
-    """Refuse what is named twice: a field or entry, also beside its whole section.
+    """Raise ValueError if a path occurs twice, or both a section and a part of it occur.
 
     Raises:
-        ValueError: it is.
+        ValueError: that is so.
     """
     seen: dict[Any, Path] = {}
     for path in paths:
         section = None if path.kind is None else path.kind.code
-        others = [known for (code, *_), known in seen.items() if code == section]
-        twice = [known for known in others if path.is_whole or known.is_whole]
+        in_section = [other for (code, *_), other in seen.items() if code == section]
+        overlaps = [other for other in in_section if path.is_whole or other.is_whole]
         same = seen.get((section, path.index, path.key))
-        if twice or same:
-            raise ValueError(f"{path.text!r} is named twice: {(same or twice[0]).text!r} holds it")
+        if overlaps or same:
+            other = same or overlaps[0]
+            raise ValueError(f"{path.text!r} and {other.text!r} overlap: use one of them")
         seen[section, path.index, path.key] = path
 
 
@@ -109,23 +110,28 @@ def _rebuild(fields: tuple[tuple[str, Any], ...], limits: Limits) -> Picker:
     return Picker(*fields, limits=limits)
 
 
-def _wanted(index: int, parts: list[tuple[int, Path]]) -> kernel.Wanted:
-    """Return the plan of a section for the kernel: paths with their places in the result."""
+def _plan_of(index: int, parts: list[tuple[int, Path]]) -> kernel.Wanted:
+    """Return the kernel's plan for reading a section.
+
+    Args:
+        index: the index of the section in `KINDS`.
+        parts: the paths in the section, each with its position in the result.
+    """
     fields = [-1] * (1 + max(path.index for _, path in parts))
     keys: dict[bytes, int] = {}
     numbers: dict[int, int] = {}
     whole = -1
-    for place, path in parts:
+    for position, path in parts:
         if path.is_whole:
-            whole = place
+            whole = position
         elif path.index >= 0:
-            fields[path.index] = place
+            fields[path.index] = position
         elif isinstance(path.key, ULong):
-            numbers[path.key] = place
+            numbers[path.key] = position
         else:
-            keys[path.key.encode()] = place
+            keys[path.key.encode()] = position
     for field in reversed(range(len(fields) - 1)):
         if fields[field] < 0:
-            # As many as are not wanted in a row.
+            # A negative number counts the consecutive fields to skip.
             fields[field] = min(fields[field + 1], 0) - 1
     return kernel.Wanted(SPECS[index], whole, fields, keys, numbers)

@@ -38,6 +38,7 @@ from amqp10msg.composite import (
     encode_composite,
     from_described,
     read_composite,
+    rows,
 )
 from amqp10msg.delivery import Received
 from amqp10msg.message import batch, checksums
@@ -236,6 +237,7 @@ CORE: Rows = {
             lambda: composite_of([]),  # type: ignore[arg-type]
         ]
     },
+    "composite.rows": {"TypeError": lambda: rows(int)},
     "composite.decode_composite": {
         "DecodeError": [
             lambda: decode_composite(b"\x40"),

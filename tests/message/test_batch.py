@@ -38,7 +38,7 @@ def test_an_envelope_whose_body_was_assigned() -> None:
 
     assert MESSAGES[:1] == list(unwrap(envelope))
     envelope.body = []
-    with pytest.raises(ValueError, match="a body of Data sections"):
+    with pytest.raises(ValueError, match="the body of a batch consists of Data sections"):
         list(unwrap(envelope))
 
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_wrapped() -> None:
 
 
 def test_what_cannot_be_unwrapped() -> None:
-    with pytest.raises(ValueError, match="a body of Data sections"):
+    with pytest.raises(ValueError, match="the body of a batch consists of Data sections"):
         list(unwrap(Message(body="x")))
     broken = Message(body=[Data(MESSAGES[0].encode()), Data(b"\x00\x53\x75\xa0\x09")])
     messages = unwrap(broken)

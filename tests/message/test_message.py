@@ -311,7 +311,7 @@ def test_text_in_another_encoding() -> None:
     assert Message(body="ü".encode("latin-1")).text("latin-1") == "ü"
     with pytest.raises(ValueError, match="neither bytes nor text"):
         Message(body=[1]).text()
-    with pytest.raises(ContentError, match="byte 0 of the body is not utf-8"):
+    with pytest.raises(ContentError, match="byte 0 of the body is not valid utf-8"):
         Message(body=b"\xff").text()
 
 

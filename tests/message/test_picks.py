@@ -187,11 +187,11 @@ def test_the_path_of_an_error_is_one_to_pick_by() -> None:
         (["message_annotations['a]"], "a quoted string"),
         (["message_annotations[0xZZ]"], "a quoted string"),
         (["", "header"], "a message has no"),
-        (["header.ttl", "header.ttl"], "twice"),
-        (["header.ttl", "header"], "twice"),
-        (["footer", "footer.a"], "twice"),
-        (["body", "body"], "twice"),
-        (["message_annotations.a", "message-annotations['a']"], "twice"),
+        (["header.ttl", "header.ttl"], "overlap"),
+        (["header.ttl", "header"], "overlap"),
+        (["footer", "footer.a"], "overlap"),
+        (["body", "body"], "overlap"),
+        (["message_annotations.a", "message-annotations['a']"], "overlap"),
     ],
 )
 def test_wrong_paths(paths: list[str], text: str) -> None:

@@ -311,7 +311,7 @@ def test_a_value_that_contains_itself() -> None:
     "fields, text",
     [
         (["header.tll"], "did you mean 'header.ttl'"),
-        (["body", "body"], "twice"),
+        (["body", "body"], "overlap"),
         ([("header.ttl", str)], "header.ttl is uint"),
         ([("properties.message_id", Int)], "is ulong, uuid"),
         ([("properties.to", bytes)], "is string"),
