@@ -1,7 +1,7 @@
-"""Content codings: bytes compressed and restored, at a bounded cost.
+"""Compress and decompress the content codings gzip, deflate and zstd, with a size limit.
 
-gzip and deflate of the standard library, zstd with ``amqp10msg[zstd]``. The names are those of
-content-encoding (Part 3, 3.2.4), which are the content codings of HTTP (RFC 9110, 8.4.1).
+zstd needs ``amqp10msg[zstd]``. The names are those of content-encoding (Part 3, 3.2.4), which are
+the content codings of HTTP (RFC 9110, 8.4.1).
 """
 
 from __future__ import annotations
@@ -17,37 +17,42 @@ __all__ = ["DEFAULT_LIMIT", "Coding", "compress", "decompress"]
 
 Coding: TypeAlias = Literal["gzip", "deflate", "zstd"]
 
-#: Restoring makes so many bytes at most, if nothing else is said, which is 64 MiB.
+#: The default limit of `decompress`, in bytes: 64 MiB.
 DEFAULT_LIMIT = 64 * 1024 * 1024
 
 #: The lowest and the highest level of each coding.
 _LEVELS = {"gzip": (0, 9), "deflate": (0, 9), "zstd": (-(2**17), 22)}
-# Several codings are usual nowhere; each costs another pass, and an input may undo to itself.
-_MOST_CODINGS = 4
-# What follows a member or frame is copied, so that little of it must be at hand, or few must come.
-_PIECE = 8 * 1024
-_MOST_FRAMES = 64
-# RFC 9659: a decoder of the content coding needs no larger window.
+# Maximum number of content codings of one body. Senders use one; an attacker could make each of
+# many passes expensive.
+_MAX_CODINGS = 4
+# Bytes of input for one call of zlib, which copies the rest of its input at the end of each member.
+_CHUNK = 8 * 1024
+# Maximum number of zstd frames: the decompressor copies the rest of the input at the end of each.
+_MAX_FRAMES = 64
+# RFC 9659 limits the window size of the content coding zstd.
 _ZSTD_WINDOW = 8 * 1024 * 1024
 _ALIASES = {"x-gzip": "gzip"}
-# No codings: what some clients of AMQP 0-9-1 write there instead (Celery, kombu), and identity.
-_NONE = frozenset(("", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii"))
+# Values of content-encoding that are not compression: clients of AMQP 0-9-1, such as Celery, write
+# character encodings there.
+_NOT_CODINGS = frozenset(
+    ("", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii")
+)
 
 
 def compress(octets: bytes, coding: Coding, level: int | None = None) -> bytes:
-    """Compress bytes; the same bytes give the same result.
+    """Compress bytes. The result is deterministic.
 
     Args:
-        octets: the bytes.
+        octets: the bytes to compress.
         coding: ``gzip``, ``deflate`` or ``zstd``.
-        level: a low level is fast, a high level makes less: 0 to 9 (gzip, deflate) or up to 22
-            (zstd). None for 6 (gzip, deflate) or 3 (zstd).
+        level: the compression level, 0 to 9 (gzip, deflate) or up to 22 (zstd): higher levels are
+            slower and compress more. None for 6 (gzip, deflate) or 3 (zstd).
 
     Raises:
-        ContentError: there is no such coding.
+        ContentError: `coding` is unknown.
         ImportError: `coding` is zstd, and zstandard is not installed.
         ValueError: `level` is out of range.
-        TypeError: `octets` is not bytes, or `level` not an int.
+        TypeError: `octets` is not bytes-like, or `level` is not an int.
     """
     octets = as_bytes(octets, "compress")
     if level is not None:
@@ -66,111 +71,111 @@ def compress(octets: bytes, coding: Coding, level: int | None = None) -> bytes:
 
 
 def decompress(octets: bytes, content_encoding: str, *, limit: int = DEFAULT_LIMIT) -> bytes:
-    """Undo the content codings of bytes.
+    """Decompress bytes.
 
     Args:
-        octets: the bytes.
-        content_encoding: one coding, or several with commas in the order in which they were
-            applied (4 at most), in any case of letters. Of ``deflate`` the form without zlib's
-            header is read, too, as some senders write it. ``utf-8`` and the like, which Celery
-            writes, are not codings and are passed over.
-        limit: the bytes that any coding may make at most; no more is ever allocated for them.
+        octets: the compressed bytes.
+        content_encoding: one coding, or up to 4 separated by commas, in the order in which they
+            were applied; not case-sensitive. ``deflate`` data may lack the zlib header, as some
+            senders omit it. Character encodings such as ``utf-8``, which Celery writes, are
+            ignored.
+        limit: the maximum size of the result of each coding in bytes. Not more is allocated.
 
     Raises:
-        ContentError: a coding is unknown, or the bytes are not what it makes, are cut off, or
-            make more than the limit.
+        ContentError: a coding is unknown; the data is invalid or truncated; or the result exceeds
+            the limit.
         ImportError: the coding is zstd, and zstandard is not installed.
-        TypeError: `octets` is not bytes, `content_encoding` not a str, or `limit` not an int.
+        TypeError: `octets` is not bytes-like, `content_encoding` is not a str, or `limit` is not an
+            int.
     """
     octets = as_bytes(octets, "decompress")
     expect(content_encoding, str, "the content_encoding of decompress", "a str")
     expect(limit, int, "the limit of decompress", "an int")
-    named = [name.strip().lower() for name in content_encoding.split(",")]
-    codings = [_ALIASES.get(name, name) for name in named if name not in _NONE]
-    if len(codings) > _MOST_CODINGS:
-        raise ContentError(
-            f"{len(codings)} content codings on one another: {_MOST_CODINGS} are the most"
-        )
+    names = [name.strip().lower() for name in content_encoding.split(",")]
+    codings = [_ALIASES.get(name, name) for name in names if name not in _NOT_CODINGS]
+    if len(codings) > _MAX_CODINGS:
+        raise ContentError(f"{len(codings)} content codings: at most {_MAX_CODINGS} are allowed")
     for coding in reversed(codings):
         if coding == "gzip":
-            octets = _inflated(octets, 31, coding, limit)
+            octets = _inflate(octets, 31, coding, limit)
         elif coding == "deflate":
-            # RFC 1950: the method is 8, and the first two bytes are a multiple of 31.
+            # RFC 1950: in a zlib header, the method is 8, and both bytes are a multiple of 31.
             head = int.from_bytes(octets[:2])
             is_zlib = head >> 8 & 15 == 8 and head % 31 == 0
-            octets = _inflated(octets, 15 if is_zlib else -15, coding, limit)
+            octets = _inflate(octets, 15 if is_zlib else -15, coding, limit)
         elif coding == "zstd":
-            octets = _from_zstd(octets, limit)
+            octets = _decompress_zstd(octets, limit)
         else:
             raise _unknown(coding)
     return octets
 
 
-def _inflated(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
-    made: list[bytes] = []
-    left = limit
+def _inflate(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
+    output: list[bytes] = []
+    remaining = limit
     view = memoryview(octets)
     reader = zlib.decompressobj(wbits)
-    at = 0
-    rest = b""
+    position = 0
+    unread = b""
     try:
         while True:
-            piece = rest
-            if not piece:
-                piece = bytes(view[at : at + _PIECE])
-                at += len(piece)
-            if not piece:
+            chunk = unread
+            if not chunk:
+                chunk = bytes(view[position : position + _CHUNK])
+                position += len(chunk)
+            if not chunk:
                 break
             if reader.eof:  # gzip may have several members (RFC 1952, 2.2)
                 if coding != "gzip":
-                    trailing = len(octets) - at + len(piece)
+                    trailing = len(octets) - position + len(chunk)
                     raise ContentError(f"{trailing} trailing bytes after the {coding} data")
                 reader = zlib.decompressobj(wbits)
-            part = reader.decompress(piece, left + 1)
-            left -= len(part)
-            if left < 0:
-                raise _too_much(coding, limit)
-            made.append(part)
-            rest = reader.unused_data if reader.eof else reader.unconsumed_tail
+            part = reader.decompress(chunk, remaining + 1)
+            remaining -= len(part)
+            if remaining < 0:
+                raise _too_large(coding, limit)
+            output.append(part)
+            unread = reader.unused_data if reader.eof else reader.unconsumed_tail
     except zlib.error as error:
-        raise ContentError(f"the bytes are not {coding}: {error}") from None
+        raise ContentError(f"the data is not valid {coding}: {error}") from None
     if not reader.eof:
-        raise ContentError(f"the {coding} data is cut off")
-    return b"".join(made)
+        raise ContentError(f"the {coding} data is truncated")
+    return b"".join(output)
 
 
-def _from_zstd(octets: bytes, limit: int) -> bytes:
+def _decompress_zstd(octets: bytes, limit: int) -> bytes:
     zstandard = _zstandard()
     reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-    made: list[bytes] = []
-    left = limit
-    rest = octets
+    output: list[bytes] = []
+    remaining = limit
+    unread = octets
     try:
-        for _ in range(_MOST_FRAMES):
-            # Counted first: what makes it in one go cannot be bounded, and this cannot tell
-            # whether the frame is whole.
-            counted = 0
-            with reader.stream_reader(rest, read_across_frames=False) as stream:
+        for _ in range(_MAX_FRAMES):
+            # decompressobj has no size limit, and stream_reader does not report a truncated frame.
+            # So count with the stream_reader first.
+            size = 0
+            with reader.stream_reader(unread, read_across_frames=False) as stream:
                 while part := stream.read(1024 * 1024):
-                    counted += len(part)
-                    if counted > left:
-                        raise _too_much("zstd", limit)
+                    size += len(part)
+                    if size > remaining:
+                        raise _too_large("zstd", limit)
             frame = reader.decompressobj()
-            made.append(frame.decompress(rest))
+            output.append(frame.decompress(unread))
             if not frame.eof:
-                raise ContentError("the zstd data is cut off")
-            left -= counted
-            rest = frame.unused_data
-            if not rest:
-                return b"".join(made)
+                raise ContentError("the zstd data is truncated")
+            remaining -= size
+            unread = frame.unused_data
+            if not unread:
+                return b"".join(output)
     except zstandard.ZstdError as error:
-        raise ContentError(f"the bytes are not zstd: {error}") from None
-    raise ContentError(f"more than {_MOST_FRAMES} zstd frames")
+        raise ContentError(f"the data is not valid zstd: {error}") from None
+    raise ContentError(f"more than {_MAX_FRAMES} zstd frames")
 
 
-def _too_much(coding: str, limit: int) -> ContentError:
+def _too_large(coding: str, limit: int) -> ContentError:
     return ContentError(
-        f"the {coding} data makes more than {limit:,} bytes: pass a larger limit if you trust it"
+        f"the {coding} data expands to more than {limit:,} bytes: pass a larger limit if you "
+        "trust it"
     )
 
 

@@ -1,7 +1,7 @@
-"""The exceptions of the library: one base, one class per kind of fault.
+"""The exceptions of the library, with one base class.
 
-Bad bytes from a peer raise `DecodeError`; a value that the user built wrong raises `EncodeError`
-or `ValidationError`. Each is also a `ValueError`, so that plain handlers keep working.
+Invalid bytes from a peer raise `DecodeError`. A value that the caller built wrong raises
+`EncodeError` or `ValidationError`. All of them are also subclasses of `ValueError`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "ValidationError",
 ]
 
-# The conditions of errors that are in use here (Part 2, 2.8.15 to 2.8.18).
+# Error conditions (Part 2, 2.8.15 to 2.8.18).
 INTERNAL_ERROR = "amqp:internal-error"
 NOT_FOUND = "amqp:not-found"
 UNAUTHORIZED_ACCESS = "amqp:unauthorized-access"
@@ -50,21 +50,22 @@ STOLEN = "amqp:link:stolen"
 
 
 class AmqpError(Exception):
-    """Base class of every exception that this library raises on purpose."""
+    """The base class of the exceptions of this library."""
 
 
-# What is not an AMQP value fails in its first bytes.
-_FRONT = 4
+# Data of another format fails to decode within this many bytes.
+_MAX_OFFSET_OF_FOREIGN_DATA = 4
 _HEX = re.compile(rb"[0-9A-Fa-f\s]{8,}")
 _BASE64 = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")
-# Where a frame's body begins, in words, without an extended header; and its type, AMQP or SASL.
-_FRAMES = (b"\2\0", b"\2\1")
-_MOST_LOOKED_AT = 4096
+# Bytes 4 and 5 of a frame without an extended header: data offset 2, and type AMQP or SASL.
+_FRAME_HEADERS = (b"\2\0", b"\2\1")
+# Bytes to examine for a hint.
+_EXAMINED_BYTES = 4096
 
 
-def _resembled(data: bytes) -> str:
-    """Return a hint on bytes that are not an AMQP value: what they look like; "" if unknown."""
-    front = data[:_MOST_LOOKED_AT]
+def _format_hint(data: bytes) -> str:
+    """Return which other format `data` looks like, and what to do; empty if unknown."""
+    front = data[:_EXAMINED_BYTES]
     if front.lstrip()[:1] in (b"{", b"["):
         return "JSON: amqp10msg.notation reads its JSON forms, from_typed and from_plain"
     if front.startswith(b"AMQP"):
@@ -78,7 +79,7 @@ def _resembled(data: bytes) -> str:
     if _BASE64.fullmatch(front):
         return "base64 text: base64.b64decode(text) gives the bytes"
     size = int.from_bytes(front[:4], "big")
-    if 8 <= size <= len(data) and front[4:6] in _FRAMES:
+    if 8 <= size <= len(data) and front[4:6] in _FRAME_HEADERS:
         return "a frame of a 1.0 connection: the message is the payload of its transfer"
     if (
         front[:1] in (b"\1", b"\2", b"\3", b"\10")
@@ -104,18 +105,19 @@ def shortened_path(path: str) -> str:
 
 
 class DecodeError(AmqpError, ValueError):
-    """The bytes are not what they must be.
+    """The input cannot be decoded.
 
     Attributes:
-        reason: what is wrong, without the place.
-        offset: where in the input the offending encoding begins, in bytes.
-        path: what stands there, such as ``properties.message-id``; empty at the top.
-        condition: the error condition to answer a peer with, such as ``amqp:decode-error``.
-        rule: a short stable name of the fault, such as ``truncated``. For bytes that are read as
-            AMQP 1.0 values, composites, messages or delivery states, it is a key of
-            `amqp10msg.validation.RULES`. Faults of AMQP 0-9-1, of filters, of the properties of a
+        reason: the reason, without the offset and the path.
+        offset: the offset in the input where the invalid encoding begins, in bytes.
+        path: the path of the invalid value, such as ``properties.message-id``; empty for the input
+            as a whole.
+        condition: the error condition to send to the peer, such as ``amqp:decode-error``.
+        rule: the short stable name of the error, such as ``truncated``. For AMQP 1.0 values,
+            composites, messages and delivery states, it is a key of
+            `amqp10msg.validation.RULES`. Errors of AMQP 0-9-1, of filters, of the properties of a
             node and of resuming a link have other names.
-        data: the whole input, unchanged, where the entry point had it.
+        data: the whole input, or None if the raising function did not have it.
     """
 
     def __init__(
@@ -137,11 +139,13 @@ class DecodeError(AmqpError, ValueError):
         self.data = data
 
     def __str__(self) -> str:
-        where = f"at byte {self.offset}"
+        location = f"at byte {self.offset}"
         if self.path:
-            where += f" ({shortened_path(self.path)})"
-        likely = "" if self.path or self.offset > _FRONT else _resembled(self.data or b"")
-        return f"{where}: {self.reason}{f'; this looks like {likely}' if likely else ''}"
+            location += f" ({shortened_path(self.path)})"
+        hint = ""
+        if not self.path and self.offset <= _MAX_OFFSET_OF_FOREIGN_DATA:
+            hint = _format_hint(self.data or b"")
+        return f"{location}: {self.reason}{f'; this looks like {hint}' if hint else ''}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_decode_error, (self.reason, self.offset, self.__dict__))
@@ -154,11 +158,11 @@ def _rebuild_decode_error(reason: str, offset: int, state: dict[str, object]) ->
 
 
 class EncodeError(AmqpError, ValueError):
-    """A value cannot be encoded as what it was declared to be.
+    """A value cannot be encoded as its declared type.
 
     Attributes:
-        reason: what is wrong with the value and what would be right.
-        path: where in the message the value stands, such as ``header.priority``.
+        reason: the reason, and what to do.
+        path: the path of the value, such as ``header.priority``.
     """
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -171,7 +175,7 @@ class EncodeError(AmqpError, ValueError):
 
 
 class ValidationError(AmqpError, ValueError):
-    """A message breaks rules of the specification; `violations` lists them."""
+    """A message violates rules of the specification, which `violations` lists."""
 
     def __init__(self, violations: Sequence[Violation]) -> None:
         super().__init__(violations)
@@ -184,11 +188,11 @@ class ValidationError(AmqpError, ValueError):
 
 
 class ContentError(AmqpError, ValueError):
-    """The body of a message is not the text, JSON or compressed data that it is asked for as."""
+    """The body of a message is not the expected text, JSON or compressed data."""
 
 
 class ChecksumError(AmqpError, ValueError):
-    """The footer does not vouch for the bare message; `faults` says why, one sentence each."""
+    """A checksum or HMAC of a message is missing or wrong; `faults` lists the reasons."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__(faults)
@@ -199,15 +203,15 @@ class ChecksumError(AmqpError, ValueError):
 
 
 class TranslationError(AmqpError, ValueError):
-    """A message has no translation: the bridge of this profile refuses it or fails on it.
+    """A message cannot be translated: the profile's broker refuses it or fails on it.
 
-    Also raised where a translation in strict mode would lose something.
+    Also raised if a translation in strict mode would lose data.
 
     Attributes:
-        path: where in the message, such as ``properties.headers['k']``; empty for the whole.
-        reason: what the bridge does, or what would be lost.
-        delivered: the bytes that the bridge delivers instead, where it delivers some that do not
-            make a message, so that no receiver can read them.
+        path: the path of the value, such as ``properties.headers['k']``; empty for the message.
+        reason: what the broker does, or what would be lost.
+        delivered: the invalid bytes that the broker delivers instead of a message; None if it
+            delivers nothing.
     """
 
     def __init__(self, path: str, reason: str, *, delivered: bytes | None = None) -> None:
@@ -220,25 +224,32 @@ class TranslationError(AmqpError, ValueError):
         return f"{shortened_path(self.path)}: {self.reason}" if self.path else self.reason
 
 
-def wrong_type(where: str, wanted: str, given: object, how: str = "") -> TypeError:
-    """Return the error for an argument of a wrong type: what is wanted, what was given, and how."""
-    cls = type(given)
-    # Classes of other libraries have the same names.
-    foreign = cls.__module__.partition(".")[0] not in ("builtins", "amqp10msg")
-    is_full = foreign or wanted.endswith(cls.__name__)
-    named = f"{cls.__module__}.{cls.__name__}" if is_full else cls.__name__
-    return TypeError(f"{where} takes {wanted}, not {named}{f': {how}' if how else ''}")
+def wrong_type(where: str, expected: str, argument: object, hint: str = "") -> TypeError:
+    """Return the TypeError for an argument of a wrong type.
+
+    Args:
+        where: the function, or the name of its parameter.
+        expected: the expected type.
+        argument: the argument.
+        hint: what to do instead.
+    """
+    cls = type(argument)
+    # Classes of other libraries may have the same name as the expected class.
+    is_foreign = cls.__module__.partition(".")[0] not in ("builtins", "amqp10msg")
+    is_ambiguous = is_foreign or expected.endswith(cls.__name__)
+    name = f"{cls.__module__}.{cls.__name__}" if is_ambiguous else cls.__name__
+    return TypeError(f"{where} takes {expected}, not {name}{f': {hint}' if hint else ''}")
 
 
-def as_bytes(value: object, where: str, wanted: str = "bytes") -> bytes:
+def as_bytes(value: object, where: str, expected: str = "bytes") -> bytes:
     """Return a bytes-like argument as bytes.
 
-    ``bytes(value)`` would turn an int into that many zero bytes, and a list of ints into bytes.
+    ``bytes(value)`` would accept an int, and return that many zero bytes, or a list of ints.
 
     Args:
         value: the argument.
-        where: what takes the argument, for the error.
-        wanted: the types it takes, for the error.
+        where: the function, or the name of its parameter, for the error.
+        expected: the expected types, for the error.
 
     Raises:
         TypeError: `value` is neither bytes, bytearray nor memoryview.
@@ -247,28 +258,28 @@ def as_bytes(value: object, where: str, wanted: str = "bytes") -> bytes:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise wrong_type(where, wanted, value, "encode it first" if isinstance(value, str) else "")
+    raise wrong_type(where, expected, value, "encode it first" if isinstance(value, str) else "")
 
 
 def expect(
-    given: object,
-    kinds: type | tuple[type, ...],
+    argument: object,
+    types: type | tuple[type, ...],
     where: str,
-    wanted: str,
-    hows: dict[Any, str] | None = None,
+    expected: str,
+    hints: dict[Any, str] | None = None,
 ) -> None:
-    """Refuse an argument that is of none of some types.
+    """Raise TypeError if an argument has a wrong type.
 
     Args:
-        given: the argument.
-        kinds: the types.
-        where: what it is an argument of.
-        wanted: the types, for people.
-        hows: what to do instead, by the type of what is given.
+        argument: the argument.
+        types: the types that the function accepts.
+        where: the function, or the name of its parameter, for the error.
+        expected: the accepted types, for the error.
+        hints: what to do instead, by the type of the argument.
 
     Raises:
-        TypeError: it is of another type.
+        TypeError: `argument` is not an instance of `types`.
     """
-    if not isinstance(given, kinds):
-        how = next((how for kind, how in (hows or {}).items() if isinstance(given, kind)), "")
-        raise wrong_type(where, wanted, given, how)
+    if not isinstance(argument, types):
+        hint = next((text for cls, text in (hints or {}).items() if isinstance(argument, cls)), "")
+        raise wrong_type(where, expected, argument, hint)

@@ -1,4 +1,4 @@
-"""What is imported when it is first used: the public names of a package, modules of an extra."""
+"""Import public names of a package, and modules of an extra, when they are first used."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 
 
 def later(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package, whose ``dir`` names them from now on.
+    """Return a ``__getattr__`` for a package that imports public names when they are first used.
+
+    Also makes ``dir(package)`` list these names.
 
     Args:
-        package: its name.
-        modules: by module of the package, the public names that it has.
+        package: the package's name.
+        modules: the public names by module of the package.
     """
     module_of = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
-        setattr(module, name, found)
-        return found
+        value = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+        setattr(module, name, value)
+        return value
 
     module = sys.modules[package]
     vars(module)["__dir__"] = lambda: sorted({*vars(module), *module_of})
@@ -30,16 +32,16 @@ def later(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
 
 
 def of_extra(module: str, extra: str, what: str, otherwise: str = "") -> Any:
-    """Import a module that an extra of this library brings.
+    """Import a module that an extra of this library installs.
 
     Args:
-        module: its name.
-        extra: the extra.
-        what: what needs which package, for the error.
-        otherwise: what else would help.
+        module: the module's name.
+        extra: the name of the extra.
+        what: the beginning of the error, such as ``zstd needs zstandard``.
+        otherwise: an alternative to installing the extra, which ends the error.
 
     Raises:
-        ModuleNotFoundError: it is not installed.
+        ModuleNotFoundError: the module is not installed.
     """
     try:
         return importlib.import_module(module)

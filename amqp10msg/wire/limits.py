@@ -17,39 +17,40 @@ _MAX_ITEMS = 1_000_000
 # 2^32 - 1 values. All such arrays of one input share a budget. The budget grows with the input, so
 # that many small messages together get no more elements than one message of their total size.
 _MAX_ZERO_WIDTH = 65_536
-# So that any number of array8, of 4 bytes and at most 255 elements each, is within the budget.
+# Allows any number of array8, which have 4 bytes and at most 255 elements each.
 _ZERO_WIDTH_PER_BYTE = 64
-#: Zero-width elements that any input may have: as many as one array8 can count.
+#: Zero-width elements that any input may have: the maximum count of an array8.
 FREE_ZERO_WIDTH = 255
-# Of what machines write, little packs to less than a fiftieth; zeros pack to a thousandth.
+# Real data seldom compresses to less than a fiftieth of its size; zeros compress to a thousandth.
 _MAX_EXPANSION = 100
-# Times the size of any input, this still fits 64 bits.
+# Multiplied by the size of any input, this still fits into 64 bits.
 _MAX_PER_BYTE = 2**20
 _COUNT = [attrs.validators.ge(0), attrs.validators.le(2**62)]
 
 
 @attrs.frozen
 class Limits:
-    """What one call of a decoder may use.
+    """The limits of one call of a decoder.
 
     A message or value that exceeds `depth`, `items`, `zero_width`, `zero_width_per_byte` or `size`
     raises `DecodeError` with the condition ``amqp:resource-limit-exceeded``. So does a section of
-    annotations with more than 4,096 ulong keys, which is a fixed bound. A file that exceeds
-    `expansion` is read up to there, with a record that names the fault; a Parquet file with too
-    many rows raises ValueError.
+    annotations with more than 4,096 ulong keys, which is a fixed limit. A file that exceeds
+    `expansion` is read up to the limit, and the last record names the fault; a Parquet file with
+    too many rows raises ValueError.
 
     Attributes:
-        depth: nested lists, maps, arrays and described values, at most (1 to 256).
-        items: values in lists, maps and arrays, in the whole input. `scan` and lenient decoding
-            count a section as four.
-        zero_width: elements of arrays whose elements take no bytes, in the whole input. In a file,
-            records without a byte.
-        zero_width_per_byte: the same elements and records for each byte of the input (0 to 2^20),
-            beyond the 255 that any input may have. The lower of the two limits counts.
-        size: bytes of input, or None for no bound of its own.
-        expansion: bytes, and rows of Parquet, that a file may make of each of its own, however few
-            these are beyond 64 MiB of a gzip file or of Avro, and 256 MiB of a row group and a
-            million rows of Parquet.
+        depth: maximum nesting of lists, maps, arrays and described values, 1 to 256.
+        items: maximum number of values in lists, maps and arrays, in the whole input. `scan` and
+            lenient decoding count a section as four values.
+        zero_width: maximum number of array elements without bytes, such as nulls, in the whole
+            input. In a file, maximum number of records without a byte.
+        zero_width_per_byte: maximum number of the same elements or records for each byte of the
+            input, 0 to 2^20, in addition to the 255 that any input may have. The lower of both
+            limits applies.
+        size: maximum size of the input in bytes, or None for no limit.
+        expansion: maximum ratio of a file's decompressed size to its size; also of Parquet rows to
+            bytes. It applies beyond 64 MiB in a gzip or Avro file, and beyond a million rows and
+            256 MiB per row group in a Parquet file.
     """
 
     depth: int = attrs.field(
@@ -68,12 +69,12 @@ class Limits:
 
     def zero_width_of(self, size: int) -> int:
         """Return how many zero-width elements an input of `size` bytes may have."""
-        # The kernels compute the same in C: ValueReader.begin, and read_message of columns.
+        # ValueReader.begin and read_message of columns compute the same in C.
         return min(self.zero_width, FREE_ZERO_WIDTH + self.zero_width_per_byte * size)
 
 
 DEFAULT_LIMITS = Limits()
-# For reading again what was already accepted under the caller's own limits.
+# For decoding again what was decoded within the caller's limits before.
 UNLIMITED = Limits(
     items=2**62, zero_width=2**62, expansion=2**62, zero_width_per_byte=_MAX_PER_BYTE
 )

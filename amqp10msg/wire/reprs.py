@@ -1,7 +1,7 @@
-"""Values shown in a text of bounded length: what `repr` of a message and of its parts is.
+"""Reprs of bounded length, for messages and their parts.
 
-A class says what it shows by ``__rich_repr__``, the protocol of the library rich, so that a
-terminal and a traceback show the same.
+A class defines its repr by ``__rich_repr__``, the protocol of the library rich, so that the repr
+and rich show the same.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["Text", "cut", "encodable", "html_table", "readable", "short_repr", "
 
 T = TypeVar("T")
 
-# Of one text or run of bytes; of the whole; levels of values in one another.
-_LONGEST_TEXT = 1_000
-_LONGEST_BYTES = 200
-_MOST = 4_000
-_DEEPEST = 30
-# What holds no other values; of these, what is never long.
+# Limits of a repr: characters per string, bytes per binary, characters in total, levels of nesting.
+_MAX_TEXT = 1_000
+_MAX_BYTES = 200
+_MAX_REPR = 4_000
+_MAX_DEPTH = 30
+# Types whose repr is always short, and all types that contain no other values.
 _SHORT = {type(None), bool, int, float, uuid.UUID, Float, Char, *INTEGERS.values()}
 _SIMPLE = {str, bytes, Symbol, *_SHORT}
 
@@ -42,20 +42,20 @@ class Text:
 
 
 def cut(value: Any) -> Any:
-    """Return the value; where it is long bytes or text, its beginning and its length."""
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        return Text(f"{str(value[:_LONGEST_TEXT])!r}... ({len(value):,} characters)")
-    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > _LONGEST_BYTES:
-        return Text(f"{bytes(value[:_LONGEST_BYTES])!r}... ({len(value):,} bytes)")
+    """Return `value`, or for a long string or bytes, a `Text` with its beginning and its length."""
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        return Text(f"{str(value[:_MAX_TEXT])!r}... ({len(value):,} characters)")
+    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > _MAX_BYTES:
+        return Text(f"{bytes(value[:_MAX_BYTES])!r}... ({len(value):,} bytes)")
     return value
 
 
-class _FullError(Exception):
-    """The text is as long as it may be."""
+class _LimitError(Exception):
+    """The repr has reached `_MAX_REPR` characters."""
 
 
-class _Out:
-    """A text that grows to its bound."""
+class _Buffer:
+    """A string buffer that stops growing at `_MAX_REPR` characters."""
 
     __slots__ = ("pieces", "size")
 
@@ -64,86 +64,86 @@ class _Out:
         self.size = 0
 
     def add(self, text: str) -> None:
-        """Append text; _FullError once the bound is passed."""
+        """Append text, or raise _LimitError if the buffer exceeds the limit."""
         self.pieces.append(text)
         self.size += len(text)
-        if self.size > _MOST:
-            raise _FullError
+        if self.size > _MAX_REPR:
+            raise _LimitError
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of a value, cut off where it is long; it takes no longer than that."""
-    out = _Out()
+    """Return the repr of a value, at most `_MAX_REPR` characters of it, in bounded time."""
+    out = _Buffer()
     try:
         _write(out, value, 0)
-    except _FullError:
-        return f"{''.join(out.pieces)[:_MOST]}..."
+    except _LimitError:
+        return f"{''.join(out.pieces)[:_MAX_REPR]}..."
     return "".join(out.pieces)
 
 
 def shown(cls: type[T]) -> type[T]:
-    """Give an attrs class a repr of bounded length, and rich the same."""
+    """Add a repr of bounded length to an attrs class."""
 
     def rich(self: Any) -> Iterator[tuple[str, Any]]:
         for field in attrs.fields(type(self)):
             yield field.name, cut(getattr(self, field.name))
 
-    cls.__rich_repr__ = rich  # type: ignore[attr-defined]  # for rich
-    cls.__repr__ = short_repr  # type: ignore[method-assign]  # the same for every class
+    cls.__rich_repr__ = rich  # type: ignore[attr-defined]
+    cls.__repr__ = short_repr  # type: ignore[method-assign]
     return cls
 
 
-# Notebooks align cells to the right. Long values break anywhere; no column gets too narrow.
+# Notebooks align cells to the right by default. Long values may break anywhere.
 _CELL = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
-_MOST_ROWS = 100
-_LONGEST_CELL = 200
+_MAX_ROWS = 100
+_MAX_CELL = 200
 
 
 def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a small table for a notebook: a title, and rows of text, which is escaped.
+    """Return a small HTML table for a notebook. All texts are escaped.
 
     Args:
-        title: what it shows; alone where there are no rows.
-        names: of the columns.
-        rows: their cells, each cut at 200 characters; after 100 rows their number is given.
+        title: the caption; the result is the title alone if there are no rows.
+        names: the names of the columns.
+        rows: the cells of each row, which are cut at 200 characters. After 100 rows, the title
+            says how many are omitted.
     """
-    from html import escape  # noqa: PLC0415  (its table of characters is for notebooks alone)
+    from html import escape  # noqa: PLC0415  (only notebooks need it)
 
-    written = [
-        [f"{cell[:_LONGEST_CELL]}…" if len(cell) > _LONGEST_CELL else cell for cell in row]
-        for row in rows
+    cells_of_rows = [
+        [f"{cell[:_MAX_CELL]}…" if len(cell) > _MAX_CELL else cell for cell in row] for row in rows
     ]
-    if not written:
+    if not cells_of_rows:
         return f"<p>{escape(title)}</p>"
-    more = len(written) - _MOST_ROWS
-    if more > 0:
-        title = f"{title}; {more:,} more rows are not shown"
+    omitted = len(cells_of_rows) - _MAX_ROWS
+    if omitted > 0:
+        title = f"{title}; {omitted:,} more rows are not shown"
     lines = [f"<th {_CELL}>{escape(name)}</th>" for name in names]
-    for row in written[:_MOST_ROWS]:
+    for row in cells_of_rows[:_MAX_ROWS]:
         lines += ["</tr><tr>", *(f"<td {_CELL}>{escape(encodable(cell))}</td>" for cell in row)]
     caption = f'<caption style="text-align: left">{escape(title)}</caption>'
     return f"<table>{caption}<tr>{''.join(lines)}</tr></table>"
 
 
-def _write(out: _Out, value: Any, level: int, before: str = "") -> None:
-    """Write a value after a text."""
-    kind = type(value)
-    if level > _DEEPEST:
-        out.add(f"{before}...")
-    elif kind in _SIMPLE:
-        out.add(f"{before}{value!r}" if kind in _SHORT else f"{before}{cut(value)!r}")
+def _write(out: _Buffer, value: Any, level: int, prefix: str = "") -> None:
+    """Write `prefix` and the repr of a value."""
+    cls = type(value)
+    if level > _MAX_DEPTH:
+        out.add(f"{prefix}...")
+    elif cls in _SIMPLE:
+        out.add(f"{prefix}{value!r}" if cls in _SHORT else f"{prefix}{cut(value)!r}")
     else:
-        out.add(before)
+        out.add(prefix)
         _write_parts(out, cut(value), level)
 
 
-def _write_parts(out: _Out, value: Any, level: int) -> None:
+def _write_parts(out: _Buffer, value: Any, level: int) -> None:
     kind = type(value)
     if hasattr(kind, "__rich_repr__"):
         before = f"{kind.__name__}("
-        for name, given, *default in value.__rich_repr__():
-            if not default or given != default[0]:
-                _write(out, given, level + 1, f"{before}{name}=")
+        for name, field, *default in value.__rich_repr__():
+            if not default or field != default[0]:
+                _write(out, field, level + 1, f"{before}{name}=")
                 before = ", "
         out.add(f"{before})" if before != ", " else ")")
     elif kind is list:
@@ -173,13 +173,13 @@ def _write_parts(out: _Out, value: Any, level: int) -> None:
         _write(out, value.value, level + 1, ", value=")
         out.add(")")
     elif kind is tuple:
-        _write_between(out, "(", islice(value, _MOST), ",)" if len(value) == 1 else ")", level)
+        _write_between(out, "(", islice(value, _MAX_REPR), ",)" if len(value) == 1 else ")", level)
     else:
         out.add(repr(value))
 
 
-def _write_between(out: _Out, begin: str, items: Iterable[Any], end: str, level: int) -> None:
-    """Write values with commas between them."""
+def _write_between(out: _Buffer, begin: str, items: Iterable[Any], end: str, level: int) -> None:
+    """Write the reprs of values, separated by commas."""
     before = begin
     for item in items:
         _write(out, item, level + 1, before)
@@ -188,15 +188,15 @@ def _write_between(out: _Out, begin: str, items: Iterable[Any], end: str, level:
 
 
 def readable(name: str) -> str:
-    r"""Return a name with ``\xff`` for each byte that is not UTF-8, a surrogate in `name`."""
+    r"""Return a name that was decoded with surrogateescape, with ``\xff`` for invalid bytes."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def shortened(text: str, length: int) -> str:
-    """Return a text of which no more characters are shown."""
+    """Return `text`, or its first `length` characters and an ellipsis."""
     return text if len(text) <= length else text[:length] + "…"
 
 
 def encodable(text: str) -> str:
-    """Escape lone surrogates, which UTF-8 cannot hold."""
+    """Return `text` with escapes for lone surrogates, which cannot be encoded as UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] =
     "empty key of verify": (lambda: verify(MESSAGE, b""), ValueError, ("empty",)),
     "no key of verify": (
         lambda: verify(MESSAGE, None),
-        TypeError, ("bytes", "NoneType", "leave it out"),
+        TypeError, ("bytes", "NoneType", "omit it"),
     ),
     "sign bytes": (lambda: sign(b"x", b"key"), TypeError, ("Message", "bytes", "Message.decode")),
     "checksum of text": (lambda: with_checksum("x"), TypeError, ("Message", "str")),

@@ -1,11 +1,11 @@
-"""The types of AMQP 1.0 Part 1 as Python types.
+"""The AMQP types of Part 1 as Python types.
 
-A value whose Python type carries the AMQP type needs no wrapper: None, bool, bytes, str, uuid.UUID,
-list, dict, a plain int (long) and a plain float (double). The classes here stand for the others.
-They subclass the Python type that they behave like, so ``UInt(5) == 5``.
+None, bool, bytes, str, uuid.UUID, list, dict, int (long) and float (double) need no wrapper. The
+classes in this package represent the other AMQP types. They subclass the Python type that they
+behave like, so ``UInt(5) == 5``.
 
-The lower-case names annotate the fields of composites: there the declaration gives the type,
-and plain ints, strings and datetimes go in.
+The lower-case names annotate the fields of composites. The annotation determines the AMQP type
+there, so fields accept plain ints, strings and datetimes.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ __all__ = [
 ]
 
 
-# What annotates the fields of composites: the type of each on the wire.
+# Annotations of the fields of composites.
 
 
 @attrs.frozen
 class Wire:
-    """What a composite's field is on the wire; stands in the metadata of an Annotated alias.
+    """The wire type of a composite's field, in the metadata of an Annotated alias.
 
     Attributes:
-        type: the AMQP type, or ``*`` for any.
-        name: the name in the specification where it is a restricted type, such as milliseconds.
-        multiple: null, one value or an array of values (Part 1, 1.4).
-        requires: the archetype that the value must provide, such as address.
-        enum: the choices of a restricted type.
-        size: bytes that a restricted type has at most, or None for no bound of its own.
+        type: the AMQP type, or ``*`` for any type.
+        name: the name of a restricted type, such as ``milliseconds``; else empty.
+        multiple: whether the field holds null, one value or an array of values (Part 1, 1.4).
+        requires: the archetype that the value must provide, such as ``address``.
+        enum: the enum class with the choices of a restricted type, or None.
+        size: the maximum size of a restricted type in bytes, or None.
     """
 
     type: str

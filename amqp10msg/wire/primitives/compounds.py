@@ -18,10 +18,10 @@ from amqp10msg.wire.primitives.simple import Float, Timestamp, _Decimal, _Intege
 
 @attrs.define(eq=True, unsafe_hash=False, repr=False)
 class Described:
-    """A value with a descriptor, as it came: what the library has no class for, or need not have.
+    """A described value (Part 1, 1.2.2) for which the library has no class.
 
     Attributes:
-        descriptor: usually a ULong or a Symbol; Part 1 permits any value.
+        descriptor: usually a ULong or a Symbol; Part 1 allows any value.
         value: the underlying value.
     """
 
@@ -37,18 +37,18 @@ _ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
 
 @attrs.define(init=False, eq=False, repr=False)
 class Array(Sequence[Any]):
-    """An AMQP array: values of one type after one constructor.
+    """An AMQP array: values of one type with a common constructor.
 
-    ``Array("int", [1, 2])`` takes the smallest constructor of one byte or more that fits all
-    values when it is encoded; ``Array(0x71, [1, 2])`` keeps that very constructor, and so does an
-    array that was read. Plain Python values are taken as the array's type.
+    ``Array("int", [1, 2])`` is encoded with the smallest constructor that fits all values, but not
+    one without bytes. ``Array(0x71, [1, 2])`` is encoded with the constructor 0x71, and a decoded
+    array with its original constructor. Plain Python values are encoded as the array's type.
 
     Attributes:
         type: the AMQP type of the elements.
-        code: the format code of the constructor, or None to take the smallest.
-        descriptors: descriptors before the format code, outermost first; the elements of
-            such an array are described values, and `values` holds what is described.
-        values: the elements, a list.
+        code: the format code of the constructor, or None for the smallest one.
+        descriptors: the descriptors of an array of described values, outermost first. `values`
+            then holds the underlying values.
+        values: the list of elements.
     """
 
     type: str
@@ -103,7 +103,7 @@ class Array(Sequence[Any]):
 
 
 class _Items(ItemsView[Any, Any]):
-    """The pairs as they stand: a lookup would find the first of two that have the same key."""
+    """A view of the pairs, including duplicate keys, which a lookup by key would not find."""
 
     __slots__ = ()
     _mapping: AmqpMap
@@ -121,12 +121,14 @@ class _Values(ValuesView[Any]):
 
 
 class AmqpMap(Mapping[Any, Any]):
-    """An AMQP map as ordered pairs, for keys that a dict cannot hold side by side.
+    """An AMQP map with keys that a dict cannot hold; immutable.
 
-    Keys that Python calls equal but AMQP does not (uint 1 and long 1, symbol "a" and string "a"),
-    and keys that Python cannot hash (lists, maps, arrays, described values) stand in `pairs` in
-    the order of the wire. Looking a key up compares its AMQP type too: see `identical`. It does
-    not change; make a new one from other pairs.
+    These are keys that are equal in Python but have different AMQP types (uint 1 and long 1, symbol
+    "a" and string "a"), and keys that cannot be hashed (lists, maps, arrays, described values). A
+    lookup compares the AMQP types of keys, as `identical` does.
+
+    Attributes:
+        pairs: the (key, value) tuples, in wire order.
     """
 
     __slots__ = ("_index", "pairs")
@@ -158,11 +160,11 @@ class AmqpMap(Mapping[Any, Any]):
         return len(self.pairs)
 
     def items(self) -> ItemsView[Any, Any]:
-        """Return a view of the pairs, in the order of the wire."""
+        """Return a view of the pairs, in wire order."""
         return _Items(self)
 
     def values(self) -> ValuesView[Any]:
-        """Return a view of the values, in the order of the wire."""
+        """Return a view of the values, in wire order."""
         return _Values(self)
 
     def __eq__(self, other: object) -> bool:
@@ -180,39 +182,39 @@ class AmqpMap(Mapping[Any, Any]):
 
 
 def _text_of(value: Any) -> str:
-    """Return the repr of a value without calling itself, so that values may nest however deep."""
+    """Return the repr of a value. This is not recursive, so values may be nested to any depth."""
     text: list[str] = []
-    within: set[int] = set()  # those around a value, of which none may be in itself
+    ancestors: set[int] = set()  # ids of the values around the current one, to detect cycles
     pending: list[tuple[Any, bool]] = [(value, True)]
     while pending:
         item, is_value = pending.pop()
         if not is_value:
             if isinstance(item, int):
-                within.discard(item)
+                ancestors.discard(item)
             else:
                 text.append(item)
             continue
         parts = _texts_within(item)
         if parts is None:
             text.append(repr(item))
-        elif id(item) in within:
+        elif id(item) in ancestors:
             text.append("...")
         else:
-            within.add(id(item))
+            ancestors.add(id(item))
             pending += [(id(item), False), *reversed(parts)]
     return "".join(text)
 
 
 def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
-    """Return the parts of a value's repr: texts, and values with True; None for a scalar."""
+    """Return the parts of a value's repr: (text, False) or (value, True); None for a scalar."""
     kind = type(value)
     if kind is list or kind is tuple:
         begin, end = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
-        parts = _separated([[(one, True)] for one in value])
+        parts = _separated([[(item, True)] for item in value])
         return [(begin, False), *parts, (end, False)]
     if kind is dict:
         parts = _separated(
-            [[(key, True), (": ", False), (one, True)] for key, one in value.items()]
+            [[(key, True), (": ", False), (item, True)] for key, item in value.items()]
         )
         return [("{", False), *parts, ("}", False)]
     if kind is AmqpMap:
@@ -223,20 +225,24 @@ def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
         return [("Described(descriptor=", False), first, (", value=", False), second, (")", False)]
     if kind is Array:
         constructor = repr(value.type) if value.code is None else f"{value.code:#04x}"
-        found: list[tuple[Any, bool]] = [(f"Array({constructor}, ", False), (value.values, True)]
+        parts = [(f"Array({constructor}, ", False), (value.values, True)]
         if value.descriptors:
-            found += [(", descriptors=", False), (value.descriptors, True)]
-        return [*found, (")", False)]
+            parts += [(", descriptors=", False), (value.descriptors, True)]
+        return [*parts, (")", False)]
     return None
 
 
 def _separated(parts: list[list[tuple[Any, bool]]]) -> list[tuple[Any, bool]]:
-    """Join parts by commas."""
-    return [one for part in parts for one in [(", ", False), *part]][1:]
+    """Insert commas between the parts of a repr."""
+    return [text for part in parts for text in [(", ", False), *part]][1:]
 
 
 def _bucket(key: Any) -> Any:
-    """Return a key that identical keys share, hashed with a secret (numbers are not)."""
+    """Return an index key: the same one for identical AMQP keys.
+
+    Numbers are indexed by their repr: Python hashes strings with a random seed, but not numbers, so
+    that an attacker could choose numbers with the same hash.
+    """
     if isinstance(key, (int, float, uuid.UUID)):
         return repr(key)
     try:
@@ -252,13 +258,13 @@ _DOUBLE = struct.Struct(">d")
 def identical(a: Any, b: Any) -> bool:
     """Return whether two values have the same AMQP type and the same value, bit for bit.
 
-    Unlike ``==``, this tells uint 1 from long 1, 0.0 from -0.0, true from 1, and calls a NaN the
-    same as a NaN with its bits. The order of a map's entries counts, as it does on the wire.
+    Unlike ``==``, this distinguishes uint 1 from long 1, 0.0 from -0.0, and true from 1, and a NaN
+    is identical to a NaN with the same bits. The order of a map's entries matters.
     """
     if type(a) is not type(b):
         return False
     if isinstance(a, Float):
-        return a.bits == b.bits  # type: ignore[no-any-return]  # what the kernel gives is Any
+        return a.bits == b.bits  # type: ignore[no-any-return]
     if isinstance(a, float):
         return _DOUBLE.pack(a) == _DOUBLE.pack(b)
     if isinstance(a, list):
@@ -280,17 +286,17 @@ def identical(a: Any, b: Any) -> bool:
 
 
 def pairs_of(mapping: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the entries of a dict or an AmqpMap."""
+    """Return the (key, value) pairs of a dict or an AmqpMap."""
     return mapping.pairs if isinstance(mapping, AmqpMap) else mapping.items()
 
 
 def plain(value: Any) -> Any:
-    """Return a value without its wire type, as the nearest natural Python value.
+    """Convert a value to plain Python types, without AMQP types.
 
-    Integers become int, a float or double float, a char, string or symbol str, a decimal
-    decimal.Decimal, a timestamp an aware datetime (or an int of milliseconds outside the years
-    that datetime can hold), arrays and lists list, maps dict where dict can hold them, and of a
-    described value what is described.
+    Integers become int; float and double, float; char, string and symbol, str; decimals,
+    decimal.Decimal. A timestamp becomes an aware datetime, or an int of milliseconds if it is out
+    of range for datetime. Arrays and lists become list. A map becomes a dict, or a list of pairs if
+    a dict cannot hold its keys. A described value becomes its underlying value.
     """
     if isinstance(value, Timestamp):
         try:
@@ -312,8 +318,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, (dict, AmqpMap)):
         pairs = [(plain(key), plain(item)) for key, item in pairs_of(value)]
         try:
-            made = dict(pairs)
+            converted = dict(pairs)
         except TypeError:
             return pairs
-        return made if len(made) == len(pairs) else pairs
+        return converted if len(converted) == len(pairs) else pairs
     return value

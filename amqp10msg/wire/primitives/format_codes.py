@@ -1,4 +1,4 @@
-"""The constructors of Part 1, 1.6, as one table."""
+"""The table of format codes (Part 1, 1.6)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import attrs
 
 @attrs.frozen
 class FormatCode:
-    """One constructor of Part 1, 1.6: the byte, the type, the encoding's name and its width.
+    """One format code of Part 1, 1.6.
 
     Attributes:
         code: the byte, 0x40 to 0xF0.
-        type: the AMQP type it constructs.
-        encoding: the encoding's name in the specification, empty where the type has only one.
+        type: the AMQP type.
+        encoding: the encoding's name in the specification; empty if the type has only one.
         category: ``fixed``, ``variable``, ``compound`` or ``array``.
-        width: bytes of a fixed-width value; for the others, bytes of the size (and count).
+        width: the width of a fixed-width value in bytes; for the other categories, the width of the
+            size field, and of the count field.
     """
 
     code: int
@@ -70,7 +71,7 @@ FORMAT_CODES: dict[int, FormatCode] = {
 }
 
 _WIDTHS_BEFORE = {"fixed": 0, "variable": 1, "compound": 2, "array": 2}
-#: By format code: the bytes before a value's content, which are constructor, size and count.
+#: Bytes of constructor, size and count before a value's content, by format code.
 HEAD_SIZES = bytes(
     1 + _WIDTHS_BEFORE[row.category] * row.width if row else 0
     for row in map(FORMAT_CODES.get, range(256))

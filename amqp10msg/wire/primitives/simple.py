@@ -1,4 +1,4 @@
-"""The simple types of Part 1 that have classes: integers, the float, decimals, char and symbol."""
+"""Classes of the simple types of Part 1: integers, float, decimals, char and symbol."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from amqp10msg.wire.primitives._bounded import Bounded
 
 
 class _Integer(int, Bounded):
-    """An integer that knows its AMQP type and refuses what is out of its range."""
+    """Base class of the integer types. The constructor checks the range."""
 
     __slots__ = ()
     min: ClassVar[int]
     max: ClassVar[int]
 
     if TYPE_CHECKING:
-        # That of Bounded, which stands after int among the bases.
+        # Type checkers would use the constructor of int instead of that of Bounded.
         def __init__(self, value: Any = 0, /) -> None: ...
 
     def __repr__(self) -> str:
@@ -83,20 +83,20 @@ _EPOCH = _datetime.datetime(1970, 1, 1, tzinfo=_datetime.UTC)
 _MILLISECOND = _datetime.timedelta(milliseconds=1)
 
 
-# .NET ticks of 100 ns: how many make a millisecond, and how many year 1 is before 1970.
+# .NET ticks (100 ns) per millisecond, and from the beginning of year 1 to 1970.
 _TICKS_PER_MILLISECOND = 10_000
 _EPOCH_TICKS = 621_355_968_000_000_000
 
 
 class Timestamp(_Integer):
-    """An AMQP timestamp: milliseconds since the Unix epoch, the whole range of int64."""
+    """An AMQP timestamp: milliseconds since the Unix epoch, -2^63 to 2^63 - 1."""
 
     __slots__ = ()
     min, max = -(2**63), 2**63 - 1
 
     @classmethod
     def from_datetime(cls, moment: _datetime.datetime) -> Self:
-        """Take an aware datetime; what is finer than a millisecond is cut off towards the past.
+        """Convert an aware datetime. Fractions of a millisecond are rounded down.
 
         Raises:
             ValueError: the datetime has no time zone.
@@ -110,27 +110,27 @@ class Timestamp(_Integer):
 
     @classmethod
     def from_ticks(cls, ticks: int) -> Self:
-        """Return the moment of .NET ticks: 100 ns each, since the beginning of year 1 in UTC.
+        """Convert .NET ticks: units of 100 ns since the beginning of year 1 in UTC.
 
-        Azure sends such moments as ``com.microsoft:datetime-offset``.
+        Azure sends such times as ``com.microsoft:datetime-offset``.
 
         Args:
-            ticks: the ticks; fractions of a millisecond are cut off towards the past.
+            ticks: the number of ticks. Fractions of a millisecond are rounded down.
         """
         return cls((ticks - _EPOCH_TICKS) // _TICKS_PER_MILLISECOND)
 
     def to_datetime(self) -> _datetime.datetime:
-        """Return the moment as an aware datetime in UTC.
+        """Return the time as an aware datetime in UTC.
 
         Raises:
-            ValueError: the moment is outside the years 1 to 9999 that datetime can hold.
+            ValueError: the time is outside the years 1 to 9999, the range of datetime.
         """
         try:
             return _EPOCH + _datetime.timedelta(milliseconds=int(self))
         except OverflowError:
             raise ValueError(
-                f"{int(self)} ms is outside the years 1 to 9999 that datetime can hold: "
-                "use the number of milliseconds itself"
+                f"{int(self)} ms is outside the years 1 to 9999, the range of datetime: "
+                "use the number of milliseconds"
             ) from None
 
 
@@ -141,7 +141,8 @@ _UINT = struct.Struct(">I")
 class Float(float):
     """An AMQP float (32-bit); a plain Python float is an AMQP double (64-bit).
 
-    Holds the nearest 32-bit value of what it is made from. NaN payloads are kept by `from_bits`.
+    The constructor rounds its argument to the nearest 32-bit value. `from_bits` keeps the payload
+    of a NaN.
 
     Raises:
         OverflowError: the number is too large for 32 bits.
@@ -151,7 +152,7 @@ class Float(float):
     _bits: int
 
     def __new__(cls, value: Any = 0.0) -> Self:
-        """Take a number and round it to 32 bits; OverflowError if it is too large."""
+        """Round a number to 32 bits; raise OverflowError if it is too large."""
         if isinstance(value, Float):
             return cls.from_bits(value.bits)
         number = float(value)
@@ -161,7 +162,10 @@ class Float(float):
 
     @classmethod
     def from_bits(cls, bits: int) -> Self:
-        """Make the float of these 32 bits (IEEE 754 binary32), 0 to 2^32 - 1.
+        """Return the float with these bits in IEEE 754 binary32.
+
+        Args:
+            bits: the 32 bits as a number, 0 to 2^32 - 1.
 
         Raises:
             ValueError: `bits` is out of range.
@@ -173,13 +177,13 @@ class Float(float):
             raise ValueError(f"bits must be 0 to 2^32 - 1, got {bits}")
         self = float.__new__(cls, _FLOAT.unpack(_UINT.pack(bits))[0])
         if math.isnan(self):
-            # The way through a 64-bit float makes signalling NaNs quiet.
+            # The conversion to a 64-bit float turns a signalling NaN into a quiet one.
             self._bits = bits
         return self
 
     @property
     def bits(self) -> int:
-        """The 32 bits of IEEE 754 binary32."""
+        """The bits in IEEE 754 binary32, as a number from 0 to 2^32 - 1."""
         if not math.isnan(self):
             return int(_UINT.unpack(_FLOAT.pack(self))[0])
         try:
@@ -198,14 +202,14 @@ class Float(float):
 
 
 class _Decimal:
-    """IEEE 754-2008 decimal, binary integer significand; identity is the bits."""
+    """An IEEE 754-2008 decimal with a binary integer significand. Equality compares the bits."""
 
     __slots__ = ("bits",)
     bits: int
     width: ClassVar[int]  # bytes
     precision: ClassVar[int]  # digits
     bias: ClassVar[int]
-    _coefficient_bits: ClassVar[int]  # of the form without the implied 100
+    _coefficient_bits: ClassVar[int]  # in the encoding without the implied bits 100
 
     def __init__(self, bits: int) -> None:
         if not isinstance(bits, int):
@@ -219,12 +223,12 @@ class _Decimal:
 
     @classmethod
     def from_decimal(cls, number: _decimal.Decimal | int | str) -> Self:
-        """Encode exactly this number, its exponent kept where the format can express it.
+        """Convert a number exactly. Its exponent is kept if the format has it.
 
         Raises:
-            ValueError: the number needs more digits or a larger exponent than the format has, or
-                the text is not a number.
-            TypeError: `number` is of another type.
+            ValueError: the number needs more digits or another exponent than the format has, or
+                `number` is a str that is not a number.
+            TypeError: `number` has another type.
         """
         if isinstance(number, str):
             try:
@@ -264,7 +268,7 @@ class _Decimal:
         return cls(bits | biased << cls._coefficient_bits | coefficient)
 
     def to_decimal(self) -> _decimal.Decimal:
-        """Return exactly this number, with its exponent; non-canonical coefficients are zero."""
+        """Return the number with its exponent. A non-canonical coefficient counts as zero."""
         top = 8 * self.width - 1
         bits = self.bits
         sign = bits >> top
@@ -332,7 +336,7 @@ class Char(str):
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
-        """Take one code point; ValueError for more, none or a surrogate, TypeError for no str."""
+        """Raise ValueError unless `value` has exactly one code point, which is not a surrogate."""
         if not isinstance(value, str):
             raise wrong_type("Char", "a str", value)
         self = str.__new__(cls, value)
@@ -345,12 +349,12 @@ class Char(str):
 
 
 class Symbol(str):
-    """An AMQP symbol: a name from a constrained domain, in ASCII. Equal to the str of its text."""
+    """An AMQP symbol: a name from a constrained domain, in ASCII. Equals the same str."""
 
     __slots__ = ()
 
     def __new__(cls, value: str = "") -> Self:
-        """Take ASCII text; ValueError for any other, TypeError for what is not a str."""
+        """Raise ValueError unless `value` is ASCII."""
         if not isinstance(value, str):
             raise wrong_type("Symbol", "a str", value)
         self = str.__new__(cls, value)
