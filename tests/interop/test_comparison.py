@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,22 @@ import pytest
 from amqp10msg import DecodeError, Message, scan
 from amqp10msg.interop import corpus
 from amqp10msg.validation import RULES
+from tests.samples import corpus_cases
 
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 COMPARISON = (ROOT / "docs/explanation/comparison.md").read_text(encoding="utf-8")
-CASES = corpus.load()
-RECORDED = [
-    case.data for case in CASES if case.origin.startswith("recorded") and case.kind == "message"
-]
+
+
+@cache
+def recorded() -> list[bytes]:
+    """Return the recorded messages of the corpus."""
+    cases = corpus_cases()
+    return [
+        one.data for one in cases if one.origin.startswith("recorded") and one.kind == "message"
+    ]
 
 
 def is_kept(octets: bytes) -> bool:
@@ -49,19 +56,19 @@ def shown_of(counts: dict[str, int]) -> str:
 
 
 def test_our_figures() -> None:
-    kept = sum(map(is_kept, RECORDED))
-    counts = corpus.run(CASES, corpus.Amqp10msg()).counts()
+    kept = sum(map(is_kept, recorded()))
+    counts = corpus.run(corpus_cases(), corpus.Amqp10msg()).counts()
 
-    assert len(RECORDED) == kept
+    assert len(recorded()) == kept
     assert f"all {kept} messages recorded from RabbitMQ, proton and rhea survive" in README
-    lenient = sum(not is_decoded_strictly(octets) for octets in RECORDED)
+    lenient = sum(not is_decoded_strictly(octets) for octets in recorded())
     assert f"{lenient} of them only with `strict=False`" in README
     assert f"{sum(rule.in_messages for rule in RULES.values())} rules" in README
     assert str(kept) == row("Messages of the corpus")[0]
-    assert f"of {len(RECORDED)} |" in COMPARISON
+    assert f"of {len(recorded())} |" in COMPARISON
     shown = shown_of(counts)
     assert shown == row("Cases of the corpus")[0]
-    assert f"of {len(CASES)} |" in COMPARISON
+    assert f"of {len(corpus_cases())} |" in COMPARISON
 
 
 def test_those_of_proton() -> None:
@@ -69,7 +76,7 @@ def test_those_of_proton() -> None:
     if proton.VERSION < (0, 40):
         pytest.skip("measured with a later version")
     kept = bare = 0
-    for octets in RECORDED:
+    for octets in recorded():
         message = proton.Message()
         try:
             message.decode(octets)
@@ -78,7 +85,7 @@ def test_those_of_proton() -> None:
             continue
         kept += encoded == octets
         bare += scan(encoded).bare == scan(octets).bare
-    counts = corpus.run(CASES, corpus.Proton()).counts()
+    counts = corpus.run(corpus_cases(), corpus.Proton()).counts()
 
     assert f"with python-qpid-proton only {kept} do," in README
     assert f"a signature of the bare message stays valid for {bare}." in README
@@ -91,7 +98,7 @@ def test_those_of_azure() -> None:
     decode = pytest.importorskip("azure.servicebus._pyamqp._decode").decode_payload
     encode = pytest.importorskip("azure.servicebus._pyamqp._encode").encode_payload
     kept = 0
-    for octets in RECORDED:
+    for octets in recorded():
         try:
             kept += bytes(encode(bytearray(), decode(memoryview(octets)))) == octets
         except Exception:  # noqa: BLE001

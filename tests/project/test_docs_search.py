@@ -23,9 +23,9 @@ pytestmark = pytest.mark.once
 LEFT_OUT = {"ACTIONS", "Entry", "Outcome", "Quarantine", "REASONS", "Settle", "SourceDelivery"}
 LEFT_OUT |= {"Statistics", "read_quarantine"}
 
-search = pytest.importorskip("sphinx.search.en", reason="needs Sphinx")
 if not BUILT.exists():
     pytest.skip("the documentation is not built: make docs", allow_module_level=True)
+search = pytest.importorskip("sphinx.search.en", reason="needs Sphinx")
 
 
 @cache

@@ -53,11 +53,22 @@ class Block:
         return f"{self.owner}:{self.line}"
 
 
+#: A line, blank lines, and a line that is indented deeper: each block begins so.
+DEEPER = re.compile(r"^( *)\S.*\n\s*\n\1 {4,}\S", re.MULTILINE)
+
+
 def docstrings() -> Iterator[tuple[str, str]]:
-    """Yield the owner of each docstring, such as ``files:read``, and the docstring."""
+    """Yield the owner, such as ``files:read``, and the text of the docstrings.
+
+    Files that cannot have an example are not parsed: every process that collects tests would spend
+    seconds on it.
+    """
     for path in sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")]):
+        source = path.read_text("utf-8")
+        if ">>> " not in source and not DEEPER.search(source):
+            continue
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__")
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = ast.parse(source)
         for node, name in owners(tree, ""):
             text = ast.get_docstring(node)
             if text is not None:
@@ -69,8 +80,8 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 def owners(node: Documented, name: str) -> Iterator[tuple[Documented, str]]:
     yield node, name
-    for child in ast.walk(node):
-        if child is not node and isinstance(child, Documented) and child in node.body:
+    for child in node.body:
+        if isinstance(child, Documented):
             yield from owners(child, f"{name}.{child.name}".removeprefix("."))
 
 
@@ -108,8 +119,9 @@ def indent(line: str) -> int:
     return len(line) - len(line.lstrip()) if line.strip() else 0
 
 
-BLOCKS = [block for owner, text in docstrings() for block in blocks_of(owner, text)]
-SESSIONS = sorted({owner for owner, text in docstrings() if ">>> " in text})
+DOCSTRINGS = [*docstrings()]
+BLOCKS = [block for owner, text in DOCSTRINGS for block in blocks_of(owner, text)]
+SESSIONS = sorted({owner for owner, text in DOCSTRINGS if ">>> " in text})
 
 #: Blocks that are not Python, and what they are.
 OTHER_LANGUAGES = {

@@ -97,7 +97,17 @@ def message_of(raw: str) -> Message | None:
     return None
 
 
-brokers = pytest.mark.parametrize("broker", list(entries()))
+#: The recorded brokers: a version, and a type of queue other than classic.
+BROKERS = [
+    *("rabbitmq-3.10.8", "rabbitmq-3.10.8-quorum", "rabbitmq-3.10.8-stream"),
+    *("rabbitmq-4.0.5", "rabbitmq-4.0.5-quorum", "rabbitmq-4.0.5-stream"),
+    *("rabbitmq-4.3.6", "rabbitmq-4.3.6-quorum", "rabbitmq-4.3.6-stream"),
+]
+brokers = pytest.mark.parametrize("broker", BROKERS)
+
+
+def test_every_recorded_broker_is_listed() -> None:
+    assert set(BROKERS) == set(entries())
 
 
 @brokers
