@@ -30,7 +30,7 @@ from amqp10msg import Message, Properties, __version__, spark
 from amqp10msg.jobs.job import decoded, schema_for_spark
 from amqp10msg.spark._frames import with_errors
 from bench import avro
-from bench.harness import Effort, Timing, Timings
+from bench.harness import SMOKE, Effort, Timing, Timings
 from bench.report import Figure, Floor
 
 MASTER = "local[2]"
@@ -261,7 +261,12 @@ def peak(call: Callable[[], object]) -> int:
 
 
 def _rounds(effort: Effort) -> int:
-    return min(effort.rounds, 3)
+    return 1 if effort is SMOKE else min(effort.rounds, 3)
+
+
+def _warm_up_rounds(effort: Effort) -> int:
+    """Return how many rounds to run before those that count: each takes seconds of a JVM."""
+    return 0 if effort is SMOKE else 1
 
 
 def _over(spent: Mapping[str, Spent], name: str, other: str = IDENTITY) -> float:
@@ -315,7 +320,7 @@ def run_decode(effort: Effort) -> Figure:
                 frames[AVRO] = at.in_avro("avro", avro.ALL)
                 frames[AVRO_CONTENT] = at.in_avro("avro-content", avro.CONTENT)
         calls = {name: partial(at.read, frame) for name, frame in frames.items()}
-        spent = measure(calls, at.rows, _rounds(effort))
+        spent = measure(calls, at.rows, _rounds(effort), _warm_up_rounds(effort))
         rows = at.rows
     timings = Timings(tuple(Timing(name, one.cpu) for name, one in spent.items()))
 
@@ -363,7 +368,9 @@ def run_parquet(effort: Effort) -> Figure:
         # For some rounds the JVM compiles what the copy runs, and does so while the job runs.
         rounds = _rounds(effort)
         calls = {JOB: at.job, COPY: at.copy}
-        spent = measure(calls, at.rows, 2 * rounds - 1, first=rounds + 1)
+        spent = measure(
+            calls, at.rows, 2 * rounds - 1, first=(rounds + 1) * _warm_up_rounds(effort)
+        )
         rows = at.rows
     timings = Timings(tuple(Timing(name, one.wall) for name, one in spent.items()))
     cpu = statistics.median(spent[COPY].cpu) / statistics.median(spent[JOB].cpu)
@@ -407,7 +414,7 @@ def run_cores(effort: Effort) -> Figure:
         with _cores(cores), place(effort.rows, f"local[{cores}]") as at:
             calls = {JOB: at.job, COPY: at.copy}
             named = {f"{name}, local[{cores}]": call for name, call in calls.items()}
-            spent |= measure(named, at.rows, _rounds(effort))
+            spent |= measure(named, at.rows, _rounds(effort), _warm_up_rounds(effort))
             rows = at.rows
     timings = Timings(tuple(Timing(name, one.wall) for name, one in spent.items()))
     gains = {

@@ -16,7 +16,7 @@ from amqp10msg.interop import corpus
 from amqp10msg.interop.corpus import Case
 from tests.pure_build import wanted
 
-__all__ = ["case", "corpus_cases", "recorded", "recorded_octets", "some", "vectors"]
+__all__ = ["case", "corpus_cases", "recorded", "recorded_octets", "shortened", "some", "vectors"]
 
 Item = TypeVar("Item")
 
@@ -49,6 +49,14 @@ def some(items: Sequence[Item]) -> Sequence[Item]:
     if wanted() and os.environ.get("HYPOTHESIS_PROFILE") != "thorough":
         return items[::4]
     return items
+
+
+def shortened(count: int) -> int:
+    """Return `count`; a tenth of it with ``HYPOTHESIS_PROFILE=short``, which also draws a tenth.
+
+    For tests marked `soak` whose count is arbitrary: `.ci/run` runs the short form.
+    """
+    return count // 10 if os.environ.get("HYPOTHESIS_PROFILE") == "short" else count
 
 
 @functools.cache
