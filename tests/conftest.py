@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import left_out
+from tests import left_out, selection
 from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
 follow_the_environment()  # before the package is imported
@@ -51,8 +51,6 @@ from amqp10msg.composite import COMPOSITES  # noqa: E402
 from amqp10msg.sections import KINDS, SPECS  # noqa: E402
 
 PURE_PASS = wanted()
-#: A file with the ids of tests, to run them alone; `pytest_terminal_summary` writes such a file.
-ONLY = os.environ.get("AMQP10MSG_ONLY")
 REQUIRED = os.environ.get("AMQP10MSG_EXT") == "require"
 
 # A shared machine stalls for longer than any deadline that would still say something.
@@ -92,30 +90,42 @@ def _runs_once(path: Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files of which -m leaves out every test: they would be imported for nothing."""
+    """Skip files in which no test can be selected: importing all files takes seconds."""
+    if collection_path.suffix != ".py":
+        return None
+    if selection.FILES_OF_ONLY is not None:
+        path = collection_path.relative_to(config.rootpath).as_posix()
+        if path not in selection.FILES_OF_ONLY:
+            return True
     expression = config.getoption("markexpr")
-    return True if expression.startswith("not once") and _runs_once(collection_path) else None
+    if expression.startswith("not once"):
+        return _runs_once(collection_path) or None
+    if expression in {"kills", "soak"}:  # a file with such a test names the marker
+        return expression not in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of the rooms above the kernel; take those alone that another run left out."""
+    """Mark the tests of the rooms above the kernel, and deselect what this run is not to do."""
     for item in items:
         # Processes of xdist wait for each other for ever if they collect different names.
         if " at 0x" in item.nodeid:
             raise pytest.UsageError(f"the name has an address, and differs by run: {item.nodeid}")
         if _runs_once(item.path):
             item.add_marker("once")
-    if ONLY is not None:
-        wanted_ids = set(Path(ONLY).read_text(encoding="utf-8").splitlines())
-        taken = [one for one in items if {one.nodeid, one.nodeid.partition("::")[0]} & wanted_ids]
-        config.hook.pytest_deselected(items=[one for one in items if one not in set(taken)])
-        items[:] = taken
+    ids = {item.nodeid for item in items}
+    if selection.ONLY is not None:
+        ids = {one for one in ids if {one, one.partition("::")[0]} & selection.ONLY}
+    if selection.STEP:
+        ids &= selection.sample((item.nodeid for item in items), selection.STEP)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
+    items[:] = [item for item in items if item.nodeid in ids]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Let a pass end well that has none of the tests which another run left out."""
-    if ONLY is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+    """Let a pass succeed that has none of the tests which AMQP10MSG_ONLY lists."""
+    if selection.ONLY is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
 
 

@@ -49,6 +49,9 @@ HOMES = {"root": "/root", "newcomer": "/home/newcomer"}
 #: The machine that ``.ci/run`` tries each time: a compiler is what it has itself.
 ALWAYS = ("bookworm", False, "newcomer")
 CLONE = "amqp10msg"
+#: The environment of ``make test`` with ``--short``: a sample of the tests (`tests/selection.py`),
+#: few drawn examples, and one worker a core, as each worker imports all test files.
+SHORT = "AMQP10MSG_SAMPLE=4 HYPOTHESIS_PROFILE=short PYTEST_XDIST_AUTO_NUM_WORKERS=$(nproc)"
 #: The last line of pytest, a pass: "== 3 failed, 7274 passed, 12 skipped in 300.12s (0:05:00) ==".
 SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.]+s", re.MULTILINE)
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
@@ -262,8 +265,7 @@ def here(python: str) -> Iterator[Callable[[str, Path], int]]:
 def of_a_clone(short: bool) -> Iterator[tuple[str, str]]:
     """Yield each command that README prints, and the script that runs it."""
     for command in commands((ROOT / "README.md").read_text(encoding="utf-8")):
-        # Fewer examples; nothing else differs from what README prints.
-        prefix = "HYPOTHESIS_PROFILE=short " if short and command == "make test" else ""
+        prefix = f"{SHORT} " if short and command == "make test" else ""
         yield command, f"cd ~/{CLONE} && {prefix}{command}"
 
 
@@ -412,7 +414,11 @@ def main() -> int:
         action="store_true",
         help="one of the machines that .ci/run does not try each time",
     )
-    parser.add_argument("--short", action="store_true", help="draw few examples")
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="run a sample of the tests, with few examples: what another machine has run in full",
+    )
     parser.add_argument("--packages", action="store_true", help="try what is released instead")
     parser.add_argument(
         "--python", action="append", help="with --packages: this interpreter, and no machine"
