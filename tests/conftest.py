@@ -21,6 +21,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -82,6 +83,7 @@ SUBJECTS_THAT_RUN_ONCE = {
 }
 
 
+@cache
 def _runs_once(path: Path) -> bool:
     return (path.suffix == ".py" and path.name not in FILES_THAT_RUN_TWICE) and (
         path.parent.name in ROOMS_THAT_RUN_ONCE

@@ -4,8 +4,8 @@
 runs these alone. The file that ``AMQP10MSG_SKIPPED`` names receives the ids of the skipped tests.
 
 ``AMQP10MSG_SAMPLE=STEP`` selects a sample, for another machine of a run of CI whose first stage ran
-all tests. Every test file is imported. Of `ROOMS_SAMPLED_WHOLE` all tests run, of each other file
-every STEP-th test function, with its first set of parameters.
+all tests. Every test file is imported, and every STEP-th test function of each file runs, with its
+first set of parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["FILES_OF_ONLY", "ONLY", "ROOMS_SAMPLED_WHOLE", "STEP", "sample"]
+__all__ = ["FILES_OF_ONLY", "ONLY", "STEP", "sample"]
 
 
 def _read_ids() -> frozenset[str] | None:
@@ -29,10 +29,6 @@ FILES_OF_ONLY = None if ONLY is None else {one.partition("::")[0] for one in ONL
 #: Select every STEP-th test function of a file; 0 selects all tests.
 STEP = int(os.environ.get("AMQP10MSG_SAMPLE", "0"))
 
-#: These rooms start commands, build packages and run the examples of the documentation. Their tests
-#: depend most on the interpreter, the system's programs and the versions of packages.
-ROOMS_SAMPLED_WHOLE = ("tests/app/", "tests/project/")
-
 
 def sample(ids: Iterable[str], step: int) -> set[str]:
     """Return the ids of a sample, in which each file has at least its first test function.
@@ -44,9 +40,6 @@ def sample(ids: Iterable[str], step: int) -> set[str]:
     functions: dict[str, set[str]] = {}
     selected = set()
     for one in ids:
-        if one.startswith(ROOMS_SAMPLED_WHOLE):
-            selected.add(one)
-            continue
         file, _, name = one.partition("::")
         function = name.partition("[")[0]
         seen = functions.setdefault(file, set())

@@ -51,7 +51,7 @@ ALWAYS = ("bookworm", False, "newcomer")
 CLONE = "amqp10msg"
 #: The environment of ``make test`` with ``--short``: a sample of the tests (`tests/selection.py`),
 #: few drawn examples, and one worker a core, as each worker imports all test files.
-SHORT = "AMQP10MSG_SAMPLE=4 HYPOTHESIS_PROFILE=short PYTEST_XDIST_AUTO_NUM_WORKERS=$(nproc)"
+SHORT = "AMQP10MSG_SAMPLE=10 HYPOTHESIS_PROFILE=short PYTEST_XDIST_AUTO_NUM_WORKERS=$(nproc)"
 #: The last line of pytest, a pass: "== 3 failed, 7274 passed, 12 skipped in 300.12s (0:05:00) ==".
 SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.]+s", re.MULTILINE)
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")

@@ -27,6 +27,8 @@ pytest.importorskip("pika", reason="routes need the extra net")
 
 from amqp10msg.net.bridge.routes import read_routes
 
+pytestmark = pytest.mark.once
+
 CLASSES = {"bridge": RouteOptions, "serve": ServerOptions}
 NUMBERS = [
     (cls, field, how)

@@ -30,6 +30,8 @@ from amqp10msg.testing import encodings, messages
 from tests.delivery.node_model import folded
 from tests.delivery.nodes import Clock, node_of, take, taken
 
+pytestmark = pytest.mark.once
+
 # Priorities.
 
 

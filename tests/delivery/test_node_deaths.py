@@ -25,6 +25,8 @@ from amqp10msg.delivery.node import DeadLetter, DistributionNode
 from amqp10msg.testing import messages
 from tests.delivery.nodes import Clock, node_of, take
 
+pytestmark = pytest.mark.once
+
 
 def letter_of(message: Message | bytes, outcome: Rejected | None = None, **given: Any) -> Message:
     octets = message if isinstance(message, bytes) else message.encode()

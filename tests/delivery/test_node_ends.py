@@ -29,6 +29,8 @@ from amqp10msg.delivery.node import (
 )
 from tests.delivery.nodes import Clock, node_of, take, taken
 
+pytestmark = pytest.mark.once
+
 # Expiry.
 
 

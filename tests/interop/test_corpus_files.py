@@ -15,6 +15,8 @@ from amqp10msg.interop import corpus
 from amqp10msg.interop.corpus import Case, CorpusError, Fault
 from tests.samples import case
 
+pytestmark = pytest.mark.once
+
 words = st.text("abz09", min_size=1, max_size=8)
 faults = st.builds(Fault, rule=words, offset=st.just(0))
 typed_values = st.recursive(

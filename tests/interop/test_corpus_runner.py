@@ -15,6 +15,8 @@ from amqp10msg.interop import corpus
 from amqp10msg.interop.corpus import Case, Fault, RefusedError, UnsupportedError
 from tests.samples import case
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -29,6 +29,8 @@ from amqp10msg import (
 )
 from amqp10msg.message.checksums import HMAC_KEY, faults, require, sign, verify, with_checksum
 
+pytestmark = pytest.mark.once
+
 MESSAGE = Message(body="text", properties=Properties(message_id="m-1"), header=None)
 CRC, ADLER = "x-opt-crc-32", "x-opt-adler-32"
 KEY = b"key"

@@ -27,6 +27,8 @@ from amqp10msg.translate import (
 )
 from amqp10msg.validation import PROFILES as RULE_SETS
 
+pytestmark = pytest.mark.once
+
 QUEUES = [f"rabbitmq-{name}" for name in RABBITMQ]
 NAMES = [*QUEUES, *(f"rabbitmq-{one.name}-stream" for one in RABBITMQ.values() if one.has_streams)]
 UNKNOWN: Any = "rabbitmq-5"

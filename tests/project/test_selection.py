@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.selection import ROOMS_SAMPLED_WHOLE, sample
+from tests.selection import sample
 
 pytestmark = pytest.mark.once
 
@@ -46,22 +46,19 @@ def function_of(test: str) -> str:
 
 
 @given(st.lists(IDS, unique=True, max_size=60), st.integers(1, 12))
-def test_a_sample_has_every_file_and_whole_rooms(ids: list[str], step: int) -> None:
+def test_a_sample_has_every_file(ids: list[str], step: int) -> None:
     selected = sample(ids, step)
 
     assert selected <= set(ids)
-    assert {one for one in ids if one.startswith(ROOMS_SAMPLED_WHOLE)} <= selected
     assert {one.partition("::")[0] for one in ids} == {one.partition("::")[0] for one in selected}
 
 
 @given(st.lists(IDS, unique=True, max_size=60))
 def test_a_sample_of_step_1_has_every_function_once(ids: list[str]) -> None:
-    partial = [one for one in ids if not one.startswith(ROOMS_SAMPLED_WHOLE)]
-
-    functions = [function_of(one) for one in sample(partial, 1)]
+    functions = [function_of(one) for one in sample(ids, 1)]
 
     assert len(functions) == len(set(functions))
-    assert {function_of(one) for one in partial} == set(functions)
+    assert {function_of(one) for one in ids} == set(functions)
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ from amqp10msg.translate import (
 )
 from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
 
+pytestmark = pytest.mark.once
+
 profiles = st.sampled_from(sorted(PROFILES))
 
 

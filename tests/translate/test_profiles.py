@@ -52,6 +52,8 @@ from amqp10msg.translate.settlement import (
     settlement_of_outcome,
 )
 
+pytestmark = pytest.mark.once
+
 RABBITMQ = [name for name in PROFILES if name.startswith("rabbitmq")]
 BROKERS = ["rabbitmq-4.0", "rabbitmq-4.3"]
 

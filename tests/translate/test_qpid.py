@@ -44,6 +44,8 @@ from amqp10msg.interop.jms.typed import write_stream
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
 from amqp10msg.wire.primitives import identical
 
+pytestmark = pytest.mark.once
+
 QPID: Final = "qpid-broker-j"
 OBJECT, JAVA = "application/x-java-serialized-object", "application/java-object-stream"
 OCTETS = "application/octet-stream"

@@ -27,6 +27,8 @@ from amqp10msg.translate import (
 )
 from amqp10msg.translate.circumstances import GivenBack, QueueType
 
+pytestmark = pytest.mark.once
+
 QUEUES = ("rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.2", "rabbitmq-4.3")
 COUNTS = ("x-delivery-count", "x-acquired-count")
 WAYS = [way for way in get_args(GivenBack) if way != "rejected"]

@@ -18,6 +18,8 @@ from amqp10msg.translate.rabbitmq.terms import rewritten
 from amqp10msg.wire.kernel.codes import DATA_CODE
 from tests.lossless import sent
 
+pytestmark = pytest.mark.once
+
 
 @given(messages(body=bodies()).flatmap(encodings))
 def test_a_body_that_a_stream_would_encode_anew_is_named(octets: bytes) -> None:

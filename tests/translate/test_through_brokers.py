@@ -35,6 +35,8 @@ from amqp10msg.translate import as_published, to_amqp10, to_basic
 from amqp10msg.wire.kernel.codes import HEADER_CODE, PROPERTIES_CODE
 from tests.lossless import MESSAGE, carries, in_sequence, octets_of, with_added
 
+pytestmark = pytest.mark.once
+
 
 def rabbitmq_4_0(
     octets: bytes, added: Mapping[Any, Any] | None = None, *, count: int = 0, durable: bool = True
