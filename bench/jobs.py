@@ -7,6 +7,7 @@ message has properties of twelve types, six of which only a residual can keep (`
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import time
@@ -134,16 +135,17 @@ def figure(
     at_least: int,
 ) -> Figure:
     """Write input for each job, and run them all."""
-    times = max(1, effort.rows // 20 // DISTINCT)
+    count = max(1, effort.rows // 20)
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-bench-"))
     try:
         calls: dict[str, Callable[[], object]] = {}
         for number, (name, (job, rows)) in enumerate(given.items()):
             source = folder / f"{number}.parquet"
-            pq.write_table(pa.concat_tables([pa.Table.from_pylist(rows)] * times), source)
+            repeated = pa.concat_tables([pa.Table.from_pylist(rows)] * math.ceil(count / DISTINCT))
+            pq.write_table(repeated.slice(0, count), source)
             output = folder / f"out-{number}"
             calls[name] = partial(jobs.run, source, output, job, workers=1, mode="overwrite")
-        timings = measure(calls, times * DISTINCT, min(effort.rounds, 5))
+        timings = measure(calls, count, min(effort.rounds, 5))
     finally:
         shutil.rmtree(folder)
     floors = tuple(
