@@ -7,11 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.waiting import wait_until
 
 __all__ = ["Browser", "find_chromium"]
 
@@ -88,9 +89,7 @@ class Browser:
         # Twice the same file with another fragment would not load it again.
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=url)
-        deadline = time.monotonic() + 30
-        while self.run("document.readyState === 'complete' && location.href") is False:
-            assert time.monotonic() < deadline
+        wait_until(lambda: self.run("document.readyState === 'complete'"))
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def run(self, expression: str) -> Any:

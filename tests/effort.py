@@ -76,11 +76,3 @@ def calls(work: Work) -> int:
     finally:
         sys.setprofile(before)
     return count
-
-
-def slowness() -> float:
-    """How many times as long as it computes a thread takes here now: 1, where it is idle, to 3."""
-    began, begun = time.monotonic(), time.thread_time()
-    while (spent := time.thread_time() - begun) < 0.03:
-        pass
-    return min(max((time.monotonic() - began) / spent, 1.0), 3.0)

@@ -1,4 +1,7 @@
-"""How tests wait for what another task, thread or process does: never for a fixed time."""
+"""How tests wait for what another task, thread or process does: never for a fixed time.
+
+Only a test that nothing happens takes a period: `holds`.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,47 @@ import asyncio
 import time
 from collections.abc import Callable
 
-#: Seconds: more than anything takes on a slow machine that does much else. Only a bug uses it up.
+__all__ = ["TIMEOUT", "holds", "until", "wait_until"]
+
+#: Seconds to wait for a condition: far more than a busy machine takes. Only a bug uses them up.
 TIMEOUT = 120.0
+#: Seconds between two looks at a condition.
+_INTERVAL = 0.005
 
 
 async def until(condition: Callable[[], object]) -> None:
     """Let other tasks run until a condition holds.
 
     Raises:
-        TimeoutError: it did not hold within `TIMEOUT`.
+        TimeoutError: the condition did not hold within `TIMEOUT`.
     """
     async with asyncio.timeout(TIMEOUT):
         while not condition():
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(_INTERVAL)
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds that another thread or process brings about.
+async def holds(condition: Callable[[], object], seconds: float) -> None:
+    """Check that a condition keeps holding while other tasks run for a number of seconds.
+
+    A slow machine may let a bug pass in that time; it never lets correct code fail.
 
     Raises:
-        TimeoutError: it did not hold within `TIMEOUT`.
+        AssertionError: the condition stopped holding.
     """
-    end = time.monotonic() + TIMEOUT
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert condition(), "the condition stopped holding"
+        await asyncio.sleep(_INTERVAL)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = TIMEOUT) -> None:
+    """Wait until a condition holds that depends on another thread or process.
+
+    Raises:
+        TimeoutError: the condition did not hold within so many seconds.
+    """
+    end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"what the test waits for did not happen within {TIMEOUT:.0f} s")
-        time.sleep(0.005)
+            raise TimeoutError(f"the condition did not hold within {seconds:.0f} s")
+        time.sleep(_INTERVAL)

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -39,6 +38,7 @@ from amqp10msg.net.bridge.routes import apis_of, read_routes  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import stored  # noqa: E402
+from tests.waiting import wait_until  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
@@ -200,11 +200,8 @@ def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Serve
         watchdog.start()
         assert process.stderr is not None
         url = process.stderr.readline().strip()
-        for _ in range(1_000):
-            metrics = urllib.request.urlopen(url).read().decode()
-            if 'amqp10msg_bridge_accepted_total{route="a -> b"} 10.0' in metrics:
-                break
-            time.sleep(0.02)
+        all_accepted = 'amqp10msg_bridge_accepted_total{route="a -> b"} 10.0'
+        wait_until(lambda: all_accepted in urllib.request.urlopen(url).read().decode())
         health = json.load(urllib.request.urlopen(url.replace("metrics", "health")))
         with pytest.raises(urllib.error.HTTPError, match="404") as caught:
             urllib.request.urlopen(url.replace("metrics", "other"))

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from amqp10msg import Message
 from amqp10msg.app.cli import main
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.once
 
@@ -104,10 +104,8 @@ def test_an_interrupt_leaves_what_was_there(
         assert process.stderr is not None
         process.stdin.write(line.encode() * 3)
         process.stdin.flush()
-        for _ in range(600):  # until it has begun to write
-            if found(folder) != expected or process.poll() is not None:
-                break
-            time.sleep(0.05)
+        # Until the command has begun to write.
+        wait_until(lambda: found(folder) != expected or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         try:
             status = process.wait(60)  # less than a pipe holds is said

@@ -10,7 +10,6 @@ import http.server
 import json
 import re
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +27,7 @@ from amqp10msg.translate import to_basic
 from amqp10msg.translate.profiles import ProfileName
 from tests.browser import Browser, find_chromium
 from tests.pages import Page
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("inspector")]
 
@@ -106,12 +106,11 @@ def shown(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Br
 
 
 def wait(browser: Browser, condition: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not browser.run(condition):
-        state = browser.run("document.getElementById('state').textContent")
-        assert time.monotonic() < deadline, state
-        assert "does not start" not in state
-        time.sleep(0.02)
+    def state() -> str:
+        return str(browser.run("document.getElementById('state').textContent"))
+
+    wait_until(lambda: browser.run(condition) or "does not start" in state(), PATIENCE)
+    assert browser.run(condition), state()
 
 
 def after(browser: Browser, script: str) -> None:
@@ -410,10 +409,7 @@ def test_what_breaks_off_while_it_loads_can_be_tried_again(
     Quiet.broken = file
     try:
         tab.open(f"{address}#message={MESSAGE.hex()}")
-        deadline = time.monotonic() + PATIENCE
-        while tab.run("document.getElementById('again').hidden"):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: not tab.run("document.getElementById('again').hidden"), PATIENCE)
     finally:
         Quiet.broken = ""
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -348,9 +347,10 @@ def test_ctrl_c_ends_the_processes_and_keeps_what_was_judged(driver: Path, tmp_p
         stdout=subprocess.PIPE,
         text=True,
     ) as running:
-        while not asked.exists() or b"h" not in asked.read_bytes():
-            assert running.poll() is None, running.communicate()
-            time.sleep(0.05)
+        wait_until(
+            lambda: (asked.exists() and b"h" in asked.read_bytes()) or running.poll() is not None
+        )
+        assert running.poll() is None, running.communicate()
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.net.client_calls import Calls, ends, told
+from tests.waiting import wait_until
 
 
 def _module(name: str) -> Any:
@@ -67,8 +68,7 @@ class _Calls(Calls):
         more = {"link_credit": 1, **more}
         made = ReceiveClient(self.host(more), source, **self.how(**more))
         made.open()
-        while not made.client_ready():
-            time.sleep(0.01)
+        wait_until(made.client_ready)
         return made
 
     def host(self, more: dict[str, Any]) -> str:
@@ -105,8 +105,7 @@ class _Calls(Calls):
 
         def login(auth: Any, **more: Any) -> None:
             with self.sender("x", auth, **more) as sender:
-                while not sender.client_ready():
-                    time.sleep(0.01)
+                wait_until(sender.client_ready)
 
         def wrong() -> None:
             try:
@@ -136,8 +135,7 @@ class _Calls(Calls):
             with self.sender(
                 "settled", send_settle_mode=constants.SenderSettleMode.Settled
             ) as sender:
-                while not sender.client_ready():
-                    time.sleep(0.01)
+                wait_until(sender.client_ready)
                 for n in range(3):
                     sender._link.send_transfer(Message(data=[b"%d" % n]))
             assert [b"0", b"1", b"2"] == self.data("settled", 3)

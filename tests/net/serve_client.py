@@ -29,8 +29,11 @@ utils = pytest.importorskip("proton.utils")
 from amqp10msg.interop.proton import install  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
 from amqp10msg.testing.fixtures import amqp_server, amqp_server_options  # noqa: E402, F401
+from tests.waiting import wait_until  # noqa: E402
 
 TIMEOUT = 20.0  # seconds; nothing here takes one
+#: The tests of the server wait for its thread.
+until = wait_until
 
 
 @contextmanager
@@ -58,14 +61,6 @@ def receiver_of(connection: Any, address: str | None, **options: Any) -> Any:
     receiver = connection.create_receiver(address, **options)
     install(receiver.fetcher)
     return receiver
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for the server's thread; the timeout is for the case that it never happens."""
-    end = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.002)
 
 
 def outgoing(server: Server, address: str) -> list[OutgoingLink]:

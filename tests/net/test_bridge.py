@@ -43,7 +43,7 @@ from tests.bridging import (
     quarantined,
     stored,
 )
-from tests.waiting import until
+from tests.waiting import TIMEOUT, holds, until
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -361,18 +361,18 @@ def test_no_more_than_so_many(server: Server, protocol: str) -> None:
 
 def test_bytes_are_bounded() -> None:
     body = b"x" * 100_000
-    most = 0
 
     async def run() -> BasicBroker:
-        nonlocal most
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(stored(BasicMessage(body=body)) for _ in range(100))
             broker.refuses = lambda _: "silent"
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             given = options(window=100, max_bytes=1_000_000, idle=None)
             async with Bridge(*urls, given) as bridge:
-                await asyncio.sleep(0.3)
-                most = bridge.routes[0].statistics.received
+                statistics = bridge.routes[0].statistics
+                await until(lambda: statistics.received)
+                # The message that passes the bound, and what one read of the socket holds.
+                await holds(lambda: statistics.received <= 10 + 1 + 4, 0.3)
                 broker.refuses = lambda _: ""
                 broker.cut()
                 await until(lambda: bridge.routes[0].statistics.accepted >= 100)
@@ -381,8 +381,6 @@ def test_bytes_are_bounded() -> None:
     broker = asyncio.run(run())
 
     assert len(broker.queues["to"]) >= 100
-    # The one that passes the bound, and what one read of the socket holds.
-    assert most <= 10 + 1 + 4
 
 
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
@@ -398,10 +396,10 @@ def test_a_source_says_how_many_are_still_to_come(server: Server, protocol: str)
             given = options(window=20, idle=None, drain=0)
             async with Bridge(source, broker.url("queue=to"), given) as bridge:
                 (route,) = bridge.routes
-                async with asyncio.timeout(60):
-                    while route.statistics.in_flight < 20 or await route.depth() is None:
+                await until(lambda: route.statistics.in_flight >= 20)
+                async with asyncio.timeout(TIMEOUT):
+                    while (found := await route.depth()) is None:  # the source is not open yet
                         await asyncio.sleep(0.02)
-                    found = await route.depth()
                 broker.cut()  # it does not answer a close either, which would be waited for
                 return found
 

@@ -34,7 +34,7 @@ from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, frame
 from tests.bridging import bodies, bridged, numbered, options, short_waits
 from tests.management_api import management
-from tests.waiting import until
+from tests.waiting import holds, until
 
 pytestmark = pytest.mark.once
 
@@ -116,8 +116,7 @@ def test_a_source_that_is_silent_for_a_while_is_emptied() -> None:
             bridged(broker.url("queue=from"), broker.url("queue=to"), idle=0.1)
         )
         await until(lambda: broker.silent)
-        await asyncio.sleep(0.8)
-        assert not moved.done()
+        await holds(lambda: not moved.done(), 0.4)
         assert broker.queues["from"]
         broker.refuses = lambda _: ""
         broker.silent = False
@@ -176,8 +175,7 @@ def test_a_source_of_1_0_that_is_silent_for_a_while_is_emptied(server: Server) -
             )
             await until(lambda: len(broker.queues["to"]) >= 30)
             gate.is_open = False
-            await asyncio.sleep(0.6)
-            assert not moved.done()
+            await holds(lambda: not moved.done(), 0.4)
             gate.is_open = True
             return await moved
 

@@ -16,7 +16,7 @@ from amqp10msg.net.bridge.bridge import status_of
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, bridged, numbered, options, quarantined
 from tests.net import odd_broker
-from tests.waiting import until
+from tests.waiting import holds, until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
@@ -101,7 +101,7 @@ def test_what_is_to_go_back_is_not_given_up() -> None:
             async with asyncio.timeout(60), Bridge(*urls, given) as bridge:
                 (counts,) = (one.statistics for one in bridge.routes)
                 await until(lambda: counts.requeued)
-                await asyncio.sleep(0.3)
+                await holds(lambda: counts.requeued["returned"] <= 10 * WINDOW, 0.3)
                 bridge.stop()
                 await bridge.run()
             # Until the broker has put it back.
@@ -260,7 +260,8 @@ def test_a_source_that_is_deleted_ends_a_route_that_is_to_end(timeout: float | N
                 broker.queues.pop("from")
                 broker.cut()
                 if timeout is None:
-                    await asyncio.sleep(0.5)
+                    state = bridge.routes[0].statistics
+                    await holds(lambda: not state.ending, 0.5)
                 else:
                     await bridge.run()
             return bridge.routes[0].statistics

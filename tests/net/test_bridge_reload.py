@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from amqp10msg.net.bridge.statistics import Latency
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running
 from tests.bridging import Refusing, bodies, numbered, options
-from tests.waiting import until
+from tests.waiting import until, wait_until
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 ROOT = Path(__file__).parents[2]
@@ -220,8 +219,7 @@ def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
             watchdog = threading.Timer(60, process.kill)
             watchdog.start()
             assert process.stderr is not None
-            while len(broker.queues["to-a"]) < 4 and process.poll() is None:
-                time.sleep(0.01)
+            wait_until(lambda: len(broker.queues["to-a"]) >= 4 or process.poll() is not None)
 
             path.write_text(lines("a") + "[[route]]\nfrom='amqp091://h/?queue=q'\n")
             process.send_signal(signal.SIGHUP)
@@ -229,8 +227,7 @@ def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
             path.write_text(lines("a", "b"))
             process.send_signal(signal.SIGHUP)
             read = next((line for line in process.stderr if "routes-" in line), "")
-            while len(broker.queues["to-b"]) < 2 and process.poll() is None:
-                time.sleep(0.01)
+            wait_until(lambda: len(broker.queues["to-b"]) >= 2 or process.poll() is not None)
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate()
             watchdog.cancel()
@@ -272,8 +269,7 @@ def test_a_hangup_during_the_imports_ends_nothing(config: bool) -> None:
             process.send_signal(signal.SIGHUP)
             assert process.stderr is not None
             logged = next((line for line in process.stderr if expected in line), "")
-            while len(broker.queues["to-a"]) < 3 and process.poll() is None:
-                time.sleep(0.01)
+            wait_until(lambda: len(broker.queues["to-a"]) >= 3 or process.poll() is not None)
             process.send_signal(signal.SIGTERM)
             process.communicate()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from amqp10msg.spark.queue_source import Consumer, _Options  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import numbered as basic_numbered  # noqa: E402
 from tests.net import odd_broker  # noqa: E402
+from tests.waiting import wait_until  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
@@ -60,10 +60,7 @@ def latest(made: Any, start: int = 0) -> int:
 
 def until(made: Any, number: int) -> None:
     """Wait until so many files have landed."""
-    end = time.monotonic() + 10
-    while latest(made) < number:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_until(lambda: latest(made) >= number)
 
 
 def rows(made: Any, start: int, stop: int) -> list[dict[str, Any]]:
@@ -110,9 +107,7 @@ def test_a_connection_that_is_cut_loses_nothing(broker: tuple[str, Any], tmp_pat
     for peer in list(made.peers):
         peer._stream._loop.call_soon_threadsafe(peer.cut)
     made.queues["q"].extend(message(n) for n in range(100, 130))
-    deadline = time.monotonic() + 10
-    while 129 not in numbers(rows(consumer, 0, latest(consumer))):
-        assert time.monotonic() < deadline
+    wait_until(lambda: 129 in numbers(rows(consumer, 0, latest(consumer))))
     consumer.stop()
 
     # The stand-in has sent them once and gives nothing again: what was not accepted is lost there.
