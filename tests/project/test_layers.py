@@ -124,6 +124,12 @@ class Import:
         return f"{self.file.relative_to(ROOT.parent)}:{self.line}"
 
 
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    """Return the syntax tree of a module: several tests walk the trees of the whole package."""
+    return ast.parse(source)
+
+
 def unit_of(file: Path) -> str:
     """The unit that a source file belongs to: its first folder, or one inside of a room."""
     first, *others = (part.removesuffix(".py") for part in file.relative_to(ROOT).parts)
@@ -161,7 +167,7 @@ def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 def imports_of(file: Path, source: str | None = None) -> list[Import]:
     """The imports of one file, relative ones made absolute."""
-    tree = ast.parse(file.read_text(encoding="utf-8") if source is None else source)
+    tree = parsed(file.read_text(encoding="utf-8") if source is None else source)
     package = (PACKAGE, *file.relative_to(ROOT).parts[:-1])
     unit = unit_of(file)
     found = []
@@ -239,7 +245,7 @@ def private_imports(imports: list[Import]) -> list[str]:
 def private_attributes(file: Path, source: str | None = None) -> list[str]:
     """Private attributes of modules and classes that come from another unit."""
     text = file.read_text(encoding="utf-8") if source is None else source
-    tree = ast.parse(text)
+    tree = parsed(text)
     unit = unit_of(file)
     foreign = {
         alias.asname or alias.name.partition(".")[0]
@@ -439,7 +445,7 @@ def forks(source: str) -> list[str]:
     """Where a module finds out whether it is compiled itself, or uses a name of C."""
     found = [
         f"line {node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if (isinstance(node, ast.Name) and node.id == "_COMPILED")
         or (isinstance(node, ast.Attribute) and ast.unparse(node) == "cython.compiled")
         or (isinstance(node, ast.Attribute) and ast.unparse(node) == "__file__.endswith")
@@ -463,7 +469,7 @@ def numbered_places(source: str) -> list[str]:
     """Where a sequence is read at a literal place beyond the third, which says nothing of it."""
     return [
         f"line {node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.Subscript)
         and isinstance(node.slice, ast.Constant)
         and type(node.slice.value) is int
@@ -489,7 +495,7 @@ def unnamed_sections(source: str) -> list[str]:
     """Where the number of a section is compared with, reckoned with or looked up."""
     return [
         f"line {node.lineno}: {ast.get_source_segment(source, outer)}"
-        for outer in ast.walk(ast.parse(source))
+        for outer in ast.walk(parsed(source))
         if isinstance(outer, (ast.Compare, ast.BinOp, ast.Subscript))
         for node in ast.iter_child_nodes(outer)
         if isinstance(node, ast.Constant) and node.value in SECTION_CODES
@@ -555,6 +561,6 @@ def test_spark_is_there_with_the_client_of_spark_connect_alone() -> None:
     assert [] == [
         ast.unparse(node)
         for source in sources
-        for node in ast.parse(source).body
+        for node in parsed(source).body
         if isinstance(node, ast.Import | ast.ImportFrom) and "py4j" in ast.unparse(node)
     ]
