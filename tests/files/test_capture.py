@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import struct
 from collections.abc import Iterator
@@ -248,6 +249,14 @@ def intact_in(places: list[tuple[int, int]], lost: list[tuple[int, int]]) -> lis
     ]
 
 
+@functools.cache
+def built(stream: Any, pieces: int) -> tuple[bytes, list[tuple[int, int]]]:
+    """Return the stream of 120 messages, and where each message begins and ends in it."""
+    bodies = numbered(120)
+    begins = [len(stream(bodies[:count], pieces)) for count in range(len(bodies) + 1)]
+    return stream(bodies, pieces), list(itertools.pairwise(begins))
+
+
 @pytest.mark.parametrize(
     "stream, found_in",
     [(stream_of, wires_of), (old_stream_of, contents_of)],
@@ -266,9 +275,7 @@ def test_any_missing_segments_cost_their_own_messages(
     stream: Any, found_in: Any, size: int, missing: set[int], pieces: int
 ) -> None:
     bodies = numbered(120)
-    octets = stream(bodies, pieces)
-    begins = [len(stream(bodies[:count], pieces)) for count in range(len(bodies) + 1)]
-    places = list(itertools.pairwise(begins))
+    octets, places = built(stream, pieces)
     opening, *segments = cut(octets, [size])
     missing &= set(range(len(segments)))
     lost = [(n * size, min((n + 1) * size, len(octets))) for n in missing]
