@@ -71,7 +71,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus suites conformance inspector spark-jvm docs \
+.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus suites conformance inspector docs \
   release-check clean
 
 help:  ## this list
@@ -165,14 +165,13 @@ soak: setup  ## the tests that take long: Spark's deployments, the pipeline's fi
 pythons:  ## the tests without Spark, on the compiled kernel, with each Python of PYTHONS that is here
 	@bash .ci/pythons $(PYTHONS)
 
-# Earlier ones leave sockets to the garbage collector, which pytest would call errors. The jar is of
-# another line of Spark, and the archive of test_cluster has the PySpark of the environment.
+# Earlier versions leave sockets to the garbage collector, which pytest would report as errors. The
+# archive of test_cluster contains the PySpark of the environment.
 sparks: setup  ## the tests of Spark, classic and Connect, with the lowest PySpark that is supported
 	[ -d build/pyspark-$(LOWEST_SPARK) ] || \
 	  $(PIP) --no-deps --no-build-isolation --target build/pyspark-$(LOWEST_SPARK) 'pyspark==$(LOWEST_SPARK).*'
 	PYTHONPATH=$(CURDIR)/build/pyspark-$(LOWEST_SPARK) $(PY) -m pytest -q -W ignore::ResourceWarning \
-	  -m 'not kills' tests/spark --ignore tests/spark/test_jvm.py --ignore tests/spark/test_cluster.py \
-	  $(PYTEST_ARGS)
+	  -m 'not kills' tests/spark --ignore tests/spark/test_cluster.py $(PYTEST_ARGS)
 
 fresh:  ## README's commands on bare Debian 12, 13 and testing, as root, FRESH_ARGS such as --short
 	@python3 tools/fresh.py $(FRESH_ARGS)
@@ -203,9 +202,6 @@ conformance: setup  ## every implementation that can be installed here, held to 
 
 inspector: setup  ## the inspector, a page that runs this library in the browser, in INSPECTOR
 	@$(PY) tools/build_inspector.py $(INSPECTOR)
-
-spark-jvm: setup  ## amqp10msg-spark-jvm, a wheel that has Spark decode usual messages itself, in build/spark-jvm
-	@$(PY) tools/build_spark_jvm.py
 
 docs: $(BUILT) $(ARROW)  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) $(DOCS_ARGS) docs docs/_build/html

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -26,10 +25,9 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from amqp10msg import Message, Properties, __version__, spark
+from amqp10msg import Message, Properties, spark
 from amqp10msg.jobs.job import decoded, schema_for_spark
 from amqp10msg.spark._frames import with_errors
-from bench import avro
 from bench.harness import SMOKE, Effort, Timing, Timings
 from bench.report import Figure, Floor
 
@@ -42,11 +40,7 @@ LEAN = "spark.decode"
 ALL = "spark.decode, all columns"
 MAPS = "spark.decode, all columns, maps of structs"
 TWO = "spark.decode, two columns"
-IN_JVM = "spark.decode, all columns, in the JVM"
 SQL = "amqp10_decode of SQL"
-SQL_IN_JVM = "amqp10_decode of SQL, in the JVM"
-AVRO = "from_avro of Spark, the same columns"
-AVRO_CONTENT = "from_avro of Spark, the columns that are there"
 IDENTITY = "mapInArrow that does nothing"
 READY = "mapInArrow that gives the lean columns, made before"
 READY_ALL = "mapInArrow that gives all columns, made before"
@@ -80,15 +74,14 @@ def messages(count: int) -> list[bytes]:
     return made
 
 
-def generate(folder: Path, rows: int, wires: list[bytes] | None = None) -> int:
-    """Write Parquet files of messages, `wires` again and again; return how many there are.
+def generate(folder: Path, rows: int) -> int:
+    """Write about `rows` messages to Parquet files; return how many were written.
 
     Each is one row group of 36 MB for a million messages of 300 bytes: as Spark and pyarrow write
     them, unless they are told otherwise.
     """
     folder.mkdir()
-    wires = messages(min(DISTINCT, rows)) if wires is None else wires
-    some = pa.table({"wire": pa.array(wires, pa.binary())})
+    some = pa.table({"wire": pa.array(messages(min(DISTINCT, rows)), pa.binary())})
     each = max(1, rows // FILES // len(some))
     whole = pa.concat_tables([some] * each)
     for number in range(FILES):
@@ -109,21 +102,13 @@ class Place:
         """The messages, as Spark reads them."""
         return self.session.read.parquet(str(self.folder / "in"))
 
-    def in_avro(self, name: str, schema: dict[str, Any]) -> Any:
-        """Return as many records of Avro, and of the same content, as Spark decodes them."""
-        folder = self.folder / name
-        some = messages(min(DISTINCT, self.rows))
-        generate(folder, self.rows, avro.encoded(some, schema))
-        return avro.read(self.session.read.parquet(str(folder)), schema)
-
-    def in_sql(self, engine: Literal["python", "jvm"]) -> Any:
-        """Return the lean columns by the function of SQL."""
-        spark.register(self.session, f"decode_{engine}", engine=engine)
-        return self.session.sql(f"select m.* from (select decode_{engine}(wire) m from raw)")
+    def in_sql(self) -> Any:
+        """Return the lean columns, decoded by the SQL function."""
+        return self.session.sql("select m.* from (select amqp10_decode(wire) m from raw)")
 
     def ready(self, names: Literal["lean", "all"]) -> Any:
         """Return columns that were made before, by mapInArrow."""
-        made = spark.decode(self.raw, columns=names, engine="python")
+        made = spark.decode(self.raw, columns=names)
         return self.raw.mapInArrow(partial(_made_before, names), made.schema)
 
     def ready_in_sql(self) -> Any:
@@ -155,16 +140,9 @@ class Place:
         self.raw.write.mode("overwrite").parquet(str(self.folder / "copy"))
 
 
-def built_jar() -> Path | None:
-    """The jar that ``make spark-jvm`` built; None if there is none."""
-    folder = Path(__file__).parents[1] / "build" / "spark-jvm"
-    return next(folder.glob(f"*-{__version__}.jar"), None)
-
-
 @contextlib.contextmanager
 def place(rows: int, master: str = MASTER) -> Iterator[Place]:
     """Start a session; it and its input are gone in the end."""
-    jar = built_jar()
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-bench-"))
     config = {
         "spark.log.level": "ERROR",
@@ -172,10 +150,6 @@ def place(rows: int, master: str = MASTER) -> Iterator[Place]:
         # A heap that neither grows nor shrinks, for the sake of the figure of memory.
         "spark.driver.extraJavaOptions": "-Xms1g",
     }
-    if jar is not None:
-        extension = "amqp10msg.spark.jvm.Extensions"
-        jars = f"{jar},{avro.jar(folder)}"
-        config |= {"spark.jars": jars, "spark.sql.extensions": extension}
     session = spark.session(master, config=config)
     try:
         yield Place(session, folder, generate(folder / "in", rows))
@@ -302,23 +276,17 @@ def run_decode(effort: Effort) -> Figure:
         raw = at.raw
         # All are planned before: reading the schema of the files alone takes 50 ms and more.
         frames = {
-            LEAN: spark.decode(raw, engine="python"),
-            ALL: spark.decode(raw, columns="all", engine="python"),
-            MAPS: spark.decode(raw, columns="all", maps="map", engine="python"),
-            TWO: spark.decode(raw, columns=two, engine="python"),
+            LEAN: spark.decode(raw),
+            ALL: spark.decode(raw, columns="all"),
+            MAPS: spark.decode(raw, columns="all", maps="map"),
+            TWO: spark.decode(raw, columns=two),
             READY: at.ready("lean"),
             READY_ALL: at.ready("all"),
             IDENTITY: raw.mapInArrow(lambda batches: batches, raw.schema),
         }
         raw.createOrReplaceTempView("raw")
-        frames[SQL] = at.in_sql("python")
+        frames[SQL] = at.in_sql()
         frames[READY_SQL] = at.ready_in_sql()
-        if built_jar() is not None:
-            frames[SQL_IN_JVM] = at.in_sql("jvm")
-            frames[IN_JVM] = spark.decode(raw, columns="all", engine="jvm")
-            if find_spec("fastavro") is not None:
-                frames[AVRO] = at.in_avro("avro", avro.ALL)
-                frames[AVRO_CONTENT] = at.in_avro("avro-content", avro.CONTENT)
         calls = {name: partial(at.read, frame) for name, frame in frames.items()}
         spent = measure(calls, at.rows, _rounds(effort), _warm_up_rounds(effort))
         rows = at.rows
@@ -332,20 +300,12 @@ def run_decode(effort: Effort) -> Figure:
         text = f"{what} in at most {most}x of that of the same columns, made before"
         return Floor(text, _over(spent, name, ready[name]), at_most=most)
 
-    in_jvm = []
     ready = {LEAN: READY, ALL: READY_ALL, SQL: READY_SQL}
     remarks = [
         f"{name}: {_over(spent, name):.2f}x of rows sent there and back, of which "
         f"{_over(spent, other):.2f}x is Spark's, whoever decodes."
         for name, other in ready.items()
     ]
-    if IN_JVM in spent:
-        in_jvm.append(floor(IN_JVM, "all columns with amqp10msg-spark-jvm", 1.0))
-        in_jvm.append(floor(SQL_IN_JVM, "amqp10_decode of SQL with it", 1.1))
-    if AVRO in spent:
-        text = "and in at most 0.7x of that of the same columns from Avro"
-        in_jvm.append(Floor(text, _over(spent, IN_JVM, AVRO), at_most=0.7))
-        remarks.append(f"{IN_JVM}: {_over(spent, IN_JVM, AVRO_CONTENT):.2f}x {AVRO_CONTENT}.")
     return Figure(
         key="pipeline-decode",
         title=f"Decode {rows:,} messages of {SIZE} bytes in PySpark, {MASTER}: processor time",
@@ -356,7 +316,6 @@ def run_decode(effort: Effort) -> Figure:
             beside(ALL, "all columns", 1.15),
             floor(TWO, "two columns", 1.15),
             beside(SQL, "amqp10_decode of SQL", 1.15),
-            *in_jvm,
         ),
         remarks=tuple(remarks),
     )

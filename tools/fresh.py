@@ -78,8 +78,6 @@ EXTRAS = {
     "testing": ("docs/how-to/property-tests.md", "@given"),
     "all": ("docs/tutorial.md", ">>>"),
 }
-#: Extras that are not tried, and why.
-NOT_TRIED = {"spark-jvm": "the wheel that it needs is built with Java and sbt, by the release"}
 #: Installs in an environment what its arguments say, and tells how that went. It runs in the
 #: interpreter of the environment.
 _INSTALL = """

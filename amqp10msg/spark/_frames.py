@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
-from types import MappingProxyType
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
@@ -124,14 +123,12 @@ def mapped(
     *,
     keep: Sequence[str],
     read: Sequence[str],
-    marks: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> DataFrame:
-    """Add columns to a DataFrame, after those to keep.
+    """Return the `keep` columns of `df`, followed by the `new` columns that `work` computes.
 
-    The work makes them from a batch, which has the columns `keep` and `read`. It runs in the
-    workers: it holds nothing that cannot be pickled, and it does not raise, but for what
-    `in_pieces` sees to. Where Spark refuses a type of the schema, it gets the nearest that holds
-    all values. The marks are metadata, by the names of columns, for an extension of Spark.
+    `work` gets batches with the columns `keep` and `read`. It runs in the workers, so it must be
+    picklable, and it must not raise, except for the errors that `in_pieces` handles. If Spark does
+    not support a type of `new`, the column gets the nearest supported type that holds all values.
     """
     new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])
@@ -144,15 +141,10 @@ def mapped(
         yield from widened(batches, work, new, names, count)
         settle()
 
-    # mapInArrow of PySpark 4.3 takes a dot in a name for the way into a struct: others go in.
-    narrow = df.select(*(_marked(name, f"c{i}", marks) for i, name in enumerate(names)))
+    # Renamed, because mapInArrow of PySpark 4.3 reads a dot in a name as a path into a struct.
+    narrow = df.select(*(F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
     result: DataFrame = narrow.mapInArrow(cast("Any", run), made)
     return result
-
-
-def _marked(name: str, new: str, marks: Mapping[str, dict[str, str]]) -> Column:
-    column = F.col(quoted(name))
-    return column.alias(new, metadata=marks[name]) if name in marks else column.alias(new)
 
 
 BINARY = BinaryType()

@@ -34,7 +34,6 @@ from amqp10msg.spark._frames import (
     required,
     with_errors,
 )
-from amqp10msg.spark._jvm import Engine, is_chosen, marks
 from amqp10msg.translate import Circumstances, ProfileName
 from amqp10msg.wire.errors import EncodeError
 
@@ -48,7 +47,6 @@ def decode(
     validate: validation.ProfileName | None = None,
     message_format: str | None = None,
     keep: Sequence[str] | None = None,
-    engine: Engine | None = None,
 ) -> DataFrame:
     """Decode the messages of a column to typed columns.
 
@@ -71,14 +69,10 @@ def decode(
             integer, which becomes a column of that name; None for none.
         keep: the columns of `df` to carry through; all but `column` and `message_format` where
             None.
-        engine: ``jvm`` to have usual messages decoded in the JVM, which takes the artefact
-            ``amqp10msg-spark-jvm`` in the session, and odd ones in Python; these rows come after
-            others. ``python`` for all in Python. Where None, the JVM if it is there and nothing is
-            validated.
 
     Raises:
-        ValueError: a column is not there, is of another type, or is ambiguous; no such
-            profile; the engine cannot be used.
+        ValueError: a column is missing, has the wrong type, or is ambiguous; the profile is
+            unknown.
     """
     required(df, column, BINARY)
     read = [column]
@@ -95,12 +89,7 @@ def decode(
         formats = None if message_format is None else batch.column(message_format)
         return list(decoded(batch.column(column), wanted, validate, formats, maps).columns)
 
-    told = (
-        marks(column, message_format, wanted, maps)
-        if is_chosen(df.sparkSession, engine, validate)
-        else {}
-    )
-    return mapped(df, work, schema, keep=names, read=read, marks=told)
+    return mapped(df, work, schema, keep=names, read=read)
 
 
 def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = None) -> DataFrame:

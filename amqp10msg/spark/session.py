@@ -25,8 +25,6 @@ from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
 from amqp10msg.jobs.job import as_type, decoded, schema_for_spark
 from amqp10msg.spark._frames import with_errors
-from amqp10msg.spark._jvm import Engine, is_chosen, mark
-from amqp10msg.spark._jvm import settings as jvm_settings
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.broker_sink import Amqp10Broker
 from amqp10msg.spark.queue_source import Amqp10Queue
@@ -95,7 +93,6 @@ def session(
     else:
         builder = builder.master(master)
         settings["spark.driver.memory"] = memory
-        config = {**(config or {}), **jvm_settings(config or {})}
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings["spark.driver.host"] = "127.0.0.1"
@@ -151,15 +148,13 @@ def register(
     columns: str | Sequence[str] = "lean",
     maps: MapsAs = "variant",
     validate: validation.ProfileName | None = None,
-    engine: Engine | None = None,
 ) -> None:
     """Make the data sources of this library and a function that decodes known to a session.
 
     `amqp10msg.spark.session` does this. The function takes a column of encoded messages and gives a
     struct, for SQL and for ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m
     from raw)``. Unlike `decode`, it is an expression: filters on other columns reach the scan.
-    Where the session has ``amqp10msg-spark-jvm`` and nothing is validated, its JVM decodes usual
-    messages. It needs PySpark 4.1 or later; before, the data source alone is made known.
+    The function needs PySpark 4.1 or later; earlier versions get only the data sources.
 
     Args:
         session: where; with Spark Connect, too.
@@ -168,10 +163,9 @@ def register(
             decodes all of them, whichever are selected: name the few that are needed.
         maps: as for `decode`.
         validate: a profile of `amqp10msg.validate`; None for none.
-        engine: as for `decode`.
 
     Raises:
-        ValueError: a column or a profile is unknown; the engine cannot be used.
+        ValueError: a column or a profile is unknown.
     """
     session.dataSource.register(Amqp10)
     session.dataSource.register(Amqp10Stream)
@@ -188,8 +182,6 @@ def register(
     decode = _decoding(wanted, maps, validate, schema)
     # Without comments: Spark compares the type that is declared with that of each batch.
     returned = from_arrow_schema(schema)
-    if is_chosen(session, engine, validate):
-        returned.fields[0].metadata = mark(wanted, maps)
     session.udf.register(name, function(decode, returned))
 
 

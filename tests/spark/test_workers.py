@@ -96,7 +96,7 @@ def test_a_worker_leaves_out_of_its_garbage_what_it_has_imported(
         looked = raw.mapInArrow(look, "is_settled boolean")
         return any(looked.collect()[0]["is_settled"] for _ in range(20))
 
-    spark.decode(raw, engine="python").collect()
+    spark.decode(raw).collect()
     assert is_settled()
     source = tmp_path / "in.jsonl"
     source.write_text(f'{{"raw": "{Message(b"x").encode().hex()}"}}\n')
