@@ -176,7 +176,6 @@ class JobOptions:
         to: the protocol to translate to.
         user: as of `amqp10msg.translate.Circumstances`, like the rest; empty for none.
         stream_offset: of all messages; None for none.
-        arrival_time: in ms since the Unix epoch; None where it is unknown.
     """
 
     column: str = declared("wire", str, "The column of encoded messages in Parquet.")
@@ -197,13 +196,5 @@ class JobOptions:
         default=None,
         metadata=option(
             int, "The offset of the messages in a stream, the same for all; none by default."
-        ),
-    )
-    arrival_time: int | None = attrs.field(
-        default=None,
-        metadata=option(
-            int,
-            "When the messages came to the broker, in ms since the Unix epoch; unknown by default.",
-            low=None,
         ),
     )

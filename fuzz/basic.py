@@ -225,7 +225,8 @@ def _each(package: ModuleType, way: Any, given: Any) -> list[Any]:
     """Translate as every bridge does it; give what comes out, or how it is refused."""
     translate = _part(package, "translate")
     found: list[Any] = []
-    circumstances = translate.Circumstances(arrival_time=0)
+    # The batch engine does not support stream offsets, so the plain rules translate.
+    circumstances = translate.Circumstances(stream_offset=0)
     for profile in translate.PROFILES:
         try:
             made = way(given, profile, circumstances=circumstances)

@@ -520,7 +520,7 @@ _DEATHS = (
 )
 _WAYS: tuple[Circumstances, ...] = (
     Circumstances(),
-    Circumstances(None, stream_offset=515, arrival_time=1_700_000_000_123),
+    Circumstances(None, stream_offset=515),
     Circumstances("other", queue_type="quorum", given_back=("nack", "closed", "reject")),
     Circumstances(deaths=_DEATHS),
 )

@@ -131,7 +131,7 @@ class Job:
             given.columns,
             given.profile,
             given.to,
-            Circumstances(given.user or None, given.stream_offset, given.arrival_time),
+            Circumstances(given.user or None, given.stream_offset),
         )
 
     def as_options(self) -> dict[str, str]:
@@ -141,10 +141,10 @@ class Job:
             ValueError: its circumstances are others than options can say.
         """
         given = self.circumstances
-        if given != Circumstances(given.user, given.stream_offset, given.arrival_time):
+        if given != Circumstances(given.user, given.stream_offset):
             raise ValueError(
-                "on Spark the circumstances of a job are user, stream_offset and arrival_time: "
-                "run one that has others on the engine local, or use spark.translate"
+                "a job on Spark supports only the circumstances user and stream_offset: run a job "
+                "with other circumstances on the local engine, or use spark.translate"
             )
         options = JobOptions(
             column=self.column,
@@ -153,7 +153,6 @@ class Job:
             to=self.to,
             user=given.user or "",  # an empty one is said, too: it is not the default
             stream_offset=given.stream_offset,
-            arrival_time=given.arrival_time,
         )
         return {"job": self.kind, **to_spark(options)}
 

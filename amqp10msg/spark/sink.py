@@ -205,8 +205,8 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
     Options:
         path: the folder, on a file system that all executors share, or a URL of an object store.
         job: ``decode`` where it is not given, ``validate``, ``translate`` or ``profile``.
-        column, columns (names separated by commas), profile, to, user, streamOffset, arrivalTime:
-            see `amqp10msg.spark.Job`.
+        column, columns (names separated by commas), profile, to, user, streamOffset: see
+            `amqp10msg.spark.Job`.
         compression: of the Parquet files; ``snappy`` where it is not given.
         ifExists: ``error`` to refuse a folder that exists, in the mode ``append``; ``append``
             where it is not given.

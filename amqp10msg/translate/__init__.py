@@ -269,8 +269,6 @@ def encoded_to_basic(
     Raises:
         DecodeError: `Message.decode` refuses the bytes.
         TranslationError: as `to_basic`.
-        EncodeError: the profile ``qpid-broker-j`` makes a header of the letter ``k``, which only
-            the dialect ``qpid`` has: use `to_basic`, and encode what it returns in that dialect.
         ValueError: there is no profile of that name.
         TypeError: `data` is not bytes.
     """

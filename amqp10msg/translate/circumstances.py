@@ -99,7 +99,6 @@ class Circumstances:
         user: whom the broker knows the publisher as, for its check of the user-id; None to leave
             out the check.
         stream_offset: of the message in the stream; None to leave out what states it.
-        arrival_time: when the message arrived at the broker, in ms since the Unix epoch.
         queue_type: of the queue that delivers it; a profile of a stream does not look at it.
         given_back: how consumers gave it back to that queue before, in order; empty when it is
             delivered for the first time. Streams do not say it.
@@ -118,7 +117,6 @@ class Circumstances:
 
     user: str | None = "guest"
     stream_offset: int | None = None
-    arrival_time: int | None = None
     queue_type: QueueType = attrs.field(default="classic", validator=_check_type)
     given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_ways)
     deaths: Sequence[Death] = ()
@@ -126,11 +124,9 @@ class Circumstances:
 
     @property
     def is_first_delivery(self) -> bool:
-        """Whether it says nothing of the delivery, such as an offset or an earlier delivery."""
-        return (
-            self.stream_offset is None
-            and self.arrival_time is None
-            and not (self.given_back or self.deaths or self.annotations)
+        """Whether the message is delivered for the first time, and without a stream offset."""
+        return self.stream_offset is None and not (
+            self.given_back or self.deaths or self.annotations
         )
 
 

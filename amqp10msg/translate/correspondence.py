@@ -18,7 +18,8 @@ from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate.account import parts_of, shown
-from amqp10msg.translate.profiles import PROFILES, Circumstances
+from amqp10msg.translate.circumstances import USUAL
+from amqp10msg.translate.profiles import PROFILES
 from amqp10msg.translate.report import Notes
 from amqp10msg.wire.errors import TranslationError
 from amqp10msg.wire.primitives import Decimal64, Symbol, Timestamp, UInt, ULong
@@ -26,7 +27,6 @@ from amqp10msg.wire.primitives import Decimal64, Symbol, Timestamp, UInt, ULong
 __all__ = ["Row", "to_amqp10_rows", "to_basic_rows"]
 
 _UUID = uuid.UUID("58b867b0-8151-1f56-1bd4-73229807fd60")
-_GIVEN = Circumstances(arrival_time=0)
 
 
 @attrs.frozen
@@ -148,7 +148,7 @@ def _rows(translate: Any, nothing: Any, samples: Iterable[tuple[str, Any]]) -> l
 
     def parts(message: Any) -> list[tuple[str, Any]] | None:
         try:
-            return parts_of(translate(message, Notes(), _GIVEN))
+            return parts_of(translate(message, Notes(), USUAL))
         except TranslationError:
             return None
 

@@ -12,7 +12,7 @@ from amqp10msg.basic.tables import as_table
 from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
-from amqp10msg.translate import _lossless, qpid
+from amqp10msg.translate import _lossless
 from amqp10msg.translate._single import translated
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
@@ -27,7 +27,7 @@ from amqp10msg.wire.limits import UNLIMITED
 __all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 
 #: The names of the profiles: their own, and those of series of RabbitMQ that behave as one of them.
-ProfileName: TypeAlias = Literal["lossless", "qpid-broker-j", SeriesName]
+ProfileName: TypeAlias = Literal["lossless", SeriesName]
 
 
 class _Bridge(Protocol):
@@ -139,9 +139,6 @@ def _profiles() -> Iterator[TranslationProfile]:
         reversible=True,
     )
     yield from map(_rabbitmq, VERSIONS.values())
-    yield TranslationProfile(
-        "qpid-broker-j", "What the converter of Apache Qpid Broker-J gives.", qpid
-    )
 
 
 #: The profiles by name; ``PROFILES["rabbitmq-4.1"]`` is the one of 4.0, which it follows.

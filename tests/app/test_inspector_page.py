@@ -285,7 +285,7 @@ def test_a_translation_says_what_is_lost(shown: Browser) -> None:
     message = Message({"a": 1}, header=Header(first_acquirer=True), footer={"x-opt-f": 1})
     paste(shown, message.encode().hex())
     assert f"As AMQP 0-9-1, by {TRANSLATION}" in text_of(shown, "#translated")
-    profiles: tuple[ProfileName, ...] = ("lossless", "qpid-broker-j", "rabbitmq-4.3")
+    profiles: tuple[ProfileName, ...] = ("lossless", "rabbitmq-3.10", "rabbitmq-4.3")
     for profile in profiles:
         choose(shown, "translation", profile)
         said = text_of(shown, "#translated")

@@ -93,7 +93,6 @@ def test_a_file_of_routes_knows_the_same_names(tmp_path: Path) -> None:
         columns=st.none() | st.lists(st.text("ab", min_size=1), min_size=1).map(tuple),
         user=st.text(),
         stream_offset=st.none() | st.integers(0),
-        arrival_time=st.none() | st.integers(),
     )
 )
 def test_options_of_a_job_come_back_from_spark(options: JobOptions) -> None:
@@ -101,5 +100,5 @@ def test_options_of_a_job_come_back_from_spark(options: JobOptions) -> None:
 
 
 def test_options_in_spark_have_its_way_of_names() -> None:
-    names = ["column", "columns", "profile", "to", "user", "streamOffset", "arrivalTime"]
+    names = ["column", "columns", "profile", "to", "user", "streamOffset"]
     assert names == list(names_in_spark(JobOptions))

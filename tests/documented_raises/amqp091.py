@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import AmqpSequence, Char, Message, basic, translate
+from amqp10msg import AmqpSequence, Message, basic, translate
 from amqp10msg.basic import (
     BasicMessage,
     BasicProperties,
@@ -207,11 +207,6 @@ BASIC: Rows = {
 }
 
 
-def _qpid_value() -> bytes:
-    """Return a message that qpid-broker-j gives a header of the letter k."""
-    return Message(b"", application_properties={"k": Char("x")}).encode()
-
-
 TRANSLATION: Rows = {
     "translate.Circumstances": _circumstances(Circumstances),
     "translate.Death": _circumstances(_death),
@@ -252,7 +247,6 @@ TRANSLATION: Rows = {
         "TranslationError": lambda: translate.encoded_to_basic(
             Message(AmqpSequence([1]), footer={"x-opt-k": 1}).encode(), "rabbitmq-4.0", strict=True
         ),
-        "EncodeError": lambda: translate.encoded_to_basic(_qpid_value(), "qpid-broker-j"),
         "ValueError": lambda: translate.encoded_to_basic(b"", "rabbitmq-99"),  # type: ignore[arg-type]
         "TypeError": lambda: translate.encoded_to_basic("text"),  # type: ignore[arg-type]
     },

@@ -235,7 +235,7 @@ JOBS: Rows = {
         "ValueError": lambda: _job().check_types(_arrow().schema([("wire", _arrow().int64())]))
     },
     "jobs.Job.from_options": {
-        "ValueError": lambda: _jobs().Job.from_options({"job": "translate", "arrivalTime": "soon"})
+        "ValueError": lambda: _jobs().Job.from_options({"job": "translate", "streamOffset": "soon"})
     },
     "jobs.Job.run": {
         "ValueError": Elsewhere(

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from amqp10msg import (
     AmqpSequence,
     AmqpValue,
-    Array,
     Byte,
     Char,
     ContentError,
@@ -29,17 +28,14 @@ from amqp10msg import (
     Message,
     Properties,
     Short,
-    Timestamp,
     UByte,
     UInt,
     ULong,
     validate,
 )
-from amqp10msg.basic import BasicMessage, BasicProperties
 from amqp10msg.interop.jms import Destination, JmsMessage, from_jms, message_type, to_jms
 from amqp10msg.interop.jms.typed import read_map, read_stream, write_map, write_stream
 from amqp10msg.testing import messages
-from amqp10msg.translate import TranslationError, to_amqp10, to_basic
 from amqp10msg.wire.primitives import identical
 
 UTC = datetime.UTC
@@ -276,22 +272,6 @@ def test_what_is_no_stream(octets: str, text: str) -> None:
         read_map(b"\0\0\0\0abc")
 
 
-@given(maps, streams)
-def test_qpid_translates_maps_and_streams_both_ways(
-    mapping: dict[str, Any], stream: list[Any]
-) -> None:
-    for kind, body, octets in (
-        ("jms/map-message", AmqpValue(mapping), write_map(mapping)),
-        ("jms/stream-message", AmqpSequence(stream), write_stream(stream)),
-    ):
-        basic = BasicMessage(BasicProperties(content_type=kind), octets)
-        made = to_amqp10(basic, "qpid-broker-j").message
-        assert identical(body, made.body) or body == made.body
-        assert kind == f"jms/{message_type(made)}-message"
-        back = to_basic(made, "qpid-broker-j").message
-        assert (kind, octets) == (back.properties.content_type, back.body)
-
-
 def test_a_content_type_that_is_no_symbol_is_none() -> None:
     """As a lenient decoding leaves it."""
     for body, kind in ((Data(b"{}"), "bytes"), (None, "message")):
@@ -316,20 +296,3 @@ def test_what_was_assigned_is_shown_as_it_is_encoded(
         expected = to_jms(built)
         made = to_jms(message)
         assert repr(expected) == repr(made)
-
-
-def test_what_qpid_does_to_other_bodies() -> None:
-    listed = to_basic(Message([1, "a"]), "qpid-broker-j").message
-    assert ("jms/stream-message", write_stream([1, "a"])) == (
-        *(listed.properties.content_type,),
-        listed.body,
-    )
-    parts = Message([AmqpSequence([1]), AmqpSequence([2])])
-    assert write_stream([1, 2]) == to_basic(parts, "qpid-broker-j").message.body
-    bodies: list[Any] = [{1: 2}, {"a": {1: 2}}, [Array("int", [])], [[Timestamp(0)]]]
-    for body in bodies:
-        with pytest.raises(TranslationError, match="body"):
-            to_basic(Message(body), "qpid-broker-j")
-    broken = BasicMessage(BasicProperties(content_type="jms/stream-message"), b"\x0c")
-    with pytest.raises(TranslationError, match="unknown type 12"):
-        to_amqp10(broken, "qpid-broker-j")

@@ -265,7 +265,7 @@ def test_other_users(user: str | None) -> None:
     "given_",
     [
         Circumstances(given_back=["closed"] * 2),
-        Circumstances(stream_offset=7, arrival_time=9),
+        Circumstances(stream_offset=7),
         Circumstances(deaths=[Death("q", "expired", 1)]),
     ],
 )

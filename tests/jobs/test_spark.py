@@ -137,7 +137,7 @@ def test_parquet(spark_session: Any, parquet: Path, tmp_path: Path, job: Job) ->
 
 @pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
 def test_messages_of_0_9_1(spark_session: Any, queue: Path, tmp_path: Path, profile: str) -> None:
-    given = Circumstances(user=None, stream_offset=7, arrival_time=1_700_000_000_000)
+    given = Circumstances(user=None, stream_offset=7)
 
     count = both(
         spark_session, queue, tmp_path, Job("translate", profile=profile, circumstances=given)

@@ -115,7 +115,7 @@ for profile in validation_profiles:
     validate(message, profile)
 validate(memoryview(octets), "rabbitmq-4", limits=Limits(depth=10))
 errors: list[Violation] = [v for v in validate(octets) if v.severity == "error"]
-basic: BasicMessage = to_basic(message, "qpid-broker-j").message
+basic: BasicMessage = to_basic(message, "rabbitmq-4.0").message
 given = input()
 losses = to_amqp10(basic, PROFILES[given]).losses
 paths: list[str] = [loss.path for loss in losses if loss.action == "dropped"]

@@ -27,7 +27,6 @@ from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, classes
 from amqp10msg.delivery import Received, Rejected, filters, resume
 from amqp10msg.delivery.node import DeadLetter, Memory, MemoryStore, Stored
 from amqp10msg.interop import conformance, corpus, jms
-from amqp10msg.interop.jms.typed import BodyReader
 from amqp10msg.notation import parse_tree
 from amqp10msg.translate import EncodedBasic, settlement
 from amqp10msg.validation import PROFILES
@@ -160,7 +159,6 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "interop.corpus.Amqp10msg": corpus.Amqp10msg,
     "interop.corpus.Case": lambda: CASE,
     "interop.corpus.Report": lambda: corpus.run([CASE]),
-    "interop.jms.typed.BodyReader": lambda: BodyReader(b"x"),
     "validation.Profile": lambda: PROFILES["oasis"],
 }
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Char, Header, Message, Properties
+from amqp10msg import Header, Message, Properties
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.testing import basic_messages, encodings, messages
 from amqp10msg.translate import (
@@ -100,7 +100,7 @@ def test_a_body_of_another_size_than_the_header_says() -> None:
         assert rule == raised.value.rule
 
 
-@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-3.10", "rabbitmq-4.0", "qpid-broker-j"])
+@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-3.10", "rabbitmq-4.0"])
 def test_a_weight_would_be_lost(profile: ProfileName) -> None:
     content = EncodedBasic.of(BasicMessage(BasicProperties(), b"hello"))
     header = content.content_header
@@ -119,14 +119,6 @@ def test_an_unknown_profile() -> None:
             EncodedBasic.of(BasicMessage()),
             "rabbitmq-9",  # type: ignore[arg-type]  # wrong on purpose
         )
-
-
-def test_a_letter_that_only_qpid_has() -> None:
-    message = Message(b"x", application_properties={"c": Char("a")})
-
-    assert "k" == to_basic(message, "qpid-broker-j").message.properties.headers.letter("c")  # type: ignore[union-attr]  # there are headers
-    with pytest.raises(EncodeError, match=r"headers\['c'\]: 'k' is not a field type"):
-        encoded_to_basic(message.encode(), "qpid-broker-j")
 
 
 def test_strict_refuses_what_is_lost_for_good() -> None:

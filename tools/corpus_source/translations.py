@@ -1,8 +1,4 @@
-"""Translations that no broker made for us: the lossless profile, and that of Qpid Broker-J.
-
-What is lossless is defined by this project's table of correspondences. Broker-J's is read from
-`MessageConverter_0_8_to_1_0` and `MessageConverter_1_0_to_v0_8`.
-"""
+"""Translations by the profile lossless, which this project's table of correspondences defines."""
 
 from __future__ import annotations
 
@@ -15,11 +11,6 @@ from corpus_source.filters import pairs, string, symbol
 
 cases: list[Case] = []
 
-LOSSLESS, QPID = "lossless", "qpid-broker-j"
-_ORIGINS = {
-    LOSSLESS: "written by hand from the table of correspondences of the profile",
-    QPID: "written by hand from the source of Qpid Broker-J's converters",
-}
 NULL, TRUE, FALSE = ["null"], ["boolean", True], ["boolean", False]
 _FORMS = dict(PROPERTIES)
 _CODES = {"header": 0x70, "message-annotations": 0x72, "properties": 0x73}
@@ -90,16 +81,16 @@ def message(
     )
 
 
-def _add(profile: str, way: str, name: str, data: str, given: dict[str, Any], answer: Any) -> None:
+def _add(direction: str, name: str, data: str, given: dict[str, Any], answer: Any) -> None:
     cases.append(
         Case(
-            id=f"translation-{profile}-{way}-{name}",
+            id=f"translation-lossless-{direction}-{name}",
             kind="translation",
             data=bytes.fromhex(data),
-            given={"profile": profile, **given},
+            given={"profile": "lossless", **given},
             answer=answer,
-            clause=f"Translation, {profile}",
-            origin=_ORIGINS[profile],
+            clause="Translation, lossless",
+            origin="written by hand from the table of correspondences of the profile",
         )
     )
 
@@ -162,89 +153,10 @@ for name, properties, head, kept, row, application in _LOSSLESS:
     routed = {"x-exchange": string("ex"), "x-routing-key": string("rk")}
     made = message(header, {**kept, **routed}, row, application)
     given = {"basic": basic(properties), "exchange": "ex", "routing_key": "rk"}
-    _add(LOSSLESS, "to-1.0", name, "78", given, {"message": made})
+    _add("to-1.0", name, "78", given, {"message": made})
     if name in ("delivery-mode-1", "type", "app-id", "cluster-id", "header-x"):
         continue  # these come back only as they went
     plain = [head.get(place, NULL) for place in range(max(head) + 1)] if head else []
     sent = message(plain, kept, row, application)
     answer = {"basic": basic(properties), "body": "78"}
-    _add(LOSSLESS, "to-0-9-1", name, sent, {}, answer)
-
-_QPID_TO_1_0: tuple[tuple[str, dict[str, Any], dict[int, Any], dict[str, Any], Any], ...] = (
-    ("none", {}, {}, {}, {}),
-    *(
-        (name, {name: text}, {}, {field: made}, {})
-        for name, text, field, made in (
-            ("correlation-id", "c-1", "correlation-id", string("c-1")),
-            ("reply-to", "r", "reply-to", string("r")),
-            ("message-id", "m-1", "message-id", string("m-1")),
-            ("user-id", "u", "user-id", ["binary", "75"]),
-            # Broker-J reads milliseconds.
-            ("timestamp", 1_700_000_000_000, "creation-time", ["timestamp", 1_700_000_000_000]),
-            ("type", "t", "subject", string("t")),
-        )
-    ),
-    ("delivery-mode-2", {"delivery-mode": 2}, {0: TRUE}, {}, {}),
-    ("delivery-mode-1", {"delivery-mode": 1}, {}, {}, {}),
-    ("priority", {"priority": 7}, {1: ["ubyte", 7]}, {}, {}),
-    ("app-id", {"app-id": "a"}, {}, {}, {}),
-    ("cluster-id", {"cluster-id": "c"}, {}, {}, {}),
-    *(
-        (f"header-{name}", {"headers": {key: field}}, {}, {}, {key: made})
-        for name, key, field, made in (
-            ("string", "k", _V, string("v")),
-            ("x", "x-k", _V, string("v")),
-            ("boolean", "k", "7401", TRUE),
-            ("int", "k", "4900000005", ["int", 5]),
-            ("long", "k", "6c0000000000000005", ["long", 5]),
-            ("double", "k", "643ff8000000000000", ["double", "3ff8000000000000"]),
-            ("binary", "k", "780000000200ff", ["binary", "00ff"]),
-        )
-    ),
-    ("subject", {"headers": {"qpid.subject": _V}, "type": "t"}, {}, {"subject": string("v")}, {}),
-    ("group-id", {"headers": {"JMSXGroupID": _V}}, {}, {"group-id": string("v")}, {}),
-)
-for name, properties, head, row, application in _QPID_TO_1_0:
-    # A priority that is not said is 0 to Broker-J.
-    header = [head.get(0, NULL), head.get(1, ["ubyte", 0])]
-    made = message(header, {}, {**row, "to": string("ex/rk")}, application)
-    given = {"basic": basic(properties), "exchange": "ex", "routing_key": "rk"}
-    _add(QPID, "to-1.0", name, "78", given, {"message": made})
-
-_OCTETS = "application/octet-stream"
-_QPID_TO_BASIC: tuple[tuple[str, dict[int, Any], dict[str, Any], Any, dict[str, Any]], ...] = (
-    ("none", {}, {}, {}, {}),
-    ("durable", {0: TRUE}, {}, {}, {"delivery-mode": 2}),
-    ("priority", {1: ["ubyte", 7]}, {}, {}, {"priority": 7}),
-    *(
-        (f"{field}-{value[0]}", {}, {field: value}, {}, said)
-        for field, value, said in (
-            ("message-id", string("m-1"), {"message-id": "m-1"}),
-            ("message-id", ["ulong", 7], {"message-id": "7"}),
-            ("user-id", ["binary", "75"], {"user-id": "u"}),
-            ("subject", string("v"), {"headers": {"qpid.subject": _V}, "type": "v"}),
-            ("reply-to", string("r"), {"reply-to": "r"}),
-            ("correlation-id", string("c"), {"correlation-id": "c"}),
-            ("content-type", symbol("text/plain"), {"content-type": "text/plain"}),
-            ("content-encoding", symbol("gzip"), {"content-encoding": "gzip"}),
-            ("creation-time", ["timestamp", 1_700_000_000_000], {"timestamp": 1_700_000_000_000}),
-            ("group-id", string("v"), {"headers": {"JMSXGroupID": _V}}),
-        )
-    ),
-    *(
-        (f"property-{made[0]}", {}, {}, {"k": made}, {"headers": {"k": field}})
-        for field, made in (
-            (_V, string("v")),
-            ("7401", TRUE),
-            ("4900000005", ["int", 5]),
-            ("6c0000000000000005", ["long", 5]),
-            ("643ff8000000000000", ["double", "3ff8000000000000"]),
-        )
-    ),
-)
-for name, head, row, application, said in _QPID_TO_BASIC:
-    header = [head.get(place, NULL) for place in range(max(head) + 1)] if head else []
-    sent = message(header, {}, row, application)
-    properties = {"content-type": _OCTETS, "delivery-mode": 1, "priority": 4, **said}
-    answer = {"basic": basic(properties), "body": "78"}
-    _add(QPID, "to-0-9-1", name, sent, {}, answer)
+    _add("to-0-9-1", name, sent, {}, answer)

@@ -214,7 +214,7 @@ def validate(**given: Any) -> int:
     show_default=True,
     help="lossless is reversible; the others do as a broker does.",
 )
-@declared_options(JobOptions, only=("user", "stream_offset", "arrival_time"))
+@declared_options(JobOptions, only=("user", "stream_offset"))
 @_shared
 def translate(target: str, **given: Any) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0."""

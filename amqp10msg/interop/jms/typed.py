@@ -18,7 +18,6 @@ from amqp10msg.wire.primitives import Byte, Char, Float, Int, Short
 __all__ = [
     "JMS_TYPES",
     "TEXT_TYPES",
-    "BodyReader",
     "read_map",
     "read_stream",
     "write_map",
@@ -49,12 +48,12 @@ _FIXED: dict[int, tuple[Any, struct.Struct]] = {
 _CODES: dict[type, int] = {Float: 8, **{kind: c for c, (kind, _) in _FIXED.items() if c != 8}}
 
 
-class BodyReader:
-    """Reads a body from its beginning.
+class _Reader:
+    """A cursor over an encoded body.
 
     Attributes:
         octets: the body.
-        at: how much of it was read.
+        at: the offset of the next byte to read.
     """
 
     def __init__(self, octets: bytes) -> None:
@@ -62,23 +61,16 @@ class BodyReader:
         self.at = 0
 
     def take(self, size: int) -> bytes:
-        """Read this many bytes.
-
-        Raises:
-            ContentError: there are fewer, or the size is negative.
-        """
         end = self.at + size
         if size < 0 or end > len(self.octets):
             raise self.fault(f"{size} bytes expected")
         self.at = end
         return self.octets[end - size : end]
 
-    def fault(self, what: str, at: int | None = None) -> ContentError:
-        """Return the error for what is wrong at a byte, by default the next one."""
-        return ContentError(f"at byte {self.at if at is None else at} of the body: {what}")
+    def fault(self, text: str, at: int | None = None) -> ContentError:
+        """Return an error with `text` and the offset `at`, by default that of the next byte."""
+        return ContentError(f"at byte {self.at if at is None else at} of the body: {text}")
 
-
-class _Reader(BodyReader):
     def text(self) -> str:
         end = self.octets.find(b"\0", self.at)
         if end < 0:
@@ -114,7 +106,7 @@ def read_stream(octets: bytes) -> list[Any]:
     """Read the values of a stream message.
 
     Raises:
-        ContentError: the bytes are none.
+        ContentError: the bytes are not a valid stream message; the text has the offset.
     """
     reader = _Reader(octets)
     values = []
@@ -124,10 +116,10 @@ def read_stream(octets: bytes) -> list[Any]:
 
 
 def read_map(octets: bytes) -> dict[str, Any]:
-    """Read the entries of a map message; no bytes at all are an empty one.
+    """Read the entries of a map message; an empty body is an empty map.
 
     Raises:
-        ContentError: the bytes are none.
+        ContentError: the bytes are not a valid map message; the text has the offset.
     """
     if not octets:
         return {}
