@@ -8,7 +8,9 @@ Nothing is here that would have ``--help`` wait for it. The options of a bridge 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
@@ -17,6 +19,14 @@ T = TypeVar("T")
 
 #: The largest number of an option that sets none: seconds, about 31 years, and counts.
 _MOST_SECONDS, _MOST = 1e9, 1 << 60
+#: The accepted types of each kind of option that is not a number, and their name in errors.
+_TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    str: ((str,), "text"),
+    Path: ((str, PathLike), "a path"),
+    dict: ((Mapping,), "a table"),
+    tuple: ((Iterable,), "a list of texts"),
+}
 
 
 @attrs.frozen
@@ -50,12 +60,23 @@ class Option:
     default: Any = None
 
     def check(self, name: str, value: object) -> None:
-        """Check a number.
+        """Check a value that Python or a file gives for the option `name`.
 
         Raises:
-            TypeError: it is none.
-            ValueError: it is out of bounds.
+            TypeError: the value has the wrong type. The message omits the value unless a number was
+                expected: it may be a URL with a password.
+            ValueError: the number is out of bounds, or the text is not one of the choices.
         """
+        if self.kind in {int, float}:
+            self._check_number(name, value)
+            return
+        types, words = _TYPES[self.kind]
+        if not isinstance(value, types) or (self.kind is tuple and isinstance(value, str)):
+            raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{name} must be one of {', '.join(self.choices)}, not {value!r}")
+
+    def _check_number(self, name: str, value: object) -> None:
         high = self.high
         if high is None:
             high = _MOST_SECONDS if self.kind is float else _MOST
@@ -81,20 +102,20 @@ def declared(
     validator: Any = None,
     **how: Any,
 ) -> Any:
-    """Return a field that is an option, with a default; a number is held to its bounds.
+    """Return an attrs field for an option, which checks the value with `Option.check`.
 
-    A field with a converter is one of `attrs.field` itself, which type checkers look into.
+    For a field with a converter, call `attrs.field` with `option` instead: type checkers take the
+    type of the argument from the converter.
 
     Args:
         default: of the field.
         kind: see `Option`, like `text`, `metavar` and `how`.
         text: the help.
-        metavar: what stands for the value.
-        validator: of the field; of a number, its bounds are checked instead.
-        how: the rest.
+        metavar: the placeholder for the value in the help.
+        validator: an additional validator, called after `Option.check`.
+        how: further arguments of `Option`.
     """
-    if kind in {int, float}:
-        validator = in_bounds
+    validator = [check_option] if validator is None else [check_option, validator]
     metadata = option(kind, text, metavar, **how)
     return attrs.field(default=default, validator=validator, metadata=metadata)
 
@@ -106,8 +127,8 @@ def options_of(cls: type) -> Iterator[tuple[attrs.Attribute[Any], Option]]:
             yield field, how
 
 
-def in_bounds(_: Any, field: attrs.Attribute[Any], value: object) -> None:
-    """Hold the number of an option to its bounds, as a validator of its field; None passes."""
+def check_option(_: Any, field: attrs.Attribute[Any], value: object) -> None:
+    """Check an option as the validator of its field; None passes if it is the default."""
     if value is not None or field.default is not None:
         field.metadata["option"].check(field.name, value)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from amqp10msg.options import declared, option
+from amqp10msg.options import check_option, declared, option
 
 if TYPE_CHECKING:
     import logging
@@ -49,16 +49,22 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
     "rabbitmq-4": {"product": "RabbitMQ", "version": "4.1.0"},
 }
 _UNMATCHED = ("accept", "requeue", "reject")
+#: The keys of `amqp10msg.delivery.filters.LANGUAGES`, without importing it for ``--help``.
+_FILTER_LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
 
 #: A hook: takes a message in the target's protocol, returns it, another one, or None to drop it.
 Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | None]"
 
 
 def _place(given: str | Endpoint) -> Endpoint:
-    if not isinstance(given, str):
-        return given
-    from amqp10msg.net.bridge.urls import parse_url  # noqa: PLC0415  (see above)
+    from amqp10msg.net.bridge.urls import Endpoint, parse_url  # noqa: PLC0415  (see above)
 
+    if isinstance(given, Endpoint):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(
+            f"quarantine_queue must be a URL or an Endpoint, not {type(given).__name__}"
+        )
     return parse_url(given)
 
 
@@ -190,12 +196,21 @@ class RouteOptions:
             no longer.
         keep_names: from 0-9-1 to 1.0, say in annotations which exchange and routing key a message
             was published with, as RabbitMQ does, which overwrites them.
+        filter: the text of a filter in the language `filter_language`; only messages that pass it
+            are moved, and the others are settled as `unmatched` says. None to move all messages.
+        filter_language: a key of `amqp10msg.delivery.filters.LANGUAGES`.
         change: a hook for each message.
-        match: passes over messages: returns whether one is bridged; the others are settled as
-            `unmatched` says.
+        match: a function in place of `filter`: returns whether a message is moved.
+        predicate: the function that decides whether a message is moved: `match`, or one that
+            evaluates `filter`; None to move all messages. Not an argument.
         unmatched: ``accept``, ``reject``, or ``requeue``: back to the source after `max_backoff`,
             for others that consume it; a stream has it anyway.
         waits: how long the route waits for what no other option is about; tests make this short.
+
+    Raises:
+        TypeError: an option has the wrong type.
+        ValueError: a number is out of bounds; a text is not one of the choices, or cannot be
+            parsed; both `filter` and `match` are given.
     """
 
     profile: str = declared("lossless", str, "How to translate.", "NAME", validator=_profile)
@@ -303,7 +318,7 @@ class RouteOptions:
     )
     on: Mapping[str, str] = attrs.field(
         factory=dict,
-        validator=_on,
+        validator=[check_option, _on],
         metadata=option(
             dict,
             "What to do with messages refused for a reason: quarantine (default), requeue or "
@@ -333,16 +348,30 @@ class RouteOptions:
     keep_names: bool = declared(
         False, bool, "From 0-9-1 to 1.0: keep exchange and routing key in annotations."
     )
+    filter: str | None = declared(None, str, "Bridge only messages that pass this filter.", "TEXT")
+    filter_language: str = declared(
+        "selector",
+        str,
+        "The language of --filter, as for the command filter.",
+        choices=_FILTER_LANGUAGES,
+    )
     change: Change | None = None
     match: Callable[[Any], bool] | None = None
     unmatched: str = declared(
-        "requeue",
-        str,
-        "How to settle messages that do not pass.",
-        choices=_UNMATCHED,
-        validator=attrs.validators.in_(_UNMATCHED),
+        "requeue", str, "How to settle messages that do not pass.", choices=_UNMATCHED
     )
     waits: Waits = attrs.field(factory=lambda: WAITS, repr=False)
+    predicate: Callable[[Any], bool] | None = attrs.field(init=False, eq=False, repr=False)
+
+    @predicate.default
+    def _make_predicate(self) -> Callable[[Any], bool] | None:
+        if self.filter is None:
+            return self.match
+        if self.match is not None:
+            raise ValueError("filter and match are both given: use one of them")
+        from amqp10msg.net.bridge.matcher import Matcher  # noqa: PLC0415  (see above)
+
+        return Matcher(self.filter, self.filter_language)
 
     @property
     def asks(self) -> bool:
@@ -464,7 +493,6 @@ class ServerOptions:
         str,
         "Open connections with the product and version of this broker, for clients that look.",
         choices=tuple(BROKERS),
-        validator=attrs.validators.optional(attrs.validators.in_(BROKERS)),
     )
     properties: Mapping[str, Any] | None = declared(
         None,

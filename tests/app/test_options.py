@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp10msg import Message, Properties
 from amqp10msg.app.cli import main
+from amqp10msg.delivery.filters import LANGUAGES
 from amqp10msg.net.options import RouteOptions, ServerOptions
 from amqp10msg.options import (
     JobOptions,
@@ -82,8 +84,98 @@ def test_a_file_of_routes_knows_the_same_names(tmp_path: Path) -> None:
 
     known = str(raised.value).partition("use one of ")[2].split(", ")
     own = {field.name for field, _ in options_of(RouteOptions)}
-    assert {*own, "filter", "filter_language"} == {*known}
-    assert {"change", "match"} == {one.name for one in attrs.fields(RouteOptions)} - own
+    assert own == {*known}
+    others = {field.name for field in attrs.fields(RouteOptions) if field.init} - own
+    assert {"change", "match", "waits"} == others
+
+
+ROUTE = '[[route]]\nfrom = "amqp091://a/?queue=q"\nto = "amqp://b/q"\n'
+#: TOML values of other types than options of each kind have.
+WRONG_TYPES = {
+    bool: ['"false"', "0", "[]"],
+    str: ["5", "true", '["a"]'],
+    Path: ["5", "true", '["a"]'],
+    dict: ["5", '"full=requeue"', '["full"]'],
+    int: ['"5"', "true", "[5]"],
+    float: ['"5"', "true", "[5]"],
+}
+
+
+@pytest.mark.parametrize(
+    "name, kind", [(field.name, how.kind) for field, how in options_of(RouteOptions)]
+)
+def test_wrong_types_in_a_file_of_routes_are_refused_by_name(
+    tmp_path: Path, name: str, kind: type
+) -> None:
+    path = tmp_path / "routes.toml"
+    for value in WRONG_TYPES[kind]:
+        path.write_text(f"{ROUTE}{name} = {value}\n")
+        with pytest.raises(ValueError, match=rf"route 1: {name} must be "):
+            read_routes(path)
+
+
+@pytest.mark.parametrize(
+    "line, text",
+    [
+        ('unmatched = "drop"', "unmatched must be one of accept, requeue, reject, not 'drop'"),
+        ('filter-language = "xpath"', "filter_language must be one of selector, sql, oasis, topic"),
+        ('filter = "a ="', "route 1: filter: "),
+        ("name = 5", "name must be text, not int"),
+    ],
+)
+def test_invalid_texts_in_a_file_of_routes(tmp_path: Path, line: str, text: str) -> None:
+    path = tmp_path / "routes.toml"
+    path.write_text(f"{ROUTE}{line}\n")
+    with pytest.raises(ValueError, match=text):
+        read_routes(path)
+
+
+@pytest.mark.parametrize("value", ["5", "[5]", "true"])
+def test_ends_of_a_route_are_urls(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "routes.toml"
+    path.write_text(f'[[route]]\nfrom = {value}\nto = "amqp://b/q"\n')
+    with pytest.raises(ValueError, match="route 1: an end of a route must be a URL or a list"):
+        read_routes(path)
+
+
+@pytest.mark.parametrize(
+    "given", [{"until_length": "no"}, {"profile": 5}, {"on": "full"}, {"quarantine_queue": 5}]
+)
+def test_wrong_types_in_python_are_refused_by_name(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"^{next(iter(given))} must be "):
+        RouteOptions(**given)
+
+
+def test_a_password_of_the_wrong_type_is_not_shown() -> None:
+    url: Any = ["http://user:s3cr3t@h"]
+    for name in ("management", "target_management", "quarantine_queue"):
+        with pytest.raises(TypeError) as raised:
+            RouteOptions(**{name: url})
+        assert "s3cr3t" not in str(raised.value)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_filter_of_a_route_decides_which_messages_pass(language: str) -> None:
+    texts = {
+        "selector": "JMSType = 'orders.new'",
+        "sql": "properties.subject = 'orders.new'",
+        "oasis": "properties.subject = 'orders.new'",
+        "topic": "orders.#",
+        "direct": "orders.new",
+    }
+    predicate = RouteOptions(filter=texts[language], filter_language=language).predicate
+    assert predicate is not None
+    for subject, passes in (("orders.new", True), ("bills.new", False)):
+        assert passes == predicate(Message(b"x", properties=Properties(subject=subject)))
+
+
+def test_a_route_takes_a_filter_or_a_function() -> None:
+    assert RouteOptions().predicate is None
+    assert RouteOptions(match=bool).predicate is bool
+    assert RouteOptions(filter="a = 1") == attrs.evolve(RouteOptions(filter="a = 1"), window=1_000)
+    assert RouteOptions(filter="a = 1") != RouteOptions(filter="a = 2")
+    with pytest.raises(ValueError, match="filter and match are both given"):
+        RouteOptions(filter="a = 1", match=bool)
 
 
 @given(

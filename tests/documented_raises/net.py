@@ -230,6 +230,19 @@ BRIDGE: Rows = {
         "LinkError": REFUSED_LINK,
         "OSError": FULL_DISK,
     },
+    "net.bridge.RouteOptions": {
+        "TypeError": [
+            lambda: _bridge().RouteOptions(window="5"),
+            lambda: _bridge().RouteOptions(until_length="no"),
+            lambda: _bridge().RouteOptions(quarantine_queue=5),
+        ],
+        "ValueError": [
+            lambda: _bridge().RouteOptions(window=0),
+            lambda: _bridge().RouteOptions(unmatched="drop"),
+            lambda: _bridge().RouteOptions(filter="a ="),
+            lambda: _bridge().RouteOptions(filter="a = 1", match=bool),
+        ],
+    },
     "net.bridge.Endpoint.tls_context": {
         "OSError": lambda: _bridge().parse_url("amqps://h/q?cacertfile=/missing.pem").tls_context()
     },

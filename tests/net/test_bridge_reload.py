@@ -24,9 +24,10 @@ from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics
 from amqp10msg.net.bridge import bridge as bridge_module
 from amqp10msg.net.bridge.bridge import Changes, status_of
+from amqp10msg.net.bridge.matcher import Matcher
 from amqp10msg.net.bridge.records import Lease, Ledger
 from amqp10msg.net.bridge.report import as_html, as_json
-from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes
+from amqp10msg.net.bridge.routes import apis_of, read_routes
 from amqp10msg.net.bridge.statistics import Latency
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running

@@ -21,7 +21,7 @@ from amqp10msg.app.cli._bridging import (
     write_reports,
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
-from amqp10msg.app.cli._options import LANGUAGES, declared_options, given_of
+from amqp10msg.app.cli._options import declared_options, given_of
 from amqp10msg.app.cli._output import complain, is_terminal, safe
 from amqp10msg.net.options import RouteOptions
 
@@ -82,18 +82,6 @@ Examples:
                 "--until-empty", is_flag=True, help="End when the source's broker says it is empty."
             )
         ],
-        "unmatched": [
-            click.option(
-                *("--filter", "selector"),
-                metavar="TEXT",
-                help="Bridge only messages that pass this filter.",
-            ),
-            click.option(
-                "--filter-language",
-                type=click.Choice(LANGUAGES),
-                help="The language of --filter, as for the command filter.  [default: selector]",
-            ),
-        ],
     },
 )
 @click.option(
@@ -115,8 +103,6 @@ def bridge(
     pattern: str | None,
     until_empty: bool,
     idle: float,
-    selector: str | None,
-    filter_language: str | None,
     dry_run: bool,
     listen: tuple[str, int] | None,
     reports: tuple[Path, ...],
@@ -155,14 +141,18 @@ def bridge(
             signals_are_held,
             status_of,
         )
-        from amqp10msg.net.bridge.routes import Matcher, apis_of, read_routes, routes_of_queues
+        from amqp10msg.net.bridge.matcher import Matcher
+        from amqp10msg.net.bridge.routes import apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
         raise lacking(error, "bridge") from None
     wanted = given_of(given)
     wanted |= {"idle": idle} if until_empty else {}
-    if selector:
+    if not wanted.get("filter"):
+        wanted.pop("filter", None)  # an empty --filter moves all messages
+    else:
+        language = wanted.get("filter_language", "selector")
         try:
-            wanted["match"] = Matcher(selector, filter_language or "selector")
+            Matcher(wanted["filter"], language)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--filter") from None
     held = signals_are_held()

@@ -99,7 +99,7 @@ class DryRun:
         was_basic = delivery.content_header is not None
         try:
             message: Any = message_of(delivery)
-            if options.match is not None and not options.match(message):
+            if options.predicate is not None and not options.predicate(message):
                 self.unmatched += 1
                 return
             names = losses_of_names(spec.source, spec.target, options, delivery)

@@ -794,7 +794,7 @@ class Route:
             self._hold(source)
         if options.deduplicate is not None and not self._is_new(delivery):
             return False
-        if options.match is not None and not self._matches(delivery):
+        if options.predicate is not None and not self._matches(delivery):
             return delivery in self._passed
         self._pending.add(delivery)
         self._pump_soon()
@@ -829,7 +829,8 @@ class Route:
 
     def _matches(self, delivery: SourceDelivery) -> bool:
         try:
-            passes = self.options.match is None or self.options.match(message_of(delivery))
+            predicate = self.options.predicate
+            passes = predicate is None or predicate(message_of(delivery))
         except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
             self._refused(delivery, Outcome("untranslatable", "", f"filter: {error}", final=True))
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import time
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,49 +10,20 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic import BasicMessage
-from amqp10msg.delivery.filters import LANGUAGES
 from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.management import Management, Queue, queues_of
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls, queue_address
 from amqp10msg.net.options import RouteOptions
-from amqp10msg.options import options_of
-from amqp10msg.translate import to_amqp10
-from amqp10msg.wire.errors import AmqpError
-
-
-@attrs.frozen
-class Matcher:
-    """A filter as a predicate of messages, now; one of 0-9-1 passes by its translation.
-
-    The language is a name of `amqp10msg.delivery.filters.LANGUAGES`.
-    """
-
-    text: str
-    language: str = "selector"
-    _filter: Any = attrs.field(init=False, eq=False, repr=False)
-
-    @_filter.default
-    def _made(self) -> Any:
-        if self.language not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise ValueError(f"filter-language is one of {known}, not {self.language!r}")
-        try:
-            return LANGUAGES[self.language](self.text)
-        except AmqpError as error:
-            raise ValueError(f"filter: {error}") from None
-
-    def __call__(self, message: Any) -> bool:
-        """Return whether a message passes."""
-        if isinstance(message, BasicMessage):
-            message = to_amqp10(message).message
-        return bool(self._filter.matches(message, now=time.time_ns() // 1_000_000))
+from amqp10msg.options import Option, options_of
 
 
 def _endpoint(given: str | Sequence[str] | Endpoint) -> Endpoint:
     if isinstance(given, Endpoint):
         return given
-    return parse_urls([given] if isinstance(given, str) else given)
+    urls: Any = [given] if isinstance(given, str) else given
+    if not isinstance(urls, Sequence) or not all(isinstance(url, str) for url in urls):
+        raise TypeError("an end of a route must be a URL or a list of URLs")
+    return parse_urls(urls)
 
 
 @attrs.frozen
@@ -131,9 +101,9 @@ def apis_of(spec: RouteSpec) -> list[Management]:
     return [Management(at, end, timeout=timeout) for at, end in given if at is not None]
 
 
-#: What a file can say of a route; hooks are for the API.
-_KEYS = {field.name for field, _ in options_of(RouteOptions)} | {"filter", "filter_language"}
-_FILES = [field.name for field, how in options_of(RouteOptions) if how.kind is Path]
+_NAME = Option(str)
+#: The options of a route in a file, by name; hooks can be given in Python only.
+_OPTIONS = {field.name: how for field, how in options_of(RouteOptions)}
 
 
 def read_routes(path: Path) -> list[RouteSpec]:
@@ -145,8 +115,7 @@ def read_routes(path: Path) -> list[RouteSpec]:
     name, as `routes_of_queues` makes them.
 
     The options are those of `RouteOptions`, with a hyphen or an underscore in their names; a table
-    ``[defaults]`` has those that all routes share. ``filter`` is a text in the ``filter-language``,
-    a name of `amqp10msg.delivery.filters.LANGUAGES`. Relative paths start at the file.
+    ``[defaults]`` has those that all routes share. Relative paths start at the file.
 
     Raises:
         OSError: the file cannot be read, or a management API does not answer.
@@ -168,6 +137,7 @@ def read_routes(path: Path) -> list[RouteSpec]:
     for number, route in enumerate(routes, 1):
         name = route.pop("name", "")
         try:
+            _NAME.check("name", name)
             given = {**defaults, **route}
             source, target = given.pop("from"), given.pop("to")
             pattern = given.pop("all_queues", given.pop("all-queues", None))
@@ -239,15 +209,13 @@ def _named(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoin
 
 def _options(given: dict[str, Any], folder: Path) -> RouteOptions:
     options = {key.replace("-", "_"): value for key, value in given.items()}
-    unknown = options.keys() - _KEYS
+    unknown = options.keys() - _OPTIONS.keys()
     if unknown:
         raise ValueError(
-            f"{min(unknown)!r} is not an option: use one of {', '.join(sorted(_KEYS))}"
+            f"{min(unknown)!r} is not an option: use one of {', '.join(sorted(_OPTIONS))}"
         )
-    text, language = options.pop("filter", None), options.pop("filter_language", "selector")
-    if text is not None:
-        options["match"] = Matcher(text, language)
-    for key in _FILES:
-        if key in options:
-            options[key] = folder / options[key]
+    for key, value in options.items():
+        _OPTIONS[key].check(key, value)
+        if _OPTIONS[key].kind is Path:
+            options[key] = folder / value
     return RouteOptions(**options)

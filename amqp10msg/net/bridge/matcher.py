@@ -1,0 +1,48 @@
+"""The filter of a route."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic import BasicMessage
+from amqp10msg.delivery.filters import LANGUAGES
+from amqp10msg.translate import to_amqp10
+from amqp10msg.wire.errors import AmqpError
+
+
+@attrs.frozen
+class Matcher:
+    """A function that tells whether a message passes a filter at the current time.
+
+    A message of 0-9-1 passes if its translation to 1.0 does.
+
+    Attributes:
+        text: the filter.
+        language: a key of `amqp10msg.delivery.filters.LANGUAGES`.
+
+    Raises:
+        ValueError: the language is unknown, or the text is not a filter of the language.
+    """
+
+    text: str
+    language: str = "selector"
+    _filter: Any = attrs.field(init=False, eq=False, repr=False)
+
+    @_filter.default
+    def _parse(self) -> Any:
+        if self.language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise ValueError(f"filter_language must be one of {known}, not {self.language!r}")
+        try:
+            return LANGUAGES[self.language](self.text)
+        except AmqpError as error:
+            raise ValueError(f"filter: {error}") from None
+
+    def __call__(self, message: Any) -> bool:
+        """Return whether a message passes."""
+        if isinstance(message, BasicMessage):
+            message = to_amqp10(message).message
+        return bool(self._filter.matches(message, now=time.time_ns() // 1_000_000))
