@@ -174,6 +174,13 @@ JMS: Rows = {
             lambda: jms.to_jms_correlation_id(2**64),
         ],
     },
+    "interop.jms.to_jms_message_id": {
+        "TypeError": lambda: jms.to_jms_message_id(1.5),  # type: ignore[arg-type]
+        "ValueError": [
+            lambda: jms.to_jms_message_id(-1),
+            lambda: jms.to_jms_message_id(2**64),
+        ],
+    },
     "interop.jms.typed.read_map": {
         "ContentError": [
             lambda: jms_typed.read_map(b"\xff"),

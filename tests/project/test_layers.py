@@ -1,7 +1,7 @@
 """The arrows of the architecture: importers stand to the right of what they import.
 
 Read from the source with `ast`, so that an import inside a function counts too. Imports under
-``if TYPE_CHECKING`` bind nothing at run time and are ignored.
+``if TYPE_CHECKING`` bind nothing at run time: the layers ignore them, and the districts do not.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"sections"},
         {"validation"},
         {"message"},
-        {"interop.jms"},
         {"delivery"},  # its composites need no message, what they do to one does
+        {"interop.jms"},
         {"", "_names"},
         {"app.made", "app.pages", "app.text", "app.version"},
         {"files", "notation", "basic", "columns"},
@@ -104,6 +104,15 @@ HARMLESS_PARTS = {
     "multiprocessing.get_context",  # processes of one machine, spawned, with pipes between them
     "urllib.parse",  # no sockets in it
 }
+
+
+#: The district "core": its units work without the rest of the package.
+CORE = {
+    *("wire", "composite", "sections", "validation", "message", "delivery", "basic", "notation"),
+    "translate",
+}
+#: By district, the units that none of its files may import, not even for the type checker.
+FORBIDDEN: tuple[tuple[set[str], set[str]], ...] = ((CORE, {"interop"}),)
 
 
 @attrs.frozen
@@ -165,13 +174,13 @@ def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
         yield from run_time_nodes(child)
 
 
-def imports_of(file: Path, source: str | None = None) -> list[Import]:
-    """The imports of one file, relative ones made absolute."""
+def imports_of(file: Path, source: str | None = None, *, typing: bool = False) -> list[Import]:
+    """The imports of one file, relative ones made absolute; with `typing`, also for checkers."""
     tree = parsed(file.read_text(encoding="utf-8") if source is None else source)
     package = (PACKAGE, *file.relative_to(ROOT).parts[:-1])
     unit = unit_of(file)
     found = []
-    for node in run_time_nodes(tree):
+    for node in ast.walk(tree) if typing else run_time_nodes(tree):
         targets: list[str] = []
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
@@ -191,6 +200,23 @@ def wrong_arrows(imports: list[Import]) -> list[str]:
         if item.top == PACKAGE
         and (target := target_unit(item.target)) != item.unit
         and LAYER_OF[target] > LAYER_OF[item.unit]
+    ]
+
+
+def within(unit: str, units: set[str]) -> bool:
+    """Whether `unit` is one of `units`, or stands in a room of them."""
+    return unit in units or unit.partition(".")[0] in units
+
+
+def forbidden_imports(imports: list[Import]) -> list[str]:
+    """Imports from one district into a later one."""
+    return [
+        f"{item.place}: {item.unit} imports {item.target}, which belongs to a later district"
+        for item in imports
+        for district, later in FORBIDDEN
+        if item.top == PACKAGE
+        and within(item.unit, district)
+        and within(target_unit(item.target), later)
     ]
 
 
@@ -283,6 +309,24 @@ def test_every_unit_has_a_place_in_the_layers() -> None:
 
 def test_no_arrow_runs_to_the_left() -> None:
     assert wrong_arrows(all_imports()) == []
+
+
+def test_districts_do_not_import_later_ones() -> None:
+    found = [item for file in FILES for item in imports_of(file, typing=True)]
+
+    assert forbidden_imports(found) == []
+
+
+@pytest.mark.parametrize(
+    "file, source",
+    [
+        ("delivery/filters/_names.py", "from amqp10msg.interop.jms import to_jms"),
+        ("translate/profiles.py", "def f():\n    from ..interop import jms"),
+        ("wire/errors.py", "if TYPE_CHECKING:\n    from amqp10msg.interop import corpus"),
+    ],
+)
+def test_the_check_of_districts_sees_a_wrong_import(file: str, source: str) -> None:
+    assert len(forbidden_imports(imports_of(ROOT / file, source, typing=True))) == 1
 
 
 def test_units_of_one_layer_do_not_import_in_a_circle() -> None:

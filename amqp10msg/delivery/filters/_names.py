@@ -19,7 +19,7 @@ from amqp10msg.delivery.filters._evaluators import (
 )
 from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
 from amqp10msg.delivery.filters._syntax import UnknownNameError
-from amqp10msg.interop.jms import to_jms_correlation_id, to_jms_message_id
+from amqp10msg.delivery.jms_ids import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
 from amqp10msg.wire.primitives import Char, Described, Symbol, Timestamp
 

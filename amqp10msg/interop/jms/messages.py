@@ -7,12 +7,12 @@ shown as JMS shows them: reversible text forms of all four types of id.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
+from amqp10msg.delivery.jms_ids import from_jms_id, to_jms_correlation_id, to_jms_message_id
 from amqp10msg.interop.jms.typed import JMS_TYPES, TEXT_TYPES
 from amqp10msg.message import Message, expect_message
 from amqp10msg.sections import (
@@ -26,7 +26,7 @@ from amqp10msg.sections import (
 )
 from amqp10msg.sections.parts import check_fields
 from amqp10msg.wire.errors import ContentError, EncodeError, expect
-from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol, ULong
+from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol
 from amqp10msg.wire.reprs import shown
 
 #: The types of JMS messages, in the order of their numbers in ``x-opt-jms-msg-type``, from 0 on.
@@ -356,70 +356,3 @@ def _check_value(value: Any, path: str) -> None:
         raise EncodeError(f"JMS has no type for {type(value).__name__}: use one of {names}", path)
     if type(value) is Char and ord(value) > 0xFFFF:
         raise EncodeError("a char of JMS has 16 bits", path)
-
-
-# Ids.
-
-_PREFIX = "ID:"
-_UUID = "AMQP_UUID:"
-_ULONG = "AMQP_ULONG:"
-_BINARY = "AMQP_BINARY:"
-_STRING = "AMQP_STRING:"
-_NO_PREFIX = "AMQP_NO_PREFIX:"
-_ENCODINGS = (_UUID, _ULONG, _BINARY, _STRING, _NO_PREFIX)
-
-
-def to_jms_message_id(message_id: int | uuid.UUID | bytes | str) -> str:
-    """Return a message-id as a JMSMessageID, which always begins with ``ID:``."""
-    if isinstance(message_id, str) and not message_id.startswith(_PREFIX):
-        return _PREFIX + _NO_PREFIX + message_id
-    return to_jms_correlation_id(message_id)
-
-
-def to_jms_correlation_id(correlation_id: int | uuid.UUID | bytes | str) -> str:
-    """Return a correlation-id as a JMSCorrelationID, in which plain text stands as it is.
-
-    Raises:
-        TypeError: it is none of the four types of an id.
-        ValueError: an int is out of ulong's range.
-    """
-    if isinstance(correlation_id, str):
-        rest = correlation_id.removeprefix(_PREFIX)
-        if rest != correlation_id and rest.startswith(_ENCODINGS):
-            return _PREFIX + _STRING + correlation_id
-        return str(correlation_id)
-    if isinstance(correlation_id, uuid.UUID):
-        return f"{_PREFIX}{_UUID}{correlation_id}"
-    if isinstance(correlation_id, bytes):
-        return _PREFIX + _BINARY + correlation_id.hex().upper()
-    if type(correlation_id) is not bool and isinstance(correlation_id, int):
-        return f"{_PREFIX}{_ULONG}{ULong(correlation_id)}"
-    raise TypeError(
-        f"an id is int (ulong), UUID, bytes or str, not {type(correlation_id).__name__}"
-    )
-
-
-def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
-    """Return the id that a JMSMessageID or JMSCorrelationID stands for.
-
-    Raises:
-        ValueError: the text names an encoding and does not keep to it.
-    """
-    expect(text, str, "from_jms_id", "a str")
-    if not text.startswith(_PREFIX):
-        return text
-    rest = text[len(_PREFIX) :]
-    try:
-        if rest.startswith(_NO_PREFIX):
-            return rest[len(_NO_PREFIX) :]
-        if rest.startswith(_STRING):
-            return rest[len(_STRING) :]
-        if rest.startswith(_UUID):
-            return uuid.UUID(rest[len(_UUID) :])
-        if rest.startswith(_ULONG):
-            return ULong(int(rest[len(_ULONG) :]))
-        if rest.startswith(_BINARY):
-            return bytes.fromhex(rest[len(_BINARY) :])
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not a JMS id: {error}") from None
-    return text
