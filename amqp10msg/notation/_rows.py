@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app.text import plural, printable
 from amqp10msg.message import Message
 from amqp10msg.notation.tree import Node, Tree, parse_tree
 from amqp10msg.validation import Violation, validate
@@ -23,6 +22,7 @@ from amqp10msg.wire.primitives import (
     Symbol,
     Timestamp,
 )
+from amqp10msg.wire.text import plural, printable
 
 
 @attrs.frozen

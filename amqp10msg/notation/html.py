@@ -13,13 +13,13 @@ from typing import Any
 import attrs
 
 from amqp10msg.app import pages
-from amqp10msg.app.text import printable
 from amqp10msg.message import Message
 from amqp10msg.notation._rows import Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Node, Tree
 from amqp10msg.sections import KINDS
 from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import FORMAT_CODES
+from amqp10msg.wire.text import printable
 
 _PER_LINE = 16
 _MAX_ROWS = 5_000

@@ -65,7 +65,7 @@ def test_what_says_something_of_the_command_alone_imports_no_more(
 #: What ``amqp10msg inspect HEX`` takes of the library, by its packages.
 INSPECT = {
     "": {"__main__", "app", "brokers"},
-    "app": {"cli", "inspector", "made", "text", "version"},
+    "app": {"cli", "inspector", "made", "version"},
     "app.cli": {"_app", "_input", "_options", "_output", "inspect"},
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},

@@ -22,8 +22,8 @@ from amqp10msg import Message, __version__
 from amqp10msg.app import pages
 from amqp10msg.app.made import command, facts, line
 from amqp10msg.app.pages.reports import SLIM, WIDE, Bar, columns, proportions
-from amqp10msg.app.text import printable
 from amqp10msg.notation import render_html
+from amqp10msg.wire.text import printable
 from tests.pages import Page
 
 pytestmark = pytest.mark.once

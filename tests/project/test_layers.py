@@ -43,6 +43,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             "wire.limits",
             "wire.primitives",
             "wire.reprs",
+            "wire.text",
         },
         {"wire.kernel"},
         {"composite"},
@@ -52,7 +53,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"delivery"},  # its composites need no message, what they do to one does
         {"interop.jms"},
         {"", "_names"},
-        {"app.made", "app.pages", "app.text", "app.version"},
+        {"app.made", "app.pages", "app.version"},
         {"files", "notation", "basic", "columns"},
         {"translate"},
         {"app.inspector"},
@@ -112,7 +113,9 @@ CORE = {
     "translate",
 }
 #: By district, the units that none of its files may import, not even for the type checker.
-FORBIDDEN: tuple[tuple[set[str], set[str]], ...] = ((CORE, {"interop"}),)
+FORBIDDEN: tuple[tuple[set[str], set[str]], ...] = (
+    (CORE, {"interop", "app.cli", "app.inspector", "app.made", "app.version"}),
+)
 
 
 @attrs.frozen
@@ -322,6 +325,7 @@ def test_districts_do_not_import_later_ones() -> None:
     [
         ("delivery/filters/_names.py", "from amqp10msg.interop.jms import to_jms"),
         ("translate/profiles.py", "def f():\n    from ..interop import jms"),
+        ("notation/html.py", "from ..app.version import version"),
         ("wire/errors.py", "if TYPE_CHECKING:\n    from amqp10msg.interop import corpus"),
     ],
 )

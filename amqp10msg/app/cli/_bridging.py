@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import click
 
 from amqp10msg.app.cli._output import complain, safe
-from amqp10msg.app.text import plural
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Endpoint

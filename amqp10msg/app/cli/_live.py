@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amqp10msg.app.cli._output import console, safe, table
-from amqp10msg.app.text import plural
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Statistics

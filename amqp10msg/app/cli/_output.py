@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import click
 
-from amqp10msg.app.text import printable
+from amqp10msg.wire.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import click
 
 from amqp10msg.app.cli._options import color_option, number_option
 from amqp10msg.app.cli._output import complain, console, counting, safe, table, use_color
-from amqp10msg.app.text import plural
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.interop.conformance import Change, Peer, PeerResults, Result

@@ -26,13 +26,13 @@ from amqp10msg import notation
 from amqp10msg.app.cli._options import color_option
 from amqp10msg.app.cli._output import SEVERITY_COLORS, console, safe, use_color
 from amqp10msg.app.cli.pipeline import page_of, show_summary
-from amqp10msg.app.text import plural
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.interop.corpus import Case, demo_messages
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
 from amqp10msg.validation import Violation, validate
 from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec

@@ -20,8 +20,8 @@ from amqp10msg.app.cli._options import (
     output_option,
 )
 from amqp10msg.app.cli._output import Sink, json_text, safe, use_color
-from amqp10msg.app.text import plural
 from amqp10msg.wire.errors import AmqpError, EncodeError
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -25,7 +25,7 @@ from amqp10msg.app.cli._output import (
     safe,
     use_color,
 )
-from amqp10msg.app.text import plural
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -30,8 +30,8 @@ from amqp10msg.app.cli._options import (
     translations,
 )
 from amqp10msg.app.cli._output import complain, is_terminal, safe
-from amqp10msg.app.text import plural
 from amqp10msg.net.options import RouteOptions
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge.migration import Migration

@@ -29,8 +29,8 @@ from amqp10msg.app.cli._options import (
 )
 from amqp10msg.app.cli._output import check_report, console, counting, safe, table, use_color
 from amqp10msg.app.cli.submit import JOB_FILE
-from amqp10msg.app.text import plural
 from amqp10msg.options import JobOptions, options_of
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

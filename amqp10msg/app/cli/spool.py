@@ -10,8 +10,8 @@ import click
 from amqp10msg.app.cli._bridging import lacking
 from amqp10msg.app.cli._options import number_option
 from amqp10msg.app.cli._output import complain, safe
-from amqp10msg.app.text import plural
 from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.text import plural
 
 
 @click.command(

@@ -31,7 +31,7 @@ from amqp10msg.app.cli._output import (
     use_color,
     without_name,
 )
-from amqp10msg.app.text import plural
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from rich.console import Console

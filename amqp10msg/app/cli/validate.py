@@ -22,8 +22,8 @@ from amqp10msg.app.cli._output import (
     use_color,
     without_name,
 )
-from amqp10msg.app.text import plural
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
+from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs

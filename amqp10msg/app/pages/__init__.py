@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from amqp10msg.app.made import line
-from amqp10msg.app.text import plural, printable
 from amqp10msg.wire.later import of_extra
+from amqp10msg.wire.text import plural, printable
 
 __all__ = ["markup", "render"]
 

@@ -19,7 +19,6 @@ import attrs
 
 from amqp10msg.app import pages
 from amqp10msg.app.made import by_command, line
-from amqp10msg.app.text import printable
 from amqp10msg.interop.conformance.judging import TYPE_CLAUSES
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
@@ -40,6 +39,7 @@ from amqp10msg.notation.html import annotated
 from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.reprs import shortened
+from amqp10msg.wire.text import printable
 
 _NOTE = "note"
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app.text import printable
 from amqp10msg.interop.corpus.agreement import agreement, other_rules
 from amqp10msg.interop.corpus.cases import Case
 from amqp10msg.interop.corpus.implementations import (
@@ -20,6 +19,7 @@ from amqp10msg.interop.corpus.implementations import (
 )
 from amqp10msg.wire.errors import wrong_type
 from amqp10msg.wire.reprs import shortened
+from amqp10msg.wire.text import printable
 
 PASS, NOTE, FAIL, ERROR, SKIP = "pass", "note", "fail", "error", "skip"
 OUTCOMES = (PASS, NOTE, FAIL, ERROR, SKIP)

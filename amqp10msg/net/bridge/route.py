@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
-from amqp10msg.app.text import printable
 from amqp10msg.net.bridge.counting import Observer
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
@@ -55,6 +54,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Sides
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.text import printable
 
 #: Messages that are prepared together.
 _BATCH = 100

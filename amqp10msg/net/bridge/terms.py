@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from amqp10msg.app.text import printable
 from amqp10msg.files.atomic import sync_folder
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.wire.text import printable
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge.wire import Lines

@@ -1,4 +1,4 @@
-"""Text for people: how many of something, and characters that nobody could see."""
+"""Text for people: counts with their nouns, and escapes for characters that cannot be displayed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ __all__ = ["plural", "printable"]
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:
-    """Count things: ``1 message``, ``2,000 messages``."""
+    """Return a number with its noun, such as ``1 message`` and ``2,000 messages``.
+
+    `nouns` is the plural; by default, `noun` with an s.
+    """
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def printable(text: str) -> str:
-    r"""Return a text with what cannot be shown escaped, such as ``\u202e``."""
+    r"""Return `text` with the characters that are not printable escaped, such as ``\u202e``."""
     if text.isprintable():
         return text
     return "".join(
