@@ -7,6 +7,7 @@ TYPE_CHECKING = False  # `typing`, which says so, takes half the time of ``--ver
 if TYPE_CHECKING:
     from amqp10msg import (
         app,
+        atomic_files,
         basic,
         brokers,
         columns,

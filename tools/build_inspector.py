@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amqp10msg.app.inspector.session import page, worker
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 
 ROOT = Path(__file__).parents[1]
 NODE = ROOT / "build" / "node"

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.net.conformance import hold_broker
 from amqp10msg.net.serve import Server

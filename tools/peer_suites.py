@@ -31,7 +31,7 @@ from suite_records import Comparison, Counts, Known
 from suite_results import Outcomes
 from suite_table import SUITES, USERS, Suite
 
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 
 #: Seconds for a probe, and for a server or suite to end after SIGTERM.
 _PROBE_SECONDS, _GRACE_SECONDS = 300, 20

@@ -12,7 +12,7 @@ import attrs
 from suite_results import Outcomes
 from suite_table import SUITES, Suite
 
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 
 HERE = Path(__file__).parent / "suites"
 KNOWN = HERE / "known.toml"

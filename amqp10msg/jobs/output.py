@@ -17,7 +17,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg.files.atomic import lock, locked_folder, publish, sync_folder, synced, write_whole
+from amqp10msg.atomic_files import lock, locked_folder, publish, sync_folder, synced, write_whole
 from amqp10msg.files.stores import Place, is_url, opened
 from amqp10msg.files.text import load_json, load_object
 from amqp10msg.jobs._stats import Stats

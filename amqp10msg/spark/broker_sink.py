@@ -25,8 +25,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from amqp10msg.atomic_files import sync_folder, synced
 from amqp10msg.columns import binary_chunks
-from amqp10msg.files.atomic import sync_folder, synced
 from amqp10msg.jobs.inputs import number_of, refuse_unknown
 from amqp10msg.net.bridge.terms import Outcome
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls

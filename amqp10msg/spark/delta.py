@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from amqp10msg.atomic_files import synced
 from amqp10msg.columns import VARIANT
-from amqp10msg.files.atomic import synced
 from amqp10msg.files.text import load_json
 from amqp10msg.jobs.writing import ParquetFile
 from amqp10msg.spark._frames import OF_SPARK, arrow_schema, for_spark

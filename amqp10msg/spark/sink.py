@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 from amqp10msg.files.stores import is_url
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.inputs import refuse_unknown

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from amqp10msg import Limits, Message, Properties, columns, files, jobs
 from amqp10msg.app.cli._input import Inputs
+from amqp10msg.atomic_files import write_whole
 from amqp10msg.files import Record, containers, stores, tables
-from amqp10msg.files.atomic import write_whole
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.inputs import Reading

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from amqp10msg.app.cli import main
 from amqp10msg.app.cli.conformance import _own_name
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import Peer, PeerResults, Result
 from amqp10msg.interop.corpus import Case, Fault, Program

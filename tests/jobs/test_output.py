@@ -20,8 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import files
-from amqp10msg.files import atomic
+from amqp10msg import atomic_files, files
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
 
@@ -206,7 +205,7 @@ def test_a_folder_that_its_owner_removed_is_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
     """As it was opened before the other job removed it, and locked after that."""
-    folder, lock = tmp_path / "held", atomic.lock
+    folder, lock = tmp_path / "held", atomic_files.lock
 
     def remove(handle: int, *, wait: bool) -> None:
         folder.rmdir()
@@ -214,8 +213,8 @@ def test_a_folder_that_its_owner_removed_is_not_held(
             folder.mkdir()  # of a third one
         lock(handle, wait=wait)
 
-    monkeypatch.setattr(atomic, "lock", remove)
-    with pytest.raises(BlockingIOError, match="held"), atomic.locked_folder(folder):
+    monkeypatch.setattr(atomic_files, "lock", remove)
+    with pytest.raises(BlockingIOError, match="held"), atomic_files.locked_folder(folder):
         pass
 
 
@@ -225,12 +224,12 @@ def test_what_is_put_takes_the_place_of_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     if not at_once:
-        monkeypatch.setattr(atomic, "_exchanged", lambda *_: False)
+        monkeypatch.setattr(atomic_files, "_exchanged", lambda *_: False)
     made, target = tmp_path / "made", tmp_path / "out"
     for text in ("old", "new"):
         made.mkdir()
         (made / text).write_text(text)
-        atomic.publish(made, target, tmp_path / "aside")
+        atomic_files.publish(made, target, tmp_path / "aside")
         # Where two names can be exchanged, the old folder is where the new one was.
         assert [text] == names_in(target)
         shutil.rmtree(made, ignore_errors=True)
@@ -249,7 +248,7 @@ def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
             made.mkdir()
             for name in ("a", "b"):
                 (made / name).write_text(str(len(put)))
-            atomic.publish(made, target, tmp_path / "aside")
+            atomic_files.publish(made, target, tmp_path / "aside")
             shutil.rmtree(made, ignore_errors=True)
             put.append(len(put))
 

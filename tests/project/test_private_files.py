@@ -17,8 +17,8 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.atomic_files import replacing, write_whole  # noqa: E402
 from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: E402
-from amqp10msg.files.atomic import replacing, write_whole  # noqa: E402
 from amqp10msg.net.bridge.records import Ledger, Positions  # noqa: E402
 from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402

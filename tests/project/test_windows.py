@@ -87,11 +87,11 @@ print(count)
 def test_what_takes_the_place_of_a_file_and_of_folders(tmp_path: Path) -> None:
     program = """
 from pathlib import Path
-from amqp10msg.files import atomic
+from amqp10msg import atomic_files
 class System(types.SimpleNamespace):
     def __getattr__(self, name):
         return getattr(os, name)
-atomic.os = System(name="nt")
+atomic_files.os = System(name="nt")
 opened = os.open
 def no_folders(path, *rest, **more):
     if os.path.isdir(path):
@@ -100,14 +100,14 @@ def no_folders(path, *rest, **more):
 os.open = no_folders
 folder = Path(sys.argv[1])
 for text in ("one", "two"):
-    atomic.write_whole(folder / "file", text)
+    atomic_files.write_whole(folder / "file", text)
 (folder / "made").mkdir()
-atomic.publish(folder / "made", folder / "target", folder / "aside")
+atomic_files.publish(folder / "made", folder / "target", folder / "aside")
 print((folder / "file").read_text(), *sorted(path.name for path in folder.iterdir()))
 for _ in range(2):
-    with atomic.locked_folder(folder / "held"):
+    with atomic_files.locked_folder(folder / "held"):
         try:
-            with atomic.locked_folder(folder / "held"):
+            with atomic_files.locked_folder(folder / "held"):
                 print("twice")
         except BlockingIOError as error:
             print("once", error.filename == str(folder / "held"))

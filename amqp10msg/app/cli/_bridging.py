@@ -96,7 +96,7 @@ def write_reports(
     reports: Iterable[Path], as_json: Callable[[], str], as_html: Callable[[], str]
 ) -> None:
     """Write each report in the format that its name says."""
-    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.atomic_files import write_whole
 
     for path in reports:
         write_whole(path, as_json() if path.suffix == ".json" else as_html(), private=True)

@@ -269,7 +269,7 @@ class Sink:
         """Write text, ended by a line break, or bytes as they are, but these to no terminal."""
         if self._path is not None:
             if self._file is None:
-                from amqp10msg.files.atomic import replacing
+                from amqp10msg.atomic_files import replacing
 
                 self._file = self._open.enter_context(replacing(self._path))
             if isinstance(data, str):

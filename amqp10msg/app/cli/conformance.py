@@ -148,7 +148,7 @@ def run(
     The exit status is 1 if a case failed (with --diff: if one is worse than before), if a peer is
     left out, or if every case was skipped.
     """
-    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.atomic_files import write_whole
     from amqp10msg.interop.conformance import (
         PEERS,
         PeerError,

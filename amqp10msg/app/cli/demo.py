@@ -26,7 +26,7 @@ from amqp10msg import notation
 from amqp10msg.app.cli._options import color_option
 from amqp10msg.app.cli._output import SEVERITY_COLORS, console, safe, use_color
 from amqp10msg.app.cli.pipeline import page_of, show_summary
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop.corpus import Case, demo_messages
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
@@ -223,7 +223,7 @@ def _bridge(screen: _Screen) -> bool:
     Returns:
         Whether each message came back byte for byte.
     """
-    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.atomic_files import write_whole
     from amqp10msg.net.bridge import dry_report, read_quarantine, report
     from amqp10msg.net.bridge.bridge import run_dry
     from amqp10msg.net.bridge.dry import Checked

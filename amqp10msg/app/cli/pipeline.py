@@ -240,7 +240,7 @@ def _run(
     max_quarantine: str,
     **given: Any,
 ) -> int:
-    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.atomic_files import write_whole
     from amqp10msg.files.stores import Place, files_of, is_url
 
     try:

@@ -86,7 +86,7 @@ def validate(
     Each violation is a line with its place, the rule and its clause; the counts come last. The
     exit status is 1 if a MUST or MUST NOT is broken or a message cannot be read.
     """
-    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.atomic_files import write_whole
 
     check_report(report, lambda: inputs.files)
     colored = use_color(color)

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop.corpus import Case, CorpusError
 from amqp10msg.wire.errors import expect
 

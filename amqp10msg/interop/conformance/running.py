@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 import attrs
 
 from amqp10msg import __version__
-from amqp10msg.files.atomic import write_whole
+from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop.conformance.judging import judge
 from amqp10msg.interop.conformance.peers import Launch, Peer, PeerError, driver_of, prepare
 from amqp10msg.interop.conformance.results import PeerResults, Result, digest_of

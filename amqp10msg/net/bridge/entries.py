@@ -31,8 +31,8 @@ from typing import Any, BinaryIO
 
 import attrs
 
+from amqp10msg.atomic_files import lock
 from amqp10msg.basic import decode_content_header
-from amqp10msg.files.atomic import lock
 from amqp10msg.files.containers import RECORD_KEYS, octets_of_record, read_lines
 from amqp10msg.files.text import parse_json
 from amqp10msg.private_files import regular_opener

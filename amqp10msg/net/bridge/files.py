@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from amqp10msg.files.atomic import lock, sync_folder
+from amqp10msg.atomic_files import lock, sync_folder
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.entries import (

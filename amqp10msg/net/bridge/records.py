@@ -20,9 +20,9 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.atomic_files import lock
 from amqp10msg.basic import BasicProperties, decode_content_header
 from amqp10msg.brokers import STREAM_OFFSET
-from amqp10msg.files.atomic import lock
 from amqp10msg.net.bridge.files import Quarantine
 from amqp10msg.net.bridge.fingerprints import Fingerprint, fingerprint_of
 from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from amqp10msg.files.atomic import sync_folder
+from amqp10msg.atomic_files import sync_folder
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.wire.text import printable
 
