@@ -2,8 +2,9 @@
 
 From these fields come the arguments in Python, the options of the command line with their help, the
 keys of a file of routes, the options of Spark's data source, and the tables in the documentation.
-Nothing is here that would have ``--help`` wait for it. The options of a bridge and a server are in
-`amqp10msg.net.options`, those of jobs here, since what runs jobs needs Arrow.
+This module imports nothing that ``--help`` would have to wait for. The options of jobs are here,
+since what runs jobs needs Arrow; those of the bridge are in `amqp10msg.net.options`, those of a
+server in `amqp10msg.net.server_options`.
 """
 
 from __future__ import annotations

@@ -341,6 +341,45 @@ def test_the_check_of_districts_sees_a_wrong_import(file: str, source: str) -> N
     assert len(forbidden_imports(imports_of(ROOT / file, source, typing=True))) == 1
 
 
+#: Parts of net that work without each other: their paths, and the modules that they may not import.
+PARTS_OF_NET = {
+    "net/serve": ("amqp10msg.net.bridge", "amqp10msg.net.options"),
+    "net/server_options.py": ("amqp10msg.net.bridge", "amqp10msg.net.options"),
+    "net/bridge": ("amqp10msg.net.serve", "amqp10msg.net.server_options"),
+    "net/options.py": ("amqp10msg.net.serve", "amqp10msg.net.server_options"),
+}
+
+
+def imports_of_other_parts(imports: list[Import]) -> list[str]:
+    """Imports between the parts of net that work without each other."""
+    return [
+        f"{item.place}: {part} works without {module}"
+        for item in imports
+        for part, modules in PARTS_OF_NET.items()
+        for module in modules
+        if item.file.is_relative_to(ROOT / part) and f"{item.target}.".startswith(f"{module}.")
+    ]
+
+
+def test_server_and_bridge_do_not_import_each_other() -> None:
+    found = [item for file in FILES for item in imports_of(file, typing=True)]
+
+    assert imports_of_other_parts(found) == []
+    assert all((ROOT / part).exists() for part in PARTS_OF_NET)
+
+
+@pytest.mark.parametrize(
+    "file, source",
+    [
+        ("net/serve/server.py", "from amqp10msg.net.options import RouteOptions"),
+        ("net/server_options.py", "if TYPE_CHECKING:\n    from amqp10msg.net.bridge import urls"),
+        ("net/bridge/route.py", "def f():\n    from amqp10msg.net import serve"),
+    ],
+)
+def test_the_check_of_the_parts_of_net_sees_a_wrong_import(file: str, source: str) -> None:
+    assert len(imports_of_other_parts(imports_of(ROOT / file, source, typing=True))) == 1
+
+
 def test_units_of_one_layer_do_not_import_in_a_circle() -> None:
     graph: dict[str, set[str]] = {unit: set() for unit in LAYER_OF}
     for item in all_imports():

@@ -11,7 +11,7 @@ import click
 
 from amqp10msg.app.cli._live import events_logger, log_option
 from amqp10msg.app.cli._options import declared_options, given_of
-from amqp10msg.net.options import ServerOptions
+from amqp10msg.net.server_options import ServerOptions
 
 _LOOK = 1.0  # seconds; on Windows nothing else ends a wait at Ctrl-C
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

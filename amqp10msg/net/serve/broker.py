@@ -23,11 +23,11 @@ from amqp10msg.delivery import DistributionNode, Error, Released, Source, Termin
 from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import Delivery, MemoryStore, OutgoingLink, StoreError
 from amqp10msg.message import Message
-from amqp10msg.net.options import BROKERS, ServerOptions
 from amqp10msg.net.serve.memory import ServerMemory
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
 from amqp10msg.net.serve.service_bus import MANAGEMENT_SUFFIX, ServiceBus
+from amqp10msg.net.server_options import BROKERS, ServerOptions
 from amqp10msg.wire.errors import (
     INTERNAL_ERROR,
     RESOURCE_DELETED,

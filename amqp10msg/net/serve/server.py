@@ -22,13 +22,13 @@ import attrs
 from amqp10msg.delivery import DistributionNode, Error
 from amqp10msg.delivery.node import Counts, Quarantined, StoreError
 from amqp10msg.message import Message
-from amqp10msg.net.options import ServerOptions
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.handshakes import TlsHandshake
 from amqp10msg.net.serve.nodes import Exchanges, Nodes, publish_to
 from amqp10msg.net.serve.service_bus import ServiceBus
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, answer_token
+from amqp10msg.net.server_options import ServerOptions
 from amqp10msg.wire.errors import CONNECTION_FORCED
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Server(ServerOptions):
     address names a node, which is created when the address is first used. Methods may be called
     from any thread.
 
-    Its arguments are the fields of `amqp10msg.net.options.ServerOptions`.
+    Its arguments are the fields of `amqp10msg.net.server_options.ServerOptions`.
     """
 
     def __attrs_post_init__(self) -> None:

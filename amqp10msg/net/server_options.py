@@ -1,0 +1,146 @@
+"""The options of a server: for Python and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from amqp10msg.options import declared
+
+if TYPE_CHECKING:
+    import logging
+    import ssl
+
+    from amqp10msg.delivery.node import Capacity
+    from amqp10msg.net.serve.services import Token
+    from amqp10msg.wire.limits import Limits
+
+#: The properties of the open frame of brokers, by the names that `ServerOptions.like` takes.
+BROKERS: Mapping[str, Mapping[str, str]] = {
+    "rabbitmq-4": {"product": "RabbitMQ", "version": "4.1.0"},
+}
+
+
+@attrs.define(kw_only=True, eq=False, repr=False)
+class ServerOptions:
+    """How a server of distribution nodes works.
+
+    Attributes:
+        host: the address to listen on; only this machine reaches the default.
+        port: the port to listen on; 0 for a free one.
+        nodes: the addresses of nodes to create at the start.
+        topics: the addresses of topics: each subscriber gets every message. An address that is not
+            in use becomes a topic, too, when a peer's source or target has the capability
+            ``topic``.
+        create: create a node for every address that a peer uses; if False, unknown addresses are
+            refused with ``amqp:not-found``.
+        users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered,
+            and one of them is required unless `anonymous`.
+        anonymous: accept connections without a name; if None, when there are no users, and `tls`
+            does not leave it to the client to show a certificate.
+        tls: a server-side context, see `tls_context`: the server then speaks TLS only. Clients
+            whose certificate it verified may use SASL EXTERNAL: their name is the common name.
+        file: an SQLite file that keeps durable messages, see
+            `amqp10msg.delivery.node.sqlite.SqliteStore`. Without one durable messages are rejected
+            with ``amqp:precondition-failed`` (Part 3, 3.2.1).
+        accept_durable: accept durable messages although they are not kept.
+        dead_letter: the address of the node for rejected and expired messages.
+        priorities: the number of priorities that the nodes distinguish.
+        capacity: of every node.
+        memory: bytes that messages, nodes, links and declarations may take up together. A message
+            counts with 400 bytes more, and once more while a delivery is unsettled; a node with
+            7,000 bytes and its name, a link with 2,500. Beyond, messages are rejected and links
+            refused with ``amqp:resource-limit-exceeded``. 0 for no bound.
+        max_message_size: in bytes; longer ones end their link with
+            ``amqp:link:message-size-exceeded``. 0 for no bound.
+        credit: the number of messages that a sender may send ahead.
+        limits: what decoding a message may cost; if None, the defaults of `Limits` with a depth of
+            32, since maps nested in keys cost time that grows with the square of their depth.
+        receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
+            default the server answers first, since some clients ask for second and never settle.
+        like: the broker whose product and version the open frame has: ``rabbitmq-4``; None for
+            this library's own. RabbitMQ's clients refuse other products.
+        properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
+            platform, or in their place; text on the command line.
+        on_token: called in the server's thread with each token that a client puts to ``$cbs``;
+            returns whether it is accepted. Without it, and without `service_bus`, there is no node
+            ``$cbs``.
+        service_bus: be a double of Azure Service Bus: batches are unpacked, messages have sequence
+            numbers and locks, and ``ENTITY/$management`` answers. Every token is accepted, unless
+            `on_token` refuses it.
+        container_id: the server's container-id; generated if None.
+        clock: returns milliseconds since the Unix epoch; that of this machine where None.
+        logger: gets a record for each event, with the attributes ``event`` and ``fields``.
+    """
+
+    host: str = declared("127.0.0.1", str, "The address to listen on.")
+    port: int = declared(0, int, "The port; 0 for a free one.", high=65_535, default=5672)
+    nodes: Iterable[str] = declared(
+        (), tuple, "A node to create at the start; repeatable.", "ADDRESS", flag="--node"
+    )
+    topics: Iterable[str] = declared(
+        (),
+        tuple,
+        "A topic, where every receiver gets every message; repeatable.",
+        "ADDRESS",
+        flag="--topic",
+    )
+    create: bool = declared(True, bool, "Refuse addresses that no --node or --topic names.")
+    users: Mapping[str, str] | None = None
+    anonymous: bool | None = declared(
+        None, bool, "With --users: also let clients in without a name."
+    )
+    tls: ssl.SSLContext | None = None
+    file: str | PathLike[str] | None = declared(
+        None,
+        Path,
+        "Keep durable messages in this file; without it they are rejected.",
+        flag="--store",
+    )
+    accept_durable: bool = declared(
+        False, bool, "Accept durable messages, though they are not kept."
+    )
+    dead_letter: str | None = declared(
+        None, str, "Where rejected and expired messages go.", "ADDRESS"
+    )
+    priorities: int = declared(
+        10, int, "How many priorities the nodes distinguish.", low=1, high=256
+    )
+    capacity: Capacity | None = None
+    memory: int = declared(
+        512 << 20,
+        int,
+        "Bytes that messages, addresses and links may take up; more are refused. 0 for no limit.",
+    )
+    max_message_size: int = declared(
+        16 << 20, int, "The largest message, in bytes; 0 for no limit."
+    )
+    credit: int = 200
+    limits: Limits | None = None
+    receiver_settles_second: bool = declared(
+        False, bool, "Let senders choose that the server settles second."
+    )
+    like: str | None = declared(
+        None,
+        str,
+        "Open connections with the product and version of this broker, for clients that look.",
+        choices=tuple(BROKERS),
+    )
+    properties: Mapping[str, Any] | None = declared(
+        None,
+        dict,
+        "A property of the open frame; repeatable.",
+        "NAME=VALUE",
+        flag="--property",
+    )
+    on_token: Callable[[Token], bool] | None = None
+    service_bus: bool = declared(
+        False, bool, "Be a double of Azure Service Bus, for its clients; with --cbs."
+    )
+    container_id: str | None = None
+    clock: Callable[[], int] | None = None
+    logger: logging.Logger | None = None
