@@ -8,9 +8,10 @@ with the options that the suite needs, the suite runs, and its results are compa
 differences in tools/suites/known.toml. A suite whose checkout is missing, or which lacks what it
 needs to run, is named and left out. What the suites and the server wrote is in build/suites.
 
-Ends with 1 if a test failed that is not in the list, if a test in the list passed, or if a suite
-could not be run; with 2 for wrong arguments. `--record` writes the counts that the table in
-docs/how-to/serve.md shows, and that table.
+Exits with 1 if a test failed that is not in the list, if a test in the list passed or did not
+run, if fewer tests ran than tools/suites/counts.json records, if a suite crashed or timed out, if
+a suite named with --suite was left out, or if no suite ran. Exits with 2 for wrong arguments.
+`--record` writes the counts, and the table in docs/how-to/serve.md that shows them.
 
 Most suites expect a broker on port 5672, which must be free.
 """
@@ -35,12 +36,12 @@ from amqp10msg.atomic_files import write_whole
 
 #: Seconds for a probe, and for a server or suite to end after SIGTERM.
 _PROBE_SECONDS, _GRACE_SECONDS = 300, 20
-#: Lines of a suite's output to show when it reports nothing.
+#: Show this many lines of each log of a suite that crashed.
 _SHOWN_LINES = 15
 
 
 class SuiteError(Exception):
-    """The server or the suite could not be run, or its results could not be read."""
+    """The server or the suite did not run to its end, or its results could not be read."""
 
 
 def checkouts(folder: Path) -> dict[str, Path]:
@@ -102,7 +103,8 @@ def run(suite: Suite, checkout: Path, work: Path) -> Outcomes:
     """Run a suite against a server of its own, and return the outcome of each test.
 
     Raises:
-        SuiteError: the server did not start, or the suite reported nothing.
+        SuiteError: the server did not start, the suite reported nothing, it crashed, or it timed
+            out.
     """
     work.mkdir(parents=True, exist_ok=True)
     results = (work / "results").absolute()
@@ -112,19 +114,38 @@ def run(suite: Suite, checkout: Path, work: Path) -> Outcomes:
     values = {"results": str(results), "users": str(users), "suites": str(records.HERE)}
     with serving(suite, work, values) as url:
         values |= {"url": url, "port": url.rpartition(":")[2]}
-        ended = _run_command(suite, checkout / suite.folder, work, values)
+        status = _run_command(suite, checkout / suite.folder, work, values)
     try:
         outcomes = suite.read(work / "output.log" if suite.output else results)
     except (OSError, ValueError) as error:
-        tail = (work / "output.log").read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
-        raise SuiteError("\n    ".join([f"it reported nothing: {error}", *tail])) from None
-    if not ended:
-        raise SuiteError(f"it did not end within {suite.seconds:,} s")
+        raise SuiteError(
+            f"it exited with status {status} and reported nothing: {error}{_last_lines(work)}"
+        ) from None
+    if not suite.ran_all(status, outcomes):
+        failed = sum(outcome == "failed" for outcome in outcomes.values())
+        raise SuiteError(
+            f"it exited with status {status} after reporting {len(outcomes):,} tests, {failed:,} "
+            f"of them failed: it did not run all of its tests{_last_lines(work)}"
+        )
     return outcomes
 
 
-def _run_command(suite: Suite, folder: Path, work: Path, values: Mapping[str, str]) -> bool:
-    """Run the command of a suite, and return whether it ended in time."""
+def _last_lines(work: Path) -> str:
+    """Return the last lines that a suite wrote, indented, each after a line break."""
+    lines = [
+        line
+        for name in ("output.log", "errors.log")
+        for line in (work / name).read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
+    ]
+    return "".join(f"\n    {line}" for line in lines)
+
+
+def _run_command(suite: Suite, folder: Path, work: Path, values: Mapping[str, str]) -> int:
+    """Run the command of a suite, and return its exit status.
+
+    Raises:
+        SuiteError: it did not exit within `suite.seconds`.
+    """
     command = [word.format_map(values) for word in _in_folder(suite.command, folder)]
     more = {name: value.format_map(values) for name, value in suite.environment.items()}
     programs = (folder / ".venv" / "bin").absolute()  # for examples that begin with env python3
@@ -143,12 +164,11 @@ def _run_command(suite: Suite, folder: Path, work: Path, values: Mapping[str, st
         ) as process,
     ):
         try:
-            process.wait(suite.seconds)
+            return process.wait(suite.seconds)
         except subprocess.TimeoutExpired:
-            return False
+            raise SuiteError(f"it did not exit within {suite.seconds:,} s") from None
         finally:
             _end_group(process)
-    return True
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -165,17 +185,24 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def describe(comparison: Comparison) -> list[str]:
-    """Return the lines that say how a suite went: its counts, and the tests to look at."""
-    counted = (
+    """Return the lines that describe a run: its counts, and whatever was not expected."""
+    counts = (
         f"{comparison.passed:,} passed, {len(comparison.known):,} failed as known, "
-        f"{len(comparison.unexpected):,} failed unexpectedly, {comparison.skipped:,} left out"
+        f"{len(comparison.unexpected):,} failed unexpectedly, {comparison.skipped:,} skipped"
     )
-    return [
-        counted,
+    lines = [
+        counts,
         *(f"  failed, and is not in the list: {test}" for test in comparison.unexpected),
         *(f"  passed, and is in the list: {test}" for test in comparison.fixed),
         *(f"  in the list, and did not run: {test}" for test in comparison.absent),
     ]
+    if comparison.shortfall and comparison.recorded:
+        lines.append(
+            f"  {comparison.shortfall:,} of the {comparison.recorded.ran:,} tests recorded for "
+            f"version {comparison.recorded.version} neither passed nor failed: the suite was cut "
+            "off or skips more; if this version has fewer tests, use --record"
+        )
+    return lines
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -190,67 +217,54 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--known", type=Path, default=records.KNOWN, help="the list to compare with"
     )
+    parser.add_argument(
+        "--counts", type=Path, default=records.COUNTS, help="the recorded counts to compare with"
+    )
     parser.add_argument("--work", type=Path, default=Path("build/suites"), help="for logs")
     parser.add_argument("--record", action="store_true", help="write the counts and the page")
-    given = parser.parse_args(arguments)
-    # An exception, so that the server and the suite are ended, too.
+    options = parser.parse_args(arguments)
+    # Exit by an exception, so that the server and the suite are terminated, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    if not given.folder.is_dir():
-        parser.error(f"{given.folder} is not a folder: give the one that holds the checkouts")
-    known = records.load_known(given.known)
-    found = checkouts(given.folder)
+    if not options.folder.is_dir():
+        parser.error(f"{options.folder} is not a folder: give the one that holds the checkouts")
+    known = records.load_known(options.known)
+    recorded = records.load_counts(options.counts)
+    places = checkouts(options.folder)
     counts: dict[str, Counts] = {}
-    good = True
+    as_expected = True
     for suite in SUITES:
-        if given.suite and suite.name not in given.suite:
+        if options.suite and suite.name not in options.suite:
             continue
-        checkout = found.get(suite.name)
+        checkout = places.get(suite.name)
         why = "there is no checkout" if checkout is None else lacks(suite, checkout / suite.folder)
         if checkout is None or why is not None:
             print(f"{suite.name}: left out: {why}", flush=True)
+            as_expected &= not options.suite
             continue
-        good &= _report(suite, checkout, given.work / suite.name, known, counts)
-    if given.record and counts:
-        _record(counts, known)
-    return 0 if good else 1
+        try:
+            outcomes = run(suite, checkout, options.work / suite.name)
+        except SuiteError as error:
+            print(f"{suite.name}: incomplete: {error}", flush=True)
+            as_expected = False
+            continue
+        comparison = records.compare(outcomes, known.get(suite.name, ()), recorded.get(suite.name))
+        print(f"{suite.name}:", "\n".join(describe(comparison)), flush=True)
+        counts[suite.name] = Counts(
+            suite.version_of(checkout), comparison.passed, comparison.failed, comparison.skipped
+        )
+        as_expected &= comparison.is_as_expected
+    if not counts and as_expected:
+        print(f"no suite ran: put the checkouts of their projects into {options.folder}")
+    if options.record and counts:
+        _record(options.counts, {**recorded, **counts}, known)
+    return 0 if counts and as_expected else 1
 
 
-def _report(
-    suite: Suite,
-    checkout: Path,
-    work: Path,
-    known: Mapping[str, list[Known]],
-    counts: dict[str, Counts],
-) -> bool:
-    """Run a suite, print how it went, and add its counts; return whether it went as expected."""
-    try:
-        comparison = compare_run(suite, checkout, work, known)
-    except SuiteError as error:
-        print(f"{suite.name}: not run: {error}", flush=True)
-        return False
-    print(f"{suite.name}:", "\n".join(describe(comparison)), flush=True)
-    counts[suite.name] = Counts(
-        suite.version_of(checkout),
-        comparison.passed,
-        len(comparison.known) + len(comparison.unexpected),
-        comparison.skipped,
-    )
-    return comparison.is_as_expected
-
-
-def compare_run(
-    suite: Suite, checkout: Path, work: Path, known: Mapping[str, list[Known]]
-) -> Comparison:
-    """Run a suite, and compare its outcomes with its known differences."""
-    return records.compare(run(suite, checkout, work), known.get(suite.name, ()))
-
-
-def _record(counts: Mapping[str, Counts], known: Mapping[str, list[Known]]) -> None:
-    """Write the counts of this run in place of those of the same suites, and the page."""
-    merged = {**records.load_counts(), **counts}
-    records.save_counts(merged)
+def _record(path: Path, counts: Mapping[str, Counts], known: Mapping[str, list[Known]]) -> None:
+    """Write the counts, and the table of the documentation."""
+    records.save_counts(counts, path)
     page = records.PAGE.read_text(encoding="utf-8")
-    write_whole(records.PAGE, records.page_with(page, records.markdown(merged, known)))
+    write_whole(records.PAGE, records.page_with(page, records.markdown(counts, known)))
 
 
 if __name__ == "__main__":

@@ -38,18 +38,24 @@ class Counts:
     failed: int
     skipped: int
 
+    @property
+    def ran(self) -> int:
+        """Number of tests that passed or failed."""
+        return self.passed + self.failed
+
 
 @attrs.frozen
 class Comparison:
-    """The outcome of a suite, compared with the list of known differences.
+    """The outcome of a suite, compared with its known differences and with its recorded counts.
 
     Attributes:
-        passed: how many tests passed, those of `fixed` included.
+        passed: number of tests that passed, including `fixed`.
         known: the tests that failed as the list says.
         unexpected: the tests that failed and are not in the list.
         fixed: the tests that passed although they are in the list.
-        skipped: how many tests the suite left out.
+        skipped: number of tests that the suite skipped.
         absent: the tests in the list that the suite did not run.
+        recorded: the counts of the last recorded run, or None.
     """
 
     passed: int
@@ -58,15 +64,28 @@ class Comparison:
     fixed: tuple[str, ...]
     skipped: int
     absent: tuple[str, ...]
+    recorded: Counts | None = None
+
+    @property
+    def failed(self) -> int:
+        """Number of tests that failed."""
+        return len(self.known) + len(self.unexpected)
+
+    @property
+    def shortfall(self) -> int:
+        """Number of recorded tests that neither passed nor failed in this run, at least 0."""
+        return max(0, self.recorded.ran - self.passed - self.failed) if self.recorded else 0
 
     @property
     def is_as_expected(self) -> bool:
-        """Whether exactly the tests in the list failed; a run that was cut off lacks some."""
-        return not (self.unexpected or self.fixed or self.absent)
+        """Whether exactly the tests in the list failed, and the suite was not cut off."""
+        return not (self.unexpected or self.fixed or self.absent or self.shortfall)
 
 
-def compare(outcomes: Outcomes, known: Iterable[Known]) -> Comparison:
-    """Compare outcomes with the known differences of their suite."""
+def compare(
+    outcomes: Outcomes, known: Iterable[Known], recorded: Counts | None = None
+) -> Comparison:
+    """Compare outcomes with the known differences and the recorded counts of their suite."""
     listed = {test for difference in known for test in difference.tests}
 
     def named(outcome: str) -> list[str]:
@@ -80,6 +99,7 @@ def compare(outcomes: Outcomes, known: Iterable[Known]) -> Comparison:
         fixed=tuple(test for test in passed if test in listed),
         skipped=len(skipped),
         absent=tuple(sorted(listed.difference(outcomes))),
+        recorded=recorded,
     )
 
 
@@ -126,7 +146,7 @@ def load_counts(path: Path = COUNTS) -> dict[str, Counts]:
 
 def save_counts(counts: Mapping[str, Counts], path: Path = COUNTS) -> None:
     """Write the counts of the last recorded runs."""
-    fields = {name: attrs.asdict(one) for name, one in sorted(counts.items())}
+    fields = {name: attrs.asdict(suite_counts) for name, suite_counts in sorted(counts.items())}
     write_whole(path, json.dumps(fields, indent=2) + "\n")
 
 
@@ -145,13 +165,12 @@ def markdown(counts: Mapping[str, Counts], known: Mapping[str, list[Known]]) -> 
 
 
 def _row(suite: Suite, counts: Counts) -> str:
-    total = counts.passed + counts.failed
     options = " ".join(suite.serve).format(port="", url="", users="FILE", results="", suites="")
     cells = (
         suite.title,
         counts.version,
         f"`amqp10msg serve {options}`".replace(" `", "`"),
-        f"{counts.passed:,} of {total:,}",
+        f"{counts.passed:,} of {counts.ran:,}",
         f"{counts.failed:,}",
     )
     return f"| {' | '.join(cells)} |"

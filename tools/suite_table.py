@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 
 import attrs
@@ -33,6 +33,8 @@ class Suite:
         install: what to do if `probe` fails, for people.
         command: runs the tests; the first word may be relative to the checkout.
         output: whether the results are what `command` writes to standard output.
+        failed_status: the exit statuses of `command` after it ran all tests and some failed. It
+            exits with 0 if none failed; any other status means that it did not run all tests.
         environment: variables of `command`.
         seconds: when to end the suite.
         read: reads the results.
@@ -49,6 +51,7 @@ class Suite:
     install: str
     command: tuple[str, ...]
     output: bool = False
+    failed_status: Container[int] = (1,)
     environment: Mapping[str, str] = attrs.field(factory=dict)
     seconds: int = 1_800
     read: Callable[[Path], Outcomes] = read_junit
@@ -58,6 +61,12 @@ class Suite:
         path, text = self.marker
         file = folder / path
         return file.is_file() and text in file.read_text(encoding="utf-8", errors="replace")
+
+    def ran_all(self, status: int, outcomes: Outcomes) -> bool:
+        """Whether the exit status of `command` says that it ran all tests, with these outcomes."""
+        if "failed" in outcomes.values():
+            return status in self.failed_status
+        return status == 0
 
     def version_of(self, checkout: Path) -> str:
         """Return the version of a checkout, or ``unknown``."""
@@ -95,6 +104,7 @@ SUITES = (
             *("--reporter", "xunit", "--reporter-option", "output={results}"),
             "examples/test_examples.js",
         ),
+        failed_status=range(1, 256),  # mocha exits with the number of failures
     ),
     Suite(
         name="go-amqp",

@@ -17,7 +17,7 @@ from suite_table import SUITES
 pytestmark = pytest.mark.once
 
 TOOL = Path(records.__file__).with_name("peer_suites.py")
-#: A `go` that connects to the server, and reports the tests in the file RESULTS of its folder.
+#: A `go` that connects to the server, prints the file RESULTS, and exits with the status in STATUS.
 GO = """#!{python}
 import os, pathlib, socket, sys
 if sys.argv[1] == "test":
@@ -26,6 +26,7 @@ if sys.argv[1] == "test":
         broker.sendall(b"AMQP\\0\\1\\0\\0")
         assert broker.recv(8) == b"AMQP\\0\\1\\0\\0"
     sys.stdout.write(pathlib.Path("RESULTS").read_text())
+    sys.exit(int(pathlib.Path("STATUS").read_text()))
 """
 
 
@@ -50,18 +51,26 @@ class Checkouts:
         program.chmod(0o755)
         self.known = folder / "known.toml"
         self.known.write_text("")
+        self.counts = folder / "counts.json"
         self.work = folder / "work"
 
     def list_as_known(self, *tests: str) -> None:
         self.known.write_text(f'[[go-amqp]]\nreason = "a reason"\ntests = {json.dumps(tests)}\n')
 
-    def run(self, results: str, *more: str, path: str | None = None) -> tuple[int, str]:
+    def record(self, passed: int, failed: int) -> None:
+        counts = records.Counts("1.2.2", passed, failed, skipped=0)
+        records.save_counts({"go-amqp": counts}, self.counts)
+
+    def run(
+        self, results: str, *more: str, go_status: int = 0, path: str | None = None
+    ) -> tuple[int, str]:
         """Run the command, and return its status and output."""
         (self.go / "RESULTS").write_text(results)
+        (self.go / "STATUS").write_text(str(go_status))
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}" if path is None else path
-        places = [str(self.folder), "--known", str(self.known), "--work", str(self.work)]
+        files = ["--known", str(self.known), "--counts", str(self.counts), "--work", str(self.work)]
         done = subprocess.run(
-            [sys.executable, str(TOOL), *places, *more],
+            [sys.executable, str(TOOL), str(self.folder), *files, *more],
             capture_output=True,
             check=False,
             text=True,
@@ -75,58 +84,71 @@ def checkouts(tmp_path: Path) -> Checkouts:
     return Checkouts(tmp_path)
 
 
-PASS_AND_FAIL = _lines(("run", "TestA"), ("pass", "TestA"), ("run", "TestB"), ("fail", "TestB"))
+PASS = _lines(("run", "TestA"), ("pass", "TestA"))
+PASS_FAIL_SKIP = PASS + _lines(("run", "TestB"), ("fail", "TestB"), ("skip", "TestC"))
 
 
-def test_failure_in_the_list_is_expected(checkouts: Checkouts) -> None:
+@pytest.mark.parametrize(
+    "listed, recorded, status, line",
+    [
+        (["TestB"], (1, 1), 0, "1 passed, 1 failed as known, 0 failed unexpectedly, 1 skipped"),
+        ([], None, 1, "1 failed unexpectedly, 1 skipped\n  failed, and is not in the list: TestB"),
+        (["TestA", "TestB"], None, 1, "passed, and is in the list: TestA"),
+        (["TestB", "TestGone"], None, 1, "in the list, and did not run: TestGone"),
+        (["TestB"], (2, 1), 1, "1 of the 3 tests recorded for version 1.2.2 neither passed nor"),
+    ],
+    ids=["as expected", "unexpected failure", "fixed", "absent", "fewer than recorded"],
+)
+def test_outcomes_are_compared_with_the_list_and_the_counts(
+    checkouts: Checkouts,
+    listed: list[str],
+    recorded: tuple[int, int] | None,
+    status: int,
+    line: str,
+) -> None:
+    checkouts.list_as_known(*listed)
+    if recorded is not None:
+        checkouts.record(*recorded)
+    actual, output = checkouts.run(PASS_FAIL_SKIP, go_status=1)
+    assert actual == status, output
+    assert line in output
+
+
+@pytest.mark.parametrize(
+    "results, go_status, line",
+    [
+        ("", 2, "go-amqp: incomplete: it exited with status 2 and reported nothing"),
+        ("no JSON\n", 1, "reported nothing: line 1 is not JSON: 'no JSON'\n    no JSON\n"),
+        (PASS, 1, "exited with status 1 after reporting 1 tests, 0 of them failed"),
+        (PASS_FAIL_SKIP, 0, "exited with status 0 after reporting 3 tests, 1 of them failed"),
+        (PASS_FAIL_SKIP, 2, "exited with status 2 after reporting 3 tests, 1 of them failed"),
+    ],
+    ids=["no output", "no JSON", "failed without a failure", "failure but 0", "unknown status"],
+)
+def test_suite_that_crashed_is_an_error(
+    checkouts: Checkouts, results: str, go_status: int, line: str
+) -> None:
+    """Even if the tests that it reported are as expected."""
     checkouts.list_as_known("TestB")
-    status, output = checkouts.run(PASS_AND_FAIL)
-    assert status == 0, output
-    assert "1 passed, 1 failed as known, 0 failed unexpectedly, 0 left out" in output
-
-
-def test_listed_test_that_did_not_run_ends_with_1(checkouts: Checkouts) -> None:
-    """As when the runner died before it."""
-    checkouts.list_as_known("TestB", "TestGone")
-    status, output = checkouts.run(PASS_AND_FAIL)
+    status, output = checkouts.run(results, go_status=go_status)
     assert status == 1
-    assert "in the list, and did not run: TestGone" in output
-
-
-def test_failure_outside_of_the_list_ends_with_1(checkouts: Checkouts) -> None:
-    status, output = checkouts.run(PASS_AND_FAIL)
-    assert status == 1
-    assert "1 passed, 0 failed as known, 1 failed unexpectedly, 0 left out" in output
-    assert "failed, and is not in the list: TestB" in output
-
-
-def test_pass_of_a_listed_test_ends_with_1(checkouts: Checkouts) -> None:
-    checkouts.list_as_known("TestA", "TestB")
-    status, output = checkouts.run(PASS_AND_FAIL)
-    assert status == 1
-    assert "passed, and is in the list: TestA" in output
-
-
-def test_skipped_tests_are_left_out(checkouts: Checkouts) -> None:
-    status, output = checkouts.run(_lines(("run", "TestA"), ("skip", "TestA")))
-    assert status == 0
-    assert "0 passed, 0 failed as known, 0 failed unexpectedly, 1 left out" in output
+    assert line in output
 
 
 def test_missing_checkouts_and_programs_are_named(checkouts: Checkouts) -> None:
     status, output = checkouts.run("", path="")
-    assert status == 0
     left_out = [line for line in output.splitlines() if ": left out: " in line]
     assert {line.split(":")[0] for line in left_out} == {suite.name for suite in SUITES}
     assert "go-amqp: left out: it needs: Go" in output
     assert "rhea: left out: there is no checkout" in output
-
-
-@pytest.mark.parametrize("results", ["", "{}\n", "no JSON\n", "[]\n"])
-def test_suite_that_reports_no_test_ends_with_1(checkouts: Checkouts, results: str) -> None:
-    status, output = checkouts.run(results)
+    assert "no suite ran" in output
     assert status == 1
-    assert "go-amqp: not run: it reported nothing" in output
+
+
+def test_missing_suite_is_an_error_if_it_is_named(checkouts: Checkouts) -> None:
+    status, output = checkouts.run(PASS, "--suite", "go-amqp", "--suite", "rhea")
+    assert status == 1
+    assert "rhea: left out: there is no checkout" in output
 
 
 def test_folder_that_is_missing_is_an_error(checkouts: Checkouts) -> None:
@@ -176,6 +198,16 @@ def test_junit_results(tmp_path: Path) -> None:
     assert read_junit(path) == expected
 
 
+@pytest.mark.parametrize(
+    "text, words", [("{}\n", "has no test"), ("[]\n", "line 1 is not an object")]
+)
+def test_go_results_without_a_test_are_an_error(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "results"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words):
+        read_go(path)
+
+
 def test_go_test_that_does_not_end_has_failed(tmp_path: Path) -> None:
     path = tmp_path / "results"
     path.write_text(_lines(("run", "TestA"), ("run", "TestA/sub"), ("pass", "TestA/sub")))
@@ -192,6 +224,6 @@ def test_page_shows_the_recorded_counts() -> None:
 def test_recorded_failures_are_those_of_the_list() -> None:
     known = records.load_known()
     for name, counts in records.load_counts().items():
-        listed = sum(len(one.tests) for one in known.get(name, ()))
+        listed = sum(len(difference.tests) for difference in known.get(name, ()))
         assert counts.failed == listed, name
         assert counts.passed > 0, name
