@@ -139,6 +139,29 @@ SUITES = (
         command=(*_PYTEST, "tests"),
     ),
     Suite(
+        name="azure-servicebus",
+        title="azure-servicebus, the live tests",
+        marker=("tests/test_queues.py", "class TestServiceBusQueue"),
+        version=("PKG-INFO", r"^Version: (.+)"),
+        serve=("--service-bus",),
+        probe=(
+            *(".venv/bin/python", "-c"),
+            "import azure.servicebus, pytest_timeout, xdist, certifi",
+        ),
+        install=_pip("pytest pytest-timeout pytest-xdist certifi azure-servicebus==VERSION")
+        + ", in a source distribution of VERSION from PyPI",
+        # Its conftest starts a proxy that records; those of tools/suites/azure need none. A test
+        # that sleeps for longer than the timeout is in the list of known differences.
+        command=(
+            *(".venv/bin/pytest", "-q", "--tb", "native", "-n", "8"),
+            *("--timeout", "90", "--timeout-method", "thread", "--junitxml", "{results}"),
+            *("--noconftest", "-p", "servicebus_preparer"),
+            *("tests/test_queues.py", "tests/test_sessions.py", "tests/test_list_sessions.py"),
+            *("tests/test_subscriptions.py", "tests/test_topic.py"),
+        ),
+        environment={"PYTHONPATH": "{suites}/azure", "SERVICEBUS_ADDRESS": "127.0.0.1:{port}"},
+    ),
+    Suite(
         name="qpid-proton",
         title="proton, the Python examples",
         marker=("python/examples/test_examples.py", "ExamplesTest"),

@@ -264,32 +264,67 @@ def test_refused_links_that_are_never_detached_end_their_session() -> None:
         until(lambda: _structures(server) < 100_000)
 
 
+def _ask(server: Server, method: str, path: str, body: Any = None) -> str | None:
+    """Send a request to the management node, and return the status of the response."""
+    request = Message(
+        AmqpValue(body), properties=Properties(to=path, subject=method, message_id="1")
+    )
+    answer = server.call(lambda _: server.broker.services["/management"](request, "owner"))
+    assert answer.properties is not None
+    return answer.properties.subject
+
+
 def test_declared_queues_exchanges_and_bindings_are_bounded_and_freed() -> None:
     with Server(memory=1_000_000) as server:
-        owner = object()
-
-        def ask(method: str, path: str, body: Any = None) -> str | None:
-            request = Message(
-                AmqpValue(body), properties=Properties(to=path, subject=method, message_id="1")
-            )
-            answer = server.call(lambda _: server.broker.services["/management"](request, owner))
-            assert answer.properties is not None
-            return answer.properties.subject
-
         before = _structures(server)
         for kind in ("queues", "exchanges"):
-            statuses = [ask("PUT", f"/{kind}/{'x' * 5_000}{n}", {}) for n in range(100)]
+            statuses = [_ask(server, "PUT", f"/{kind}/{'x' * 5_000}{n}", {}) for n in range(100)]
             assert "507" == statuses[-1]
             assert statuses[0] in {"201", "204"}
             for number in range(100):
-                ask("DELETE", f"/{kind}/{'x' * 5_000}{number}")
+                _ask(server, "DELETE", f"/{kind}/{'x' * 5_000}{number}")
             assert before == _structures(server)
-        assert "201" == ask("PUT", "/queues/q", {})
+        assert "201" == _ask(server, "PUT", "/queues/q", {})
         body = {"source": "amq.topic", "destination_queue": "q"}
         statuses = [
-            ask("POST", "/bindings", {**body, "binding_key": f"{'k' * 5_000}{n}"})
+            _ask(server, "POST", "/bindings", {**body, "binding_key": f"{'k' * 5_000}{n}"})
             for n in range(100)
         ]
         assert ("204", "507") == (statuses[0], statuses[-1])
-        ask("DELETE", "/queues/q")
+        _ask(server, "DELETE", "/queues/q")
         assert before == _structures(server)
+
+
+@pytest.mark.parametrize(
+    "method, path, body",
+    [
+        ("PUT", "/queues/{}", {}),
+        ("PUT", "/exchanges/{}", {}),
+        ("POST", "/bindings", {"source": "amq.topic", "destination_queue": "q"}),
+    ],
+    ids=["queues", "exchanges", "bindings"],
+)
+def test_arguments_of_declarations_are_bounded(method: str, path: str, body: Any) -> None:
+    with Server(memory=1_000_000) as server:
+        assert "201" == _ask(server, "PUT", "/queues/q", {})
+        statuses = [
+            _ask(
+                server,
+                method,
+                path.format(number),
+                {**body, "arguments": {"x-text": "x" * 5_000, "x-number": number}},
+            )
+            for number in range(20)
+        ]
+    assert statuses[0] in {"201", "204"}
+    assert statuses[-1] == "507"
+
+
+def test_topics_that_are_no_longer_used_make_room() -> None:
+    with Server(memory=1_000_000) as server, raw(server) as client:
+        peer, text = _Peer(client), "x" * _LONG
+        for number in range(100):
+            address = f"{text}-{number}"
+            assert peer.attach("link", 0, address=address, capabilities=("topic",))
+            peer.detach(0, closed=True)
+        assert peer.refused == 0

@@ -367,7 +367,7 @@ def test_unsettled_responses_do_not_fill_the_node(
             client.sendall(frame(0x14, UInt(1), UInt(number), tag, UInt(0), False, payload=request))
             while (said := next(heard)).descriptor != 0x14:
                 assert said.descriptor not in {0x16, 0x17, 0x18}, said
-        # A new link gets the responses that the server still keeps, then the flow that ends a drain.
+        # A new link gets the responses that the server still keeps, then a drained flow.
         client.sendall(
             frame(0x16, UInt(0), True)
             + frame(0x12, "again", UInt(2), True, settle, None, source, None)
