@@ -111,6 +111,9 @@ def test_one_message_several_and_a_batch(server: Server, client: ServiceBusClien
         assert all(message.locked_until_utc > message.enqueued_time_utc for message in got)
         assert 5 == len({message.lock_token for message in got})
         for message in got:
+            token = message.raw_amqp_message.delivery_annotations[b"x-opt-lock-token"]
+            assert token == uuid.UUID(bytes_le=message._delivery_tag)
+        for message in got:
             receiver.complete_message(message)
         wait_until(lambda: len(server.messages("orders")) == 0)
 
@@ -470,6 +473,26 @@ def test_expired_messages_are_dead_letters(server: Server, client: ServiceBusCli
         (letter,) = receiver.receive_messages(max_wait_time=WAIT)
         assert ("soon", "TTLExpiredException") == (str(letter), letter.dead_letter_reason)
         receiver.complete_message(letter)
+
+
+def test_dead_letters_never_expire() -> None:
+    """The client writes an absolute-expiry-time, too, and it ended the dead letter."""
+    hours_ahead = [0]
+    hour = datetime.timedelta(hours=1)
+
+    def clock() -> int:
+        return time.time_ns() // 1_000_000 + hours_ahead[0] * 3_600_000
+
+    with Server(service_bus=True, clock=clock) as server, client_of(server) as client:
+        send(client, "rejected", "expired", time_to_live=hour)
+        with receiving(client) as receiver:
+            (message,) = receiver.receive_messages(1)
+            receiver.dead_letter_message(message, reason="bad")
+        hours_ahead[0] = 2
+        wait_until(lambda: server.counts("orders").archived == 2)
+        with receiving(client, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as receiver:
+            received = [*receiver.receive_messages(1), *receiver.receive_messages(1)]
+            assert texts(received) == ["rejected", "expired"]
 
 
 @pytest.mark.parametrize("state", [7, 2**40, "text", [1]])

@@ -65,6 +65,8 @@ _QUEUES = "/queues/"
 _REPLY_TO = "amq.rabbitmq.reply-to"
 #: Comes between the names of a topic and of a subscription in an address of Service Bus.
 SUBSCRIPTIONS = "/Subscriptions/"
+#: Ends the address of a node with the dead letters of another, at a double of Service Bus.
+DEAD_LETTERS = "/$DeadLetterQueue"
 
 
 class Place(Protocol):
@@ -311,11 +313,13 @@ class Nodes:
         # that it refused would be lost.
         options = {"store": self.store, **self._options, **(options or {})}
         for_dead_letters = address == self._dead_letter
+        is_service_bus = self.on_dead_letter is not None
+        expires = not (for_dead_letters or (is_service_bus and address.endswith(DEAD_LETTERS)))
         if for_dead_letters:
             options = {**options, "capacity": None}
         node = DistributionNode(
             address,
-            expires=not for_dead_letters,
+            expires=expires,
             lifetime=lifetime,
             dead_letter=self._publish_dead_letter
             if self._dead_letter is not None and not for_dead_letters

@@ -31,9 +31,22 @@ from amqp10msg.message import Message
 from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.message.picks import Picker
 from amqp10msg.net.serve.memory import DEFINITION_BYTES, ServerMemory, name_cost
-from amqp10msg.net.serve.nodes import SUBSCRIPTIONS as _SUBSCRIPTIONS
-from amqp10msg.net.serve.nodes import Nodes, Place, Published, all_or_none
-from amqp10msg.sections import AmqpValue, Data, Header, MessageAnnotations, Properties
+from amqp10msg.net.serve.nodes import (
+    DEAD_LETTERS,
+    SUBSCRIPTIONS,
+    Nodes,
+    Place,
+    Published,
+    all_or_none,
+)
+from amqp10msg.sections import (
+    AmqpValue,
+    Data,
+    DeliveryAnnotations,
+    Header,
+    MessageAnnotations,
+    Properties,
+)
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import (
     DECODE_ERROR,
@@ -57,7 +70,6 @@ from amqp10msg.wire.primitives import (
 )
 
 MANAGEMENT_SUFFIX = "/$management"
-_DEAD_LETTERS = "/$DeadLetterQueue"
 _HEADER = composite_of(Header).code
 #: The codes of the sections that Azure's clients name by symbols, by name.
 _SECTION_CODES: Mapping[Any, int] = {
@@ -74,6 +86,7 @@ _SECTION_CODES: Mapping[Any, int] = {
 _URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
 _SEQUENCE, _ENQUEUED = "x-opt-sequence-number", "x-opt-enqueued-time"
 _SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"
+_LOCK_TOKEN = "x-opt-lock-token"  # noqa: S105  (a name, not a secret)
 _STATE, _SOURCE = "x-opt-message-state", "x-opt-deadletter-source"
 _REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 #: What a message is, as a peek says.
@@ -170,9 +183,9 @@ class ServiceBus:
             return address
         found = _URL.fullmatch(address)
         text = found[1] if found is not None else address
-        for suffix in (MANAGEMENT_SUFFIX, _DEAD_LETTERS):
+        for suffix in (MANAGEMENT_SUFFIX, DEAD_LETTERS):
             text = re.sub(re.escape(suffix), lambda _, to=suffix: to, text, flags=re.IGNORECASE)
-        return re.sub(_SUBSCRIPTIONS, _SUBSCRIPTIONS, text, flags=re.IGNORECASE)
+        return re.sub(SUBSCRIPTIONS, SUBSCRIPTIONS, text, flags=re.IGNORECASE)
 
     def _entity(self, name: str) -> _Entity:
         entity = self._entities.get(name)
@@ -229,10 +242,10 @@ class ServiceBus:
 
     def _targets(self, address: str) -> list[str]:
         """The entities that get what is sent to an address: the subscriptions of a topic."""
-        prefix = f"{address}{_SUBSCRIPTIONS}"
+        prefix = f"{address}{SUBSCRIPTIONS}"
         names = [node.name for node in self.nodes]
         found = [
-            name for name in names if name.startswith(prefix) and not name.endswith(_DEAD_LETTERS)
+            name for name in names if name.startswith(prefix) and not name.endswith(DEAD_LETTERS)
         ]
         return found or [address]
 
@@ -328,16 +341,17 @@ class ServiceBus:
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         if token is not None and token in entity.locks:
-            return _counted(_annotated(delivery.octets, entity.locks[token].annotations))
+            return _locked(delivery.octets, entity.locks[token].annotations, token)
         token = uuid.uuid4()
         number = _number_of(delivery.octets, delivery.sequence)
         until = self._clock() + _LOCK
         delivery.tag = token.bytes_le
         more: dict[str, Any] = {_SEQUENCE: number}
-        if not settled:
-            more[_LOCKED_UNTIL] = Timestamp(until)
-            entity.locks[token] = _Lock(entity, number, more, until, delivery)
-        return _counted(_annotated(delivery.octets, more))
+        if settled:
+            return _counted(_annotated(delivery.octets, more))
+        more[_LOCKED_UNTIL] = Timestamp(until)
+        entity.locks[token] = _Lock(entity, number, more, until, delivery)
+        return _locked(delivery.octets, more, token)
 
     def outcome(self, delivery: Delivery, state: Any) -> Any:
         """Return the outcome for the node to apply to a delivery, and do the rest.
@@ -385,8 +399,8 @@ class ServiceBus:
         told = {_REASON: reason, _DESCRIPTION: text}
         held = dict(message.application_properties or {})
         octets = message.evolve(application_properties={**held, **told}).encode()
-        is_letter = entity.name.endswith(_DEAD_LETTERS)
-        letters = entity if is_letter else self._entity(f"{entity.name}{_DEAD_LETTERS}")
+        is_letter = entity.name.endswith(DEAD_LETTERS)
+        letters = entity if is_letter else self._entity(f"{entity.name}{DEAD_LETTERS}")
         if not is_letter:
             octets = _annotated(octets, {_SOURCE: entity.name})
         node = self.nodes.make(letters.name)
@@ -395,8 +409,8 @@ class ServiceBus:
 
     def on_expired(self, letter: DeadLetter) -> None:
         """Put an expired message among the dead letters of its entity."""
-        if letter.cause == "expired" and not letter.node.endswith(_DEAD_LETTERS):
-            # Without its ttl, which would end it there, too.
+        if letter.cause == "expired" and not letter.node.endswith(DEAD_LETTERS):
+            # Without its ttl: a receiver of the dead letter must not take it for expired.
             parts = scan(letter.octets, limits=UNLIMITED)
             header = parts.section("header") or Header()
             octets = parts.replace(header=attrs.evolve(header, ttl=None))
@@ -572,7 +586,7 @@ class ServiceBus:
                 entity.locks[token] = _Lock(entity, number, more, until, None)
             else:
                 self._undefer(entity, number)
-            message = _counted(_annotated(octets, more))
+            message = _locked(octets, more, token) if keeps else _counted(_annotated(octets, more))
             found.append({"lock-token": token, "message": message})
         return 200, {"messages": found}
 
@@ -760,6 +774,16 @@ def _counted(octets: bytes) -> bytes:
         UInt(0),
     ]
     return encode_value(Described(ULong(_HEADER), fields)) + parts.replace(header=None)
+
+
+def _locked(octets: bytes, annotations: Mapping[str, Any], token: uuid.UUID) -> bytes:
+    """Return the bytes to send of a locked message.
+
+    Azure's clients read the token of the lock from the delivery-annotations.
+    """
+    parts = scan(_annotated(octets, annotations), limits=UNLIMITED)
+    told = DeliveryAnnotations({_LOCK_TOKEN: token})
+    return _counted(parts.replace(delivery_annotations=told))
 
 
 def _delivery_count(octets: bytes) -> int:
