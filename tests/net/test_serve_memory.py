@@ -13,6 +13,7 @@ from amqp10msg import AmqpValue, Described, Message, Properties, Symbol, UInt
 from amqp10msg.delivery import DistributionNode, Source, Target, TerminusExpiryPolicy
 from amqp10msg.delivery.node import NodeError
 from amqp10msg.net.serve import Server
+from amqp10msg.net.serve.memory import NODE_BYTES
 from tests.net.serve_client import TIMEOUT, frame, performative, performatives, until
 
 #: The longest address that fits a frame besides the other fields of an attach.
@@ -243,6 +244,15 @@ def test_the_memory_of_links_is_free_again(ends: str) -> None:
                 client.sendall(frame(0x18))
             if ends == "detached":
                 until(lambda: _structures(server) == before)
+        until(lambda: _structures(server) == before)
+
+
+def test_memory_of_responses_is_freed_with_the_connection() -> None:
+    with Server() as server:
+        before = _structures(server)
+        with raw(server) as client:
+            assert _Peer(client).attach("in", 0, source=Source(address="/management"))
+            assert _structures(server) > before + NODE_BYTES
         until(lambda: _structures(server) == before)
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +223,26 @@ def test_a_lock_ends_and_the_message_goes_to_others() -> None:
             assert ("a", 1) == (str(again), again.delivery_count)
 
 
+@pytest.mark.parametrize(
+    "operation, fields",
+    [("renew-lock", {}), ("update-disposition", {"disposition-status": "completed"})],
+)
+def test_requests_about_a_lock_that_is_over_are_refused(operation: str, fields: Any) -> None:
+    """Before the server's next tick, which releases the message, as well as after it."""
+    now = [1_790_000_000_000]
+
+    def pass_a_minute() -> None:
+        now[0] += 60_000
+
+    with Server(service_bus=True, clock=lambda: now[0]) as server, client_of(server) as client:
+        send(client, "a")
+        with receiving(client) as receiver:
+            (message,) = receiver.receive_messages(1)
+            body = {"lock-tokens": [message.lock_token], **fields}
+            response = ask(server, operation, body, before=pass_a_minute)
+    assert status_of(response) == (410, "com.microsoft:message-lock-lost")
+
+
 def test_a_session_has_one_receiver(client: ServiceBusClient) -> None:
     for session in ("s1", "s2"):
         send(client, f"{session}-a", f"{session}-b", session_id=session)
@@ -327,8 +347,13 @@ def test_every_request_is_answered(server: Server, operation: str, body: Any, st
     assert response == Message.decode(response.encode())
 
 
-def ask(server: Server, operation: str, body: Any) -> Message:
-    """Send a request to the queue ``orders``, as a client does."""
+def ask(
+    server: Server, operation: str, body: Any, *, before: Callable[[], None] = lambda: None
+) -> Message:
+    """Send a request to the queue ``orders``, as a client does.
+
+    The server's thread calls `before` and answers the request in the same turn.
+    """
     request = Message(
         AmqpValue(body),
         properties=Properties(message_id="m-1", reply_to="here"),
@@ -337,6 +362,7 @@ def ask(server: Server, operation: str, body: Any) -> Message:
 
     def answer(nodes: Any) -> Message:
         nodes.make("orders")
+        before()
         service = server.broker.service("orders/$management")
         assert service is not None
         return service(request, object())
