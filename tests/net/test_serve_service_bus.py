@@ -21,11 +21,12 @@ import pytest
 pytest.importorskip("azure.servicebus")
 
 from azure.servicebus import (
+    NEXT_AVAILABLE_SESSION,
     ServiceBusClient,
     ServiceBusMessage,
     ServiceBusSubQueue,
 )
-from azure.servicebus.amqp import AmqpMessageBodyType
+from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
 from amqp10msg import (
@@ -252,6 +253,25 @@ def test_a_session_has_one_receiver(client: ServiceBusClient) -> None:
         assert ["s2-a", "s2-b"] == texts(receiver.receive_messages(2))
         with pytest.raises(ServiceBusError), receiving(client, session_id="s2"):
             pass
+
+
+def test_next_session_is_one_that_no_receiver_has(client: ServiceBusClient) -> None:
+    for session in ("s1", "s2"):
+        send(client, session, session_id=session)
+    with (
+        receiving(client, session_id=NEXT_AVAILABLE_SESSION) as first,
+        receiving(client, session_id=NEXT_AVAILABLE_SESSION) as second,
+    ):
+        assert [first.session.session_id, second.session.session_id] == ["s1", "s2"]
+
+
+def test_message_without_an_id_gets_one(client: ServiceBusClient) -> None:
+    """The client writes an id into a ServiceBusMessage itself."""
+    with client.get_queue_sender("orders") as sender:
+        sender.send_messages(AmqpAnnotatedMessage(data_body=b"x"))
+    with receiving(client) as receiver:
+        (message,) = receiver.receive_messages(1)
+    assert message.message_id
 
 
 def test_what_is_not_there_is_said(client: ServiceBusClient, server: Server) -> None:
