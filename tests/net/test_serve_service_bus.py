@@ -147,6 +147,8 @@ def test_dead_letter(client: ServiceBusClient) -> None:
         assert "orders" == letter.dead_letter_source
         assert {b"k": 1}.items() <= letter.application_properties.items()
         assert "a" == str(letter)
+        with client.get_queue_receiver("orders/$deadletterqueue") as lower_case:
+            assert ["a"] == texts(lower_case.peek_messages(1))
 
 
 def test_defer_and_receive_deferred(client: ServiceBusClient) -> None:
