@@ -150,12 +150,15 @@ SUITES = (
         ),
         install=_pip("pytest pytest-timeout pytest-xdist certifi azure-servicebus==VERSION")
         + ", in a source distribution of VERSION from PyPI",
-        # The modules in tools/suites/azure stand in for Azure's own, which are not on PyPI. Some
-        # tests sleep for five minutes.
+        # The modules in tools/suites/azure stand in for Azure's own, which are not on PyPI.
+        # Left out: two tests in which threads share a link, so that the client may send two
+        # deliveries with one delivery-id; and one that takes more than 400 s. Others sleep for
+        # five minutes, hence 16 workers.
         command=(
-            *(".venv/bin/pytest", "-q", "--tb", "native", "-n", "8"),
+            *(".venv/bin/pytest", "-q", "--tb", "native", "-n", "16"),
             *("--timeout", "400", "--timeout-method", "thread", "--junitxml", "{results}"),
-            *("--noconftest", "-p", "servicebus_preparer"),
+            *("--noconftest", "-p", "servicebus_preparer", "-k"),
+            "not check_uniq_corr_id and not autolockrenew_many_msgs and not large_messages_w_sleep",
             *("tests/test_queues.py", "tests/test_sessions.py", "tests/test_list_sessions.py"),
             *("tests/test_subscriptions.py", "tests/test_topic.py"),
         ),
