@@ -52,7 +52,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
     ("py:.*", r"(contextlib|hypothesis|logging|pandas|proton|pyarrow|pyspark|ssl)(\..*)?"),
     # What a rule's check looks at is not part of the interface.
-    ("py:class", r"amqp10msg\.(delivery|validation)\.(_.*|rules\.Finding)"),
+    ("py:class", r"amqp10msg\.(delivery|validation)\.(_.*|rules\.Occurrence)"),
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.
     ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Cursor|Entry|Outcome|View)"),
     # An alias of primitives, as autodoc spells it, and type variables.
@@ -65,7 +65,7 @@ nitpick_ignore_regex = [
     # Objects of packages beside this one, and aliases of names.
     ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
     ("py:class", r"BaseCloudEvent|Context|Format|Path|TextMapPropagator"),
-    ("py:class", r"Coding|ContentMode|Finding|ProfileName|Severity|Suspicion"),
+    ("py:class", r"Coding|ContentMode|Occurrence|ProfileName|Severity|Suspicion"),
     # Neither is what stands after a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.(sink|broker_sink)\..*"),
     # Neither is what a profile of the translator calls, the type variable of its result and the

@@ -18,8 +18,8 @@ from amqp10msg.delivery.termini import (
     policy_fault,
 )
 from amqp10msg.validation.rules import (
-    Finding,
     Obligation,
+    Occurrence,
     Rule,
     Severity,
     Violation,
@@ -81,11 +81,11 @@ class View:
         """Whether the node is created on request."""
         return bool(self.value.dynamic)
 
-    def found(self, field: str, text: str, rest: str = "") -> Finding:
+    def found(self, field: str, text: str, rest: str = "") -> Occurrence:
         """A field that breaks a rule; `rest` is that of the path."""
-        return Finding(self._offset(field), f"{self.name}.{field}{rest}", text)
+        return Occurrence(self._offset(field), f"{self.name}.{field}{rest}", text)
 
-    def found_in_both(self, field: str, text: str) -> Finding:
+    def found_in_both(self, field: str, text: str) -> Occurrence:
         """The same for a rule that source and target share, each with a clause of its own."""
         clause = "Part 3, 3.5.3" if self.name == "source" else "Part 3, 3.5.4"
         return self.found(field, text)._replace(clause=clause)
@@ -103,19 +103,19 @@ class View:
         return offset_of_field(octets, start, index) if index < count else 0
 
 
-def _address_in_request(view: View) -> Iterator[Finding]:
+def _address_in_request(view: View) -> Iterator[Occurrence]:
     if view.requests and view.value.address is not None:
         yield view.found_in_both(
             "address", "the other end chooses the address of a dynamic node: leave it unset"
         )
 
 
-def _address_in_answer(view: View) -> Iterator[Finding]:
+def _address_in_answer(view: View) -> Iterator[Occurrence]:
     if view.answers and view.value.address is None:
         yield view.found_in_both("address", "the address of the node that was created is missing")
 
 
-def _address_names(view: View) -> Iterator[Finding]:
+def _address_names(view: View) -> Iterator[Occurrence]:
     address = view.value.address
     if view.answers and isinstance(address, str):
         for name, held in (("link name", view.link_name), ("container-id", view.container_id)):
@@ -125,7 +125,7 @@ def _address_names(view: View) -> Iterator[Finding]:
                 )
 
 
-def _unwanted_properties(view: View) -> Iterator[Finding]:
+def _unwanted_properties(view: View) -> Iterator[Occurrence]:
     if not view.dynamic and view.value.dynamic_node_properties is not None:
         yield view.found_in_both(
             "dynamic-node-properties", "the node is not dynamic: leave its properties unset"
@@ -137,14 +137,14 @@ def _property(view: View, key: str) -> Any:
     return properties.get(key) if isinstance(properties, Mapping) else None
 
 
-def _lifetime_policy(view: View) -> Iterator[Finding]:
+def _lifetime_policy(view: View) -> Iterator[Occurrence]:
     policy = _property(view, LIFETIME_POLICY)
     fault = "" if policy is None else policy_fault(policy)
     if fault:
         yield view.found("dynamic-node-properties", fault, f"[{LIFETIME_POLICY!r}]")
 
 
-def _dist_modes(view: View) -> Iterator[Finding]:
+def _dist_modes(view: View) -> Iterator[Occurrence]:
     modes = _property(view, SUPPORTED_DIST_MODES)
     if modes is None or isinstance(modes, Symbol):
         return
@@ -155,14 +155,14 @@ def _dist_modes(view: View) -> Iterator[Finding]:
         )
 
 
-def _mode_unset(view: View) -> Iterator[Finding]:
+def _mode_unset(view: View) -> Iterator[Occurrence]:
     if view.role == "sender" and len(set(view.modes)) > 1 and view.value.distribution_mode is None:
         yield view.found(
             "distribution-mode", f"is unset, and the node supports {', '.join(sorted(view.modes))}"
         )
 
 
-def _filters(view: View) -> Iterator[Finding]:
+def _filters(view: View) -> Iterator[Occurrence]:
     filters = view.value.filter
     if not isinstance(filters, Mapping):
         return
@@ -186,7 +186,7 @@ def _known(descriptor: Any) -> Any:
     return COMPOSITES.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
-def _default_outcome(view: View) -> Iterator[Finding]:
+def _default_outcome(view: View) -> Iterator[Occurrence]:
     outcome = view.value.default_outcome
     if outcome is None:
         return
@@ -202,7 +202,7 @@ def _default_outcome(view: View) -> Iterator[Finding]:
         yield view.found("default-outcome", f"must be an outcome, not {outcome!r:.80}")
 
 
-def _outcomes(view: View) -> Iterator[Finding]:
+def _outcomes(view: View) -> Iterator[Occurrence]:
     for index, symbol in enumerate(view.value.outcomes or ()):
         known = COMPOSITES.get(symbol) if isinstance(symbol, str) else None
         text = ""
@@ -217,7 +217,7 @@ def _outcomes(view: View) -> Iterator[Finding]:
             yield view.found("outcomes", text, f"[{index}]")
 
 
-def _capabilities(view: View) -> Iterator[Finding]:
+def _capabilities(view: View) -> Iterator[Occurrence]:
     for index, symbol in enumerate(view.value.capabilities or ()):
         if str(symbol).startswith("amqp:") and symbol not in set(TxnCapability):
             yield view.found(
@@ -225,7 +225,7 @@ def _capabilities(view: View) -> Iterator[Finding]:
             )
 
 
-def _global_id(view: View) -> Iterator[Finding]:
+def _global_id(view: View) -> Iterator[Occurrence]:
     if (
         view.value.global_id is not None
         and view.coordinator is not None
@@ -234,7 +234,7 @@ def _global_id(view: View) -> Iterator[Finding]:
         yield view.found("global-id", "the coordinator does not support distributed transactions")
 
 
-_CHECKS: dict[str, Callable[[View], Iterator[Finding]]] = {
+_CHECKS: dict[str, Callable[[View], Iterator[Occurrence]]] = {
     "address-in-request": _address_in_request,
     "address-missing": _address_in_answer,
     "address-not-traceable": _address_names,
@@ -459,7 +459,7 @@ def _checked(
         octets = b""
         if error.path != "source.default-outcome":  # it has a rule of its own
             rule = TERMINUS_RULES["not-encodable"]
-            found = Finding(0, error.path, error.reason)
+            found = Occurrence(0, error.path, error.reason)
             violations.append(violation_of(rule, found, rule.severity))
     view = View(value, name, octets, role, **circumstances)
     violations += violations_of(

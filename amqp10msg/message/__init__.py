@@ -440,7 +440,7 @@ class Message(kernel.Record):
 
     @property
     def value(self) -> Any:
-        """The body as a Python value: bytes for data, a list for a sequence, or the AMQP value.
+        """The body as a Python value, which is bytes, a list, or the value of an amqp-value.
 
         None if there is no body or its value is null. Numbers and strings have the classes of their
         AMQP types, such as `UInt`; `decoded` converts to types of the application.

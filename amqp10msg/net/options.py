@@ -97,23 +97,23 @@ def _profile(_instance: Any, _: Any, value: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class Waits:
-    """How long a bridge waits for what no option is about. All are seconds.
+    """Internal waiting times and timeouts of a bridge, in seconds. Tests make them short.
 
     Attributes:
-        look: between two looks at the clock.
-        silent: without an answer until a connection attempt is logged.
-        ask_again: between two questions to a source that is not empty, at least.
-        answer: for a source's answer to a question.
-        management_lag: after which RabbitMQ's management API knows what was delivered before.
-        management_answer: for an answer of a management API.
-        second_count: between two counts of an empty queue that is not consumed; more than two round
-            trips to a broker.
-        quiet: without an outcome, after which outcomes are not waited for any more at the end.
-        end: from the last outcome, or the stop, to the end, whatever peers do not answer.
-        close: of `end`, for a source to say what is left, and for closing, at most each.
-        close_hastily: of `end`, for closing, at least.
-        share_again: after the end of a shared connection, until an end shares one again.
-        settle: for the count at a target of `migrate` to agree with what it accepted.
+        look: interval of the checks for idle time, stalls and limits.
+        silent: a connection attempt is logged if the peer has not answered after this time.
+        ask_again: minimum interval between two queries of the depth of a source that is not empty.
+        answer: timeout of such a query.
+        management_lag: time after which RabbitMQ's management API counts a delivery.
+        management_answer: timeout of a request to a management API.
+        second_count: time between two counts of an empty queue that the bridge does not consume. It
+            must be longer than two round trips to the broker.
+        quiet: at the end, the bridge stops waiting for outcomes if none arrived for this time.
+        end: timeout from the last outcome, or the stop, to the end of the route.
+        close: part of `end`: the timeouts of counting the remaining messages and of closing.
+        close_hastily: part of `end` that is reserved for closing.
+        share_again: time after the loss of a shared connection until a link shares one again.
+        settle: time for the count at a target of `migrate` to match the accepted messages.
     """
 
     look: float = 0.25
@@ -131,7 +131,7 @@ class Waits:
     settle: float = 5.0
 
 
-#: What routes wait unless their options say otherwise.
+#: The default of `RouteOptions.waits`.
 WAITS = Waits()
 
 

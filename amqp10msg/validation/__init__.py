@@ -14,8 +14,8 @@ from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
 from amqp10msg.validation._table import NOT_VISIBLE, RULES
 from amqp10msg.validation.prefilter import ALWAYS_CHECKED, UNENFORCED, narrow, suspected
 from amqp10msg.validation.rules import (
-    Finding,
     Obligation,
+    Occurrence,
     Rule,
     Severity,
     Violation,
@@ -232,9 +232,9 @@ def validate(
     limits = limits or DEFAULT_LIMITS
     violations = _Violations()
 
-    def add(rule: str, finding: Finding) -> None:
+    def add(rule: str, occurrence: Occurrence) -> None:
         if rule in profile:
-            violations.append(violation_of(RULES[rule], finding, profile.severities[rule]))
+            violations.append(violation_of(RULES[rule], occurrence, profile.severities[rule]))
 
     if not isinstance(message, (bytes, bytearray, memoryview)):
         # This module must not import `message`, which imports it.
@@ -246,18 +246,18 @@ def validate(
             code: object = message.message_format
             shown = f"0x{code:08X}" if isinstance(code, int) else repr(code)
             text = f"the message-format is {shown}, and that of Part 3 is 0"
-            add("message-format", Finding(0, "message-format", text))
+            add("message-format", Occurrence(0, "message-format", text))
         try:
             message = message.encode()
         except EncodeError as error:
             name = error.path.partition(".")[0].partition("[")[0]
             clause = next((kind.clause for kind in KINDS if kind.name == name), "")
-            add("not-encodable", Finding(0, error.path, error.reason, clause))
+            add("not-encodable", Occurrence(0, error.path, error.reason, clause))
             return violations
     try:
         data = kernel.octets_of(message, limits)
     except DecodeError as error:
-        add(error.rule, Finding(error.offset, error.path, error.reason))
+        add(error.rule, Occurrence(error.offset, error.path, error.reason))
         return violations
     suspects = suspected(data, limits, profile.known_keys)
     always_checked = any(rule.id in profile for rule in ALWAYS_CHECKED)
@@ -265,7 +265,7 @@ def validate(
         view = map_message(data, limits)
         for fault in view.faults:
             name, _ = rule_of(fault)
-            add(name, Finding(fault.offset, fault.path, fault.reason))
+            add(name, Occurrence(fault.offset, fault.path, fault.reason))
         rules = _CHECKED
         if not always_checked:
             narrow(view, profile.known_keys)

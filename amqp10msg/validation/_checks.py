@@ -12,7 +12,7 @@ import attrs
 from amqp10msg.composite import Error, composite_of, decode_composite, rows
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import Child, MessageMap
-from amqp10msg.validation.rules import Finding
+from amqp10msg.validation.rules import Occurrence
 from amqp10msg.validation.suspicion import CODINGS, is_free_key, is_mime_type
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
@@ -44,20 +44,20 @@ _RABBITMQ_UNSUPPORTED = frozenset((0x52, 0x53, 0x54, 0x55, 0x74, 0x84, 0x94, 0xC
 
 def check_symbol(
     field: str, problem_of: Callable[[str], str], view: MessageMap
-) -> Iterator[Finding]:
+) -> Iterator[Occurrence]:
     """Report a symbol field of the properties for which `problem_of` returns a text."""
     for child in _field_values(view, field, "symbol"):
         symbol = text_at(view.data, child.value, child.end)
         # Another rule reports a symbol that is not ASCII.
         if symbol.isascii() and (problem := problem_of(symbol)):
-            yield Finding(child.value, child.path, problem)
+            yield Occurrence(child.value, child.path, problem)
 
 
 def check_entries(
     sections: tuple[str, ...],
     problem_of: Callable[[MessageMap, int, int, int], str],
     view: MessageMap,
-) -> Iterator[Finding]:
+) -> Iterator[Occurrence]:
     """Report the map entries for which `problem_of` returns a text.
 
     `problem_of` gets the map of the message and the offsets of the key, of the value and of its
@@ -67,7 +67,7 @@ def check_entries(
         for offsets in section.entries():
             if problem := problem_of(view, *offsets):
                 child = section.entry(offsets)
-                yield Finding(child.value, child.path, problem)
+                yield Occurrence(child.value, child.path, problem)
 
 
 def _field_values(view: MessageMap, field: str, amqp_type: str = "") -> Iterator[Child]:
@@ -81,7 +81,7 @@ def _field_values(view: MessageMap, field: str, amqp_type: str = "") -> Iterator
 # The sections.
 
 
-def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Finding]:
+def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Occurrence]:
     """Find values that are not sections of Part 3: described ones or others."""
     text = (
         "the descriptor is not that of a section of Part 3, 3.2"
@@ -90,10 +90,10 @@ def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Finding]:
     )
     for offset, has_descriptor in view.unknown:
         if has_descriptor is described:
-            yield Finding(offset, "", text)
+            yield Occurrence(offset, "", text)
 
 
-def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Finding]:
+def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Occurrence]:
     """Find sections that violate `rule`, one of the three rules about the order of sections."""
     if view.in_order:
         return
@@ -110,46 +110,46 @@ def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Finding]:
                 ),
                 "section-out-of-order": f"{name} must precede {previous}",
             }
-            yield Finding(section.offset, name, texts[rule])
+            yield Occurrence(section.offset, name, texts[rule])
         seen |= 1 << index
         if last < 0 or section.kind.order > KINDS[last].order:
             last = index
 
 
-def body_missing(view: MessageMap) -> Iterator[Finding]:
+def body_missing(view: MessageMap) -> Iterator[Occurrence]:
     """Find a missing body, unless the end of the message is cut off."""
     if view.complete and not any(section.kind.order == _BODY for section in view.sections):
         footers = (s.offset for s in view.sections if s.kind.order == _FOOTER)
-        yield Finding(
+        yield Occurrence(
             next(footers, len(view.data)),
             "body",
             "the message has no body: add a data, amqp-sequence or amqp-value section",
         )
 
 
-def section_value_type(view: MessageMap) -> Iterator[Finding]:
+def section_value_type(view: MessageMap) -> Iterator[Occurrence]:
     """Find sections whose value does not have the type of their descriptor."""
     for section in view.sections:
         kind, actual = section.kind, section.type
         if actual and kind.source not in (actual, "*"):
             text = f"{kind.name} holds {_SOURCE_NAMES[kind.source]}, not {actual}"
-            yield Finding(section.content, kind.name, text, kind.clause)
+            yield Occurrence(section.content, kind.name, text, kind.clause)
 
 
 # Header and properties.
 
 
-def too_many_fields(view: MessageMap) -> Iterator[Finding]:
+def too_many_fields(view: MessageMap) -> Iterator[Occurrence]:
     """Find a header or properties with more fields than the specification defines."""
     for section in view.of("header", "properties"):
         defined = len(rows(section.kind.cls))
         if section.count > defined:
             name = section.kind.name
             text = f"{name} has {defined} fields, not {section.count}"
-            yield Finding(section.content, name, text, section.kind.clause)
+            yield Occurrence(section.content, name, text, section.kind.clause)
 
 
-def field_type(view: MessageMap) -> Iterator[Finding]:
+def field_type(view: MessageMap) -> Iterator[Occurrence]:
     """Find fields of a wrong type."""
     for section in view.of("header", "properties"):
         for row, offset, _ in section.fields.values():
@@ -160,7 +160,7 @@ def field_type(view: MessageMap) -> Iterator[Finding]:
             if actual not in allowed:
                 expected = _ARCHETYPE_NAMES.get(row.requires, row.type)
                 text = f"{row.wire_name} is {expected}, not {actual}"
-                yield Finding(offset, section.path(row), text, clause)
+                yield Occurrence(offset, section.path(row), text, clause)
 
 
 def rejected_type(view: MessageMap, key: int, value: int, end: int) -> str:
@@ -188,12 +188,12 @@ def _problem_of_error(octets: bytes, limits: Limits) -> str:
 _ERROR_DESCRIPTORS = (ULong(composite_of(Error).code), Symbol(composite_of(Error).symbol))
 
 
-def field_without_data(view: MessageMap, *, field: str) -> Iterator[Finding]:
+def field_without_data(view: MessageMap, *, field: str) -> Iterator[Occurrence]:
     """Find a field of the properties that is set although the body is not data."""
     kinds = [s.kind.name for s in view.sections if s.kind.order == _BODY and s.kind.name != "data"]
     for child in _field_values(view, field) if kinds else ():
         text = f"{field} is set, and the body is {kinds[0]}: omit it, or send data"
-        yield Finding(child.value, child.path, text)
+        yield Occurrence(child.value, child.path, text)
 
 
 def content_type_not_mime(text: str) -> str:
@@ -237,7 +237,7 @@ def _quoted(text: str) -> str:
 # The maps.
 
 
-def key_type(view: MessageMap, *, section: str) -> Iterator[Finding]:
+def key_type(view: MessageMap, *, section: str) -> Iterator[Occurrence]:
     """Find keys of a wrong type in the map section with this name."""
     allowed, expected = ({"string"}, "a string")
     if section in ANNOTATIONS:
@@ -247,7 +247,7 @@ def key_type(view: MessageMap, *, section: str) -> Iterator[Finding]:
             actual = type_at(view.data, key)
             if actual and actual not in allowed:
                 child = matching.entry((key, end, end))
-                yield Finding(key, child.path, f"a key of {section} is {expected}, not {actual}")
+                yield Occurrence(key, child.path, f"a key of {section} is {expected}, not {actual}")
 
 
 def value_not_simple(view: MessageMap, _: int, value: int, end: int) -> str:
@@ -265,7 +265,7 @@ def _skip_descriptors(data: bytes, pos: int, end: int) -> int:
     return pos
 
 
-def key_reserved(view: MessageMap) -> Iterator[Finding]:
+def key_reserved(view: MessageMap) -> Iterator[Occurrence]:
     """Find reserved annotation keys that the profile does not define."""
     for section in view.of(*ANNOTATIONS):
         known = view.known_keys.get(section.kind.name, ())
@@ -278,7 +278,7 @@ def key_reserved(view: MessageMap) -> Iterator[Finding]:
             elif actual != "ulong":
                 continue
             child = section.entry(offsets)
-            yield Finding(
+            yield Occurrence(
                 child.key,
                 child.path,
                 "the key is reserved: use a symbol that begins with x-opt-, or with x- if "
@@ -291,7 +291,7 @@ def key_reserved(view: MessageMap) -> Iterator[Finding]:
 
 def annotation_type(
     view: MessageMap, *, keys: tuple[str, ...], usual: str, effect: str
-) -> Iterator[Finding]:
+) -> Iterator[Occurrence]:
     """Find values of the message annotations `keys` whose type is neither null nor `usual`.
 
     `effect` says what happens to such a message.
@@ -305,7 +305,7 @@ def annotation_type(
             if actual and actual not in (usual, "null"):
                 child = section.entry(offsets)
                 text = f"Azure expects a {usual} here, not {actual}: {effect}"
-                yield Finding(child.value, child.path, text)
+                yield Occurrence(child.value, child.path, text)
 
 
 # RabbitMQ 4.
@@ -322,7 +322,7 @@ def _is_error(octets: bytes) -> bool:
     return octets.startswith((b"\x00\x53\x1d", b"\x00\xa3\x0famqp:error:list"))
 
 
-def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Finding]:
+def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Occurrence]:
     """Find arrays, at any depth, whose element constructor the broker's parser does not support."""
     reader = kernel.Reader(view.data, 0, view.limits)
     entries = ((section, entry) for section in view.of(*BEFORE_BODY) for entry in section.entries())
@@ -342,7 +342,7 @@ def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Finding]:
                 "RabbitMQ does not support arrays of constructor "
                 f"0x{unsupported[0]:02X}: send a list"
             )
-            yield Finding(child.value, child.path, text)
+            yield Occurrence(child.value, child.path, text)
 
 
 def _constructors(value: Any) -> Iterator[int]:
@@ -382,9 +382,9 @@ def rabbitmq_annotation_number(view: MessageMap, _: int, value: int, end: int) -
     return f"RabbitMQ 4.0 cannot deliver this {actual}: send a string"
 
 
-def rabbitmq_user_id_empty(view: MessageMap) -> Iterator[Finding]:
+def rabbitmq_user_id_empty(view: MessageMap) -> Iterator[Occurrence]:
     """Find an empty user-id, which never equals the name of the connection's user."""
     for child in _field_values(view, "user-id", "binary"):
         if not text_at(view.data, child.value, child.end):
             text = "RabbitMQ compares the user-id with the connection's user: omit it"
-            yield Finding(child.value, child.path, text)
+            yield Occurrence(child.value, child.path, text)

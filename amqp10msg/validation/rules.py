@@ -23,7 +23,7 @@ MAX_TEXT = 300
 _ROW = re.compile(r"^[^\s#].*(?:\n .*)+", re.MULTILINE)
 
 
-class Finding(NamedTuple):
+class Occurrence(NamedTuple):
     """One violation of a rule, as a check reports it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Rule:
     quote: str = ""
     refused: bool = False
     structural: bool = False
-    check: Callable[[Any], Iterator[Finding]] | None = attrs.field(
+    check: Callable[[Any], Iterator[Occurrence]] | None = attrs.field(
         default=None, repr=False, eq=False
     )
     sections: tuple[str, ...] = attrs.field(default=(), repr=False, kw_only=True)
@@ -166,10 +166,10 @@ def obligations_of(table: str, reasons: Mapping[str, str]) -> tuple[Obligation, 
     )
 
 
-def violation_of(rule: Rule, finding: Finding, severity: Severity) -> Violation:
-    """Return the violation for a finding of `rule`."""
-    clause = finding.clause or rule.clause
-    return Violation(rule.id, clause, severity, finding.path, finding.offset, finding.text)
+def violation_of(rule: Rule, occurrence: Occurrence, severity: Severity) -> Violation:
+    """Return the violation for an occurrence of `rule`."""
+    clause = occurrence.clause or rule.clause
+    return Violation(rule.id, clause, severity, occurrence.path, occurrence.offset, occurrence.text)
 
 
 def violations_of(
@@ -186,5 +186,5 @@ def violations_of(
     for rule in rules:
         severity = rule.severity if severities is None else severities.get(rule.id)
         if rule.check is not None and severity is not None:
-            for finding in islice(rule.check(view), LISTED):
-                yield violation_of(rule, finding, severity)
+            for occurrence in islice(rule.check(view), LISTED):
+                yield violation_of(rule, occurrence, severity)

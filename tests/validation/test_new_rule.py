@@ -22,23 +22,23 @@ pytestmark = pytest.mark.once
 PACKAGE = Path(amqp10msg.__file__).parent
 CHECK = '''
 
-def priority_without_ttl(view: MessageMap) -> Iterator[Finding]:
+def priority_without_ttl(view: MessageMap) -> Iterator[Occurrence]:
     """Find headers with a priority and without a time to live."""
     for section in view.of("header"):
         if section.field("priority") and not section.field("ttl"):
-            yield Finding(section.content, "header", "a priority needs a ttl")
+            yield Occurrence(section.content, "header", "a priority needs a ttl")
 
 
 def subject_in_capitals(text: str) -> str:
     return f"{text!r} is in capitals" if text.isupper() else ""
 
 
-def subjects_in_capitals(view: MessageMap) -> Iterator[Finding]:
+def subjects_in_capitals(view: MessageMap) -> Iterator[Occurrence]:
     """Find subjects in capitals."""
     for section in view.of("properties"):
         child = section.field("subject")
         if child and (text := subject_in_capitals(text_at(view.data, child.value, child.end))):
-            yield Finding(child.value, child.path, text)
+            yield Occurrence(child.value, child.path, text)
 '''
 ALWAYS_CHECKED = """    Rule(
         "priority-without-ttl",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp10msg.net.options import ACTIONS, REASONS, RouteOptions
+from amqp10msg.net.options import ACTIONS, REASONS, RouteOptions, Waits
 from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ __all__ = [
     "Settle",
     "SourceDelivery",
     "Statistics",
+    "Waits",
     "parse_url",
     "read_quarantine",
 ]
