@@ -1,4 +1,4 @@
-"""AMQP 0-9-1 messages of class basic: field tables, properties, content headers. No sockets."""
+"""AMQP 0-9-1 messages of class basic: properties, field tables and content headers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Properties of class basic from and to the types of pika and pamqp, which aio-pika uses.
+"""Convert properties of class basic from and to the classes of pika and pamqp (used by aio-pika).
 
-Each says what its library cannot hold or write: `lost_in_pika` and `lost_in_pamqp` name it before
-it is gone. Their field tables have no letters, so a value gets the letter that the library would
-write; pika has a class of its own for long integers.
+`lost_in_pika` and `lost_in_pamqp` list the values that a conversion would lose. Field tables of
+these libraries have no type letters, so a value gets the letter that the library writes for its
+type. pika has a class for long integers.
 """
 
 from __future__ import annotations
@@ -32,26 +32,21 @@ def _expect_properties(properties: object, function: str) -> None:
     expect(properties, BasicProperties, f"the properties of {function}", "BasicProperties")
 
 
-def _expect_attributes(properties: object, function: str, wanted: str) -> None:
-    """Raise TypeError for an object without headers: every class of properties has them.
-
-    None stands for a message without properties.
-    """
+def _expect_attributes(properties: object, function: str, expected: str) -> None:
+    """Raise TypeError for an object without the attribute `headers`, except None."""
     if properties is not None and not hasattr(properties, "headers"):
         is_method = hasattr(properties, "routing_key")  # pika passes a consumer the method first
-        how = "pass properties, body, method in this order" if is_method else ""
-        raise wrong_type(f"the properties of {function}", wanted, properties, how)
+        hint = "pass properties, body, method in this order" if is_method else ""
+        raise wrong_type(f"the properties of {function}", expected, properties, hint)
 
 
 def _expect_long(value: int) -> None:
-    """Raise ValueError for an integer that is wider than the widest field, a long-long."""
+    """Raise ValueError for an integer of more than 64 bits, the widest field type."""
     if not -(2**63) <= value < 2**63:
-        raise ValueError(
-            f"a header holds {value}, but an integer field has 64 bits: write it as text"
-        )
+        raise ValueError(f"the header value {value} needs more than 64 bits: write it as a string")
 
 
-# Letters that each library writes for its Python types, so that a value keeps its letter if it can.
+# The letters that each library writes for Python types.
 
 
 def _pika_letter(value: Any) -> str:
@@ -59,7 +54,7 @@ def _pika_letter(value: Any) -> str:
         return "t"
     if isinstance(value, int):
         _expect_long(value)
-        # What pika reads as a long integer is of its class `long`.
+        # pika decodes 64-bit integers to its class `long`.
         is_int = -(2**31) <= value < 2**31 and type(value).__name__ != "long"
         return "I" if is_int else "l"
     return _common_letter(value, "d")
@@ -98,7 +93,7 @@ def _common_letter(value: Any, real: str) -> str:
     ):
         if isinstance(value, cls):
             return letter
-    raise TypeError(f"no field type can hold {type(value).__name__}")
+    raise TypeError(f"0-9-1 has no field type for {type(value).__name__}")
 
 
 def _table(values: Any, letter_of: Any) -> FieldTable:
@@ -127,11 +122,11 @@ def _field(value: Any, letter_of: Any) -> tuple[str, Any]:
 
 
 def _aware(moment: datetime.datetime) -> datetime.datetime:
-    """Take a naive datetime as UTC, as both libraries do."""
+    """Return an aware datetime. A naive one is in UTC, as in both libraries."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
 
 
-#: By letter, the class of which a library's values of that letter are.
+#: The classes that a library uses for integers or bytes, by letter.
 _Classes: TypeAlias = Mapping[str, Callable[[Any], Any]]
 
 
@@ -151,18 +146,18 @@ def _plain_table(table: Any, classes: _Classes) -> dict[str, Any] | None:
     if table is None:
         return None
     table = as_table(table)
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, letter, value in table.entries:
-        if name not in made:
-            made[name] = _plain_field(letter, value, classes)
-    return made
+        if name not in fields:
+            fields[name] = _plain_field(letter, value, classes)
+    return fields
 
 
 def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
-    """Return a field as libraries hold it; of what class that is, its letter says."""
+    """Convert a field to the type that the library uses for its letter."""
     if letter == "T":
         return _moment(seconds_of(value))
-    # The libraries take no tuples and no views, nor tables within plain lists.
+    # The libraries do not support tuples, memoryviews, and tables in plain lists.
     value = as_decoded(letter, value) if letter in "AFx" else value
     if letter in classes and isinstance(value, (int, bytes)):
         return classes[letter](value)
@@ -179,62 +174,64 @@ def _moment(seconds: Any) -> Any:
 
 
 def _lost(properties: BasicProperties, letter_of: Any) -> list[str]:
-    """List what a table of plain Python values would not give back."""
+    """Return the losses of converting properties to a library's classes and back."""
     name = "pika" if letter_of is _pika_letter else "pamqp"
     _expect_properties(properties, f"lost_in_{name}")
-    found: list[str] = []
+    losses: list[str] = []
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if row.name == "headers" and value is not None:
-            _lost_in_table(as_table(value), "headers", letter_of, found)
+            _add_losses_of_table(as_table(value), "headers", letter_of, losses)
         elif isinstance(value, str):
-            _lost_text(value, row.wire_name, found)
-    return found
+            _add_losses_of_text(value, row.wire_name, losses)
+    return losses
 
 
-def _lost_text(text: str, here: str, found: list[str]) -> None:
+def _add_losses_of_text(text: str, path: str, losses: list[str]) -> None:
     if not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text):
-        found.append(f"{here}: its bytes are not UTF-8, and the library does not write it")
+        losses.append(f"{path}: its bytes are not UTF-8, and the library cannot write them")
 
 
-def _lost_in_table(table: FieldTable, path: str, letter_of: Any, found: list[str]) -> None:
+def _add_losses_of_table(table: FieldTable, path: str, letter_of: Any, losses: list[str]) -> None:
     seen: set[str] = set()
     for name, letter, value in table.entries:
-        here = f"{path}[{name!r}]"
+        field_path = f"{path}[{name!r}]"
         if name in seen:
-            found.append(f"{here}: only the first of a name is kept")
+            losses.append(f"{field_path}: only the first field with this name is kept")
         seen.add(name)
-        _lost_text(name, here, found)
+        _add_losses_of_text(name, field_path, losses)
         if letter_of is _pamqp_letter and len(name.encode("utf-8", "surrogateescape")) > 128:
-            found.append(f"{here}: the name is cut to 128 bytes")
-        _lost_value(letter, value, here, letter_of, found)
+            losses.append(f"{field_path}: the name is cut to 128 bytes")
+        _add_losses_of_value(letter, value, field_path, letter_of, losses)
     if letter_of is _pamqp_letter and list(table) != sorted(table):
-        found.append(f"{path}: the fields are sorted by name")
+        losses.append(f"{path}: the fields are sorted by name")
 
 
-def _lost_value(letter: str, value: Any, here: str, letter_of: Any, found: list[str]) -> None:
+def _add_losses_of_value(
+    letter: str, value: Any, path: str, letter_of: Any, losses: list[str]
+) -> None:
     value = as_decoded(letter, value)
     if isinstance(value, FieldTable):
-        _lost_in_table(value, here, letter_of, found)
+        _add_losses_of_table(value, path, letter_of, losses)
     elif isinstance(value, FieldArray):
         for index, (inner, item) in enumerate(value.entries):
-            _lost_value(inner, item, f"{here}[{index}]", letter_of, found)
+            _add_losses_of_value(inner, item, f"{path}[{index}]", letter_of, losses)
     elif isinstance(value, OddTrue):
-        found.append(f"{here}: the byte {value.octet} becomes 1")
+        losses.append(f"{path}: the byte {value.octet} becomes 1")
     elif letter == "T":
         if not isinstance(_moment(value), datetime.datetime):
-            found.append(f"{here}: the moment is outside the years 1 to 9999")
+            losses.append(f"{path}: the time is outside the years 1 to 9999")
     else:
         plain = _plain(value, {})
-        written = "l" if letter == "l" and letter_of is _pika_letter else letter_of(plain)
-        if written != letter:
-            found.append(f"{here}: the field type {letter!r} becomes {written!r}")
+        new_letter = "l" if letter == "l" and letter_of is _pika_letter else letter_of(plain)
+        if new_letter != letter:
+            losses.append(f"{path}: the field type {letter!r} becomes {new_letter!r}")
         if isinstance(plain, str):
-            _lost_text(plain, here, found)
+            _add_losses_of_text(plain, path, losses)
         if letter_of is _pika_letter and isinstance(plain, float):
-            found.append(f"{here}: pika does not write floating-point numbers")
+            losses.append(f"{path}: pika cannot write floating-point numbers")
         if letter_of is _pika_letter and letter == "D" and value.scale and not value.unscaled % 10:
-            found.append(f"{here}: pika does not write the zeros at the end of {plain}")
+            losses.append(f"{path}: pika does not write the trailing zeros of {plain}")
 
 
 # pika.
@@ -244,42 +241,45 @@ def from_pika(properties: Any) -> BasicProperties:
     """Convert a ``pika.BasicProperties``.
 
     Raises:
-        TypeError: `properties` has no headers, or a header value is of a type that no field has.
+        TypeError: `properties` has no attribute ``headers``, or a header value has a type without a
+            field type in 0-9-1.
         ValueError: an integer in the headers needs more than 64 bits.
     """
     _expect_attributes(properties, "from_pika", "a pika.BasicProperties")
-    made = BasicProperties()
+    converted = BasicProperties()
     for row in PROPERTIES:
         value = getattr(properties, row.name, None)
+        if row.name == "headers" and value is not None:
+            value = _table(value, _pika_letter)
         if value is not None:
-            setattr(made, row.name, _table(value, _pika_letter) if row.name == "headers" else value)
-    return made
+            setattr(converted, row.name, value)
+    return converted
 
 
 def to_pika(properties: BasicProperties) -> Any:
-    """Return a ``pika.BasicProperties``; see `lost_in_pika`.
+    """Convert properties to ``pika.BasicProperties``, with the losses that `lost_in_pika` lists.
 
     Raises:
         ModuleNotFoundError: pika is not installed.
         TypeError: `properties` is not a BasicProperties.
     """
     _expect_properties(properties, "to_pika")
-    import pika.compat  # noqa: PLC0415  (the one place that needs it)
+    import pika.compat  # noqa: PLC0415  (only this function needs it)
 
-    made = pika.BasicProperties()
+    converted = pika.BasicProperties()
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if row.name == "headers":
             value = _plain_table(value, {"l": pika.compat.long})
         elif row.name == "timestamp":
-            value = seconds_of(value)  # pika does not write a datetime there
+            value = seconds_of(value)  # pika cannot write a datetime as the timestamp
         if value is not None:
-            setattr(made, row.name, value)
-    return made
+            setattr(converted, row.name, value)
+    return converted
 
 
 def lost_in_pika(properties: BasicProperties) -> list[str]:
-    """List what ``pika.BasicProperties`` cannot hold or write; empty where it is all written."""
+    """Return the values that ``pika.BasicProperties`` cannot represent or write, as sentences."""
     return _lost(properties, _pika_letter)
 
 
@@ -290,13 +290,13 @@ def from_pamqp(properties: Any) -> BasicProperties:
     """Convert a ``pamqp.commands.Basic.Properties``.
 
     Raises:
-        TypeError: `properties` has no headers, or a header value is of a type that no field has.
+        TypeError: `properties` has no attribute ``headers``, or a header value has a type without a
+            field type in 0-9-1.
         ValueError: an integer in the headers needs more than 64 bits.
     """
     _expect_attributes(properties, "from_pamqp", "a pamqp.commands.Basic.Properties")
-    made = BasicProperties()
+    converted = BasicProperties()
     for row in PROPERTIES:
-        # pamqp calls the type message_type.
         name = "message_type" if row.name == "type" else row.name
         value = getattr(properties, name, None)
         if value is None or (row.name == "cluster_id" and value == ""):
@@ -305,23 +305,23 @@ def from_pamqp(properties: Any) -> BasicProperties:
             value = _table(value, _pamqp_letter)
         elif row.name == "timestamp":
             value = int(_aware(value).timestamp())
-        setattr(made, row.name, value)
-    return made
+        setattr(converted, row.name, value)
+    return converted
 
 
 def to_pamqp(properties: BasicProperties) -> Any:
-    """Return a ``pamqp.commands.Basic.Properties``; see `lost_in_pamqp`.
+    """Convert to ``pamqp.commands.Basic.Properties``, with the losses that `lost_in_pamqp` lists.
 
     Raises:
         ModuleNotFoundError: pamqp is not installed.
         TypeError: `properties` is not a BasicProperties.
-        ValueError: the timestamp is outside the years that datetime can hold, or the delivery-mode
-            neither 1 nor 2.
+        ValueError: the timestamp is outside the range of datetime, or the delivery-mode is neither
+            1 nor 2.
     """
     _expect_properties(properties, "to_pamqp")
-    from pamqp import commands  # noqa: PLC0415  (the one place that needs it)
+    from pamqp import commands  # noqa: PLC0415  (only this function needs it)
 
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if value is None or row.name == "cluster_id":
@@ -331,23 +331,23 @@ def to_pamqp(properties: BasicProperties) -> Any:
         elif row.name == "timestamp":
             value = _moment(seconds_of(value))
             if isinstance(value, int):
-                raise ValueError(f"{value} s is outside the years 1 to 9999 that datetime can hold")
-        given["message_type" if row.name == "type" else row.name] = value
-    return commands.Basic.Properties(**given)
+                raise ValueError(f"{value} s is outside the years 1 to 9999, the range of datetime")
+        arguments["message_type" if row.name == "type" else row.name] = value
+    return commands.Basic.Properties(**arguments)
 
 
 def lost_in_pamqp(properties: BasicProperties) -> list[str]:
-    """List what ``pamqp.commands.Basic.Properties`` cannot hold or write; empty if nothing."""
-    found = _lost(properties, _pamqp_letter)
+    """Return the values that pamqp's properties cannot represent or write, as sentences."""
+    losses = _lost(properties, _pamqp_letter)
     if properties.cluster_id is not None:
-        found.append("cluster-id: pamqp takes none")
-    found += [
-        f"{row.wire_name}: pamqp does not write an empty text"
+        losses.append("cluster-id: pamqp does not support it")
+    losses += [
+        f"{row.wire_name}: pamqp does not write an empty string"
         for row in PROPERTIES
         if getattr(properties, row.name) == "" and row.name != "cluster_id"
     ]
     if properties.delivery_mode not in {None, 1, 2}:
-        found.append(f"delivery-mode: pamqp does not take {properties.delivery_mode}")
+        losses.append(f"delivery-mode: pamqp refuses {properties.delivery_mode}")
     if isinstance(properties.timestamp, int) and isinstance(_moment(properties.timestamp), int):
-        found.append("timestamp: the moment is outside the years 1 to 9999")
-    return found
+        losses.append("timestamp: the time is outside the years 1 to 9999")
+    return losses

@@ -1,11 +1,10 @@
-"""The older content of AMQP 0-9: classes file, stream and tunnel, and message.transfer.
+"""Content of AMQP 0-9 that 0-9-1 dropped: classes file, stream and tunnel, and message.transfer.
 
-Class file is 70, stream 80, tunnel 110; message.transfer is method 10 of class 120. Class basic
-with its cluster-id is that of the package.
+The classes are file (70), stream (80) and tunnel (110); message.transfer is method 10 of class 120.
 
-Codecs for their properties, and `to_basic_message`, which takes each to a message of class basic:
-from there `amqp10msg.translate` leads to 1.0. What class basic has no property for becomes a header
-whose name begins with ``amqp-0-9.``.
+The package encodes and decodes their properties, and `to_basic_message` converts them to a message
+of class basic, which `amqp10msg.translate` can translate to 1.0. A property that class basic lacks
+becomes a header with the prefix ``amqp-0-9.``.
 """
 
 from __future__ import annotations
@@ -94,14 +93,14 @@ class StreamProperties:
 
 @attrs.define
 class TunnelProperties:
-    """Properties of class tunnel (110), for protocols within the protocol.
+    """Properties of class tunnel (110), for other protocols in an AMQP connection.
 
     Attributes:
         headers: the application's fields.
         proxy_name: identity of the tunnelling proxy.
-        data_name: name or type of what is tunnelled.
-        durable: 0 to 255; says whether it is to survive a restart.
-        broadcast: 0 to 255; says whether it goes to all.
+        data_name: name or type of the tunnelled data.
+        durable: 0 to 255; whether the content survives a restart.
+        broadcast: 0 to 255; whether the content is sent to all peers.
     """
 
     headers: FieldTable | None = None
@@ -113,7 +112,7 @@ class TunnelProperties:
 
 ClassProperties: TypeAlias = FileProperties | StreamProperties | TunnelProperties
 
-#: Properties' class and layout by the number of the content class.
+#: The class of the properties and their wire layout, by content class.
 CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
     70: (FileProperties, layout_of(FileProperties)),
     80: (StreamProperties, layout_of(StreamProperties)),
@@ -133,26 +132,25 @@ def decode_class_header(
     """Decode the payload of a content header frame of class file, stream or tunnel.
 
     Returns:
-        The properties and the body's size in bytes.
+        The properties, and the size of the body in bytes.
 
     Raises:
-        DecodeError: cut off, of another class, or its properties cannot be read.
+        DecodeError: the payload is truncated or has another class or a weight, or the properties
+            are invalid.
     """
     octets = input_octets(data)
     reader = BasicReader(octets, dialect, limits)
     class_id = reader.unsigned(2, "the class")
     if class_id not in CLASSES:
-        raise reader.fault(
-            f"the content is of class {class_id}, and this reads 70, 80 and 110", 0, "content-class"
-        )
+        raise reader.fault(f"the class must be 70, 80 or 110, not {class_id}", 0, "content-class")
     weight = reader.unsigned(2, "the weight")
     if weight:
-        raise reader.fault(f"the weight must be 0, and is {weight}", 2, "content-weight")
+        raise reader.fault(f"the weight must be 0, not {weight}", 2, "content-weight")
     size = reader.unsigned(8, "the body's size")
     _, layout = CLASSES[class_id]
-    made: ClassProperties = reader.properties(layout)
+    properties: ClassProperties = reader.properties(layout)
     reader.finish()
-    return made, size
+    return properties, size
 
 
 def encode_class_header(
@@ -163,10 +161,10 @@ def encode_class_header(
     Args:
         properties: the properties; their class determines the content class.
         body_size: the body's size in bytes, 0 to 2^64 - 1.
-        dialect: how the letters of field tables are written.
+        dialect: the dialect of field tables.
 
     Raises:
-        EncodeError: a value does not fit; the error's path names the value. `properties` is of
+        EncodeError: a value cannot be encoded; the error's path names it. Or `properties` has
             another class.
     """
     for class_id, (cls, layout) in CLASSES.items():
@@ -186,28 +184,28 @@ class Transfer:
 
     Attributes:
         ticket: access ticket, 0 to 65,535.
-        destination: exchange or consumer that it goes to.
-        redelivered: it may have been delivered before.
-        immediate: reject it where no consumer waits.
+        destination: the exchange or consumer that receives the message.
+        redelivered: whether the message may have been delivered before.
+        immediate: whether to reject the message if no consumer is ready.
         ttl: time to live in ms; 0 for none.
         priority: 0 to 9.
-        timestamp: when it arrived, in seconds since the Unix epoch.
-        delivery_mode: 1 or 2.
-        expiration: when it expires, in seconds since the Unix epoch.
-        exchange: the exchange it came from.
-        routing_key: the key it was sent with.
+        timestamp: arrival time in seconds since the Unix epoch.
+        delivery_mode: 1 for non-persistent, 2 for persistent.
+        expiration: expiration time in seconds since the Unix epoch.
+        exchange: the exchange that the message was published to.
+        routing_key: the routing key that the message was published with.
         message_id: the application's identifier.
         correlation_id: the application's correlation identifier.
         reply_to: where to send replies to.
         content_type: MIME type.
         content_encoding: MIME content encoding.
-        user_id: who made it.
-        app_id: which application made it.
-        transaction_id: a distributed transaction.
-        security_token: for authentication and the like.
+        user_id: the user who created the message.
+        app_id: the application that created the message.
+        transaction_id: identifies a distributed transaction.
+        security_token: a token for authentication and similar uses.
         application_headers: the application's fields.
-        body: the body, or the name of the reference that holds it.
-        by_reference: `body` is a reference's name.
+        body: the body, or the name of the reference that contains the body.
+        by_reference: whether `body` is the name of a reference.
     """
 
     ticket: int = 0
@@ -262,42 +260,42 @@ def decode_transfer(
     dialect: Dialect = "rabbitmq",
     limits: Limits | None = None,
 ) -> Transfer:
-    """Decode the 22 arguments of message.transfer, without class and method, which fill the input.
+    """Decode the 22 arguments of message.transfer, without the class and method numbers.
 
-    The specification leaves the encoding of the body (domain ``content``) open: read here are a
-    byte, 0 for the body itself and 1 for a reference, and a long string.
+    The specification does not define the encoding of the body (domain ``content``). This function
+    expects a byte, 0 for the body and 1 for a reference, and a long string.
 
     Raises:
-        DecodeError: cut off, or more bytes than there are arguments.
+        DecodeError: the input is truncated, more bytes follow, or an argument is invalid.
     """
     reader = BasicReader(input_octets(data), dialect, limits)
-    made = Transfer(ticket=reader.unsigned(2, "the ticket"), destination=reader.shortstr())
+    transfer = Transfer(ticket=reader.unsigned(2, "the ticket"), destination=reader.shortstr())
     start = reader.pos
     bits = reader.unsigned(1, "redelivered and immediate")
     if bits > 3:
-        raise reader.fault(f"the bits {bits:#04x} have no meaning", start, "bits")
-    made.redelivered, made.immediate = bool(bits & 1), bool(bits & 2)
+        raise reader.fault(f"the bits {bits:#04x} are undefined", start, "bits")
+    transfer.redelivered, transfer.immediate = bool(bits & 1), bool(bits & 2)
     for name, width in _NUMBERS:
-        setattr(made, name, reader.unsigned(width, name.replace("_", "-")))
+        setattr(transfer, name, reader.unsigned(width, name.replace("_", "-")))
     for name in _TEXTS:
-        setattr(made, name, reader.shortstr())
-    made.security_token = reader.longstr()
-    made.application_headers = reader.table(0)
+        setattr(transfer, name, reader.shortstr())
+    transfer.security_token = reader.longstr()
+    transfer.application_headers = reader.table(0)
     start = reader.pos
     kind = reader.unsigned(1, "the kind of body")
     if kind > 1:
-        raise reader.fault(f"a body of kind {kind}: 0 and 1 are known", start, "content-kind")
-    made.by_reference = kind == 1
-    made.body = reader.longstr()
+        raise reader.fault(f"the kind of body must be 0 or 1, not {kind}", start, "content-kind")
+    transfer.by_reference = kind == 1
+    transfer.body = reader.longstr()
     reader.finish()
-    return made
+    return transfer
 
 
 def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> bytes:
-    """Encode the 22 arguments of message.transfer, without class and method.
+    """Encode the 22 arguments of message.transfer, without the class and method numbers.
 
     Raises:
-        EncodeError: a value does not fit; the error's path names the value.
+        EncodeError: a value cannot be encoded; the error's path names it.
         TypeError: `transfer` is not a Transfer.
     """
     expect(transfer, Transfer, "encode_transfer", "a Transfer")
@@ -322,70 +320,72 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
 
 
 def _binary(value: Any, path: str) -> bytes:
-    """Return a bytes-like value as bytes; EncodeError for a value of another type."""
+    """Return a bytes-like value as bytes, or raise EncodeError."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise EncodeError(f"must be bytes, not {value!r:.60}", path)
     return bytes(value)
 
 
 def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> BasicMessage:
-    """Convert older content to a message of class basic, each field to its property or a header.
+    """Convert content of AMQP 0-9 to a message of class basic.
 
     Args:
-        content: properties of class file, stream or tunnel, or a message.transfer.
-        body: the payload; that of a transfer stands in it.
+        content: properties of class file, stream or tunnel, or a `Transfer`.
+        body: the payload. A `Transfer` has its own.
 
     Returns:
-        The message. What class basic has no property for is a header ``amqp-0-9.NAME``, NAME being
-        the specification's.
+        The message. A property that class basic lacks is a header ``amqp-0-9.NAME`` with the name
+        in the specification.
 
     Raises:
-        TypeError: `content` is of another class, or `body` is not bytes.
+        TypeError: `content` has another class, or `body` is not bytes.
     """
     if isinstance(content, Transfer):
         return _basic_of_transfer(content)
     if not isinstance(content, (FileProperties, StreamProperties, TunnelProperties)):
         raise wrong_type("to_basic_message", "class properties or a Transfer", content)
-    made = BasicProperties()
-    extra: list[tuple[str, str, Any]] = []
+    properties = BasicProperties()
+    extra_headers: list[tuple[str, str, Any]] = []
     for field in attrs.fields(type(content)):
         value = getattr(content, field.name)
         if value is None or field.name == "headers":
             continue
         if field.name == "durable":
-            made.delivery_mode = 2 if value else 1
+            properties.delivery_mode = 2 if value else 1
             if value > 1:
-                extra.append((f"{_PREFIX}durable", "B", value))
-        elif hasattr(made, field.name):
-            setattr(made, field.name, value)
+                extra_headers.append((f"{_PREFIX}durable", "B", value))
+        elif hasattr(properties, field.name):
+            setattr(properties, field.name, value)
         else:
             letter = "S" if isinstance(value, str) else "B"
-            extra.append((_PREFIX + field.name.replace("_", "-"), letter, value))
-    _set_headers(made, content.headers, extra)
-    return BasicMessage(made, body)
+            extra_headers.append((_PREFIX + field.name.replace("_", "-"), letter, value))
+    _set_headers(properties, content.headers, extra_headers)
+    return BasicMessage(properties, body)
 
 
 def _set_headers(
-    made: BasicProperties, headers: FieldTable | None, extra: list[tuple[str, str, Any]]
+    properties: BasicProperties,
+    headers: FieldTable | None,
+    extra_headers: list[tuple[str, str, Any]],
 ) -> None:
-    if headers is not None or extra:
-        own = headers.entries if headers is not None else []
-        made.headers = FieldTable.of([*own, *extra])
+    if headers is not None or extra_headers:
+        entries = headers.entries if headers is not None else []
+        properties.headers = FieldTable.of([*entries, *extra_headers])
 
 
 def _basic_of_transfer(content: Transfer) -> BasicMessage:
-    made = BasicProperties()
+    properties = BasicProperties()
     for name in _TEXTS:
         value = getattr(content, name)
-        if value and hasattr(made, name):
-            setattr(made, name, value)
+        if value and hasattr(properties, name):
+            setattr(properties, name, value)
     for name in ("priority", "delivery_mode", "timestamp"):
         value = getattr(content, name)
         if value:
-            setattr(made, name, value)
+            setattr(properties, name, value)
     if content.ttl:
-        made.expiration = str(content.ttl)
-    extra: list[tuple[str, str, Any]] = []
+        properties.expiration = str(content.ttl)
+    extra_headers: list[tuple[str, str, Any]] = []
     for name, letter in (
         ("ticket", "u"),
         ("destination", "S"),
@@ -396,12 +396,12 @@ def _basic_of_transfer(content: Transfer) -> BasicMessage:
     ):
         value = getattr(content, name)
         if value:
-            extra.append((_PREFIX + name.replace("_", "-"), letter, value))
+            extra_headers.append((_PREFIX + name.replace("_", "-"), letter, value))
     if content.by_reference:
-        extra.append((f"{_PREFIX}reference", "x", content.body))
-    _set_headers(made, content.application_headers or None, extra)
+        extra_headers.append((f"{_PREFIX}reference", "x", content.body))
+    _set_headers(properties, content.application_headers or None, extra_headers)
     return BasicMessage(
-        made,
+        properties,
         b"" if content.by_reference else content.body,
         content.exchange,
         content.routing_key,

@@ -23,29 +23,29 @@ from amqp10msg.wire.kernel.twin import FieldOutput, Slots
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.reprs import shown
 
-# By library, what makes a message of its properties.
-_MAKERS = {"pika": "from_pika", "pamqp": "from_pamqp"}
+# The constructor of BasicMessage for the properties of each library.
+_CONSTRUCTORS = {"pika": "from_pika", "pamqp": "from_pamqp"}
 #: The number of class basic.
 BASIC_CLASS = 60
 
 
-def how_to_make_of(properties: object) -> str:
-    """Return the code that makes a message of another library's properties; "" if unknown."""
-    maker = _MAKERS.get(type(properties).__module__.partition(".")[0])
-    return f"write BasicMessage.{maker}(properties, body)" if maker else ""
+def conversion_hint(properties: object) -> str:
+    """Return how to convert properties of pika or pamqp, for an error; empty for other objects."""
+    constructor = _CONSTRUCTORS.get(type(properties).__module__.partition(".")[0])
+    return f"write BasicMessage.{constructor}(properties, body)" if constructor else ""
 
 
 @shown
 @attrs.define(repr=False)
 class BasicMessage(kernel.Record):
-    """A message of class basic: properties, body, and the exchange and routing key it was sent to.
+    """A message of class basic with the exchange and routing key of its method.
 
     Attributes:
-        properties: what the content header says.
+        properties: the properties in the content header.
         body: the payload.
-        exchange: the exchange that it was published to; "" is the default exchange.
-        routing_key: the key that it was published with.
-        redelivered: it may have been delivered before.
+        exchange: the exchange that the message was published to; "" is the default exchange.
+        routing_key: the routing key that the message was published with.
+        redelivered: whether the message may have been delivered before.
     """
 
     properties: BasicProperties = attrs.Factory(BasicProperties)
@@ -55,28 +55,29 @@ class BasicMessage(kernel.Record):
     redelivered: bool = False
 
     def __attrs_post_init__(self) -> None:
-        how = {str: "encode it, body.encode()"}
-        expect(self.body, (bytes, bytearray), "the body of a BasicMessage", "bytes", how)
+        hints = {str: "encode it, body.encode()"}
+        expect(self.body, (bytes, bytearray), "the body of a BasicMessage", "bytes", hints)
         properties: Any = self.properties
         if not isinstance(properties, BasicProperties):
-            instead = how_to_make_of(properties)
-            raise wrong_type("a BasicMessage", "BasicProperties", properties, instead)
+            hint = conversion_hint(properties)
+            raise wrong_type("a BasicMessage", "BasicProperties", properties, hint)
 
     @classmethod
     def from_pika(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
-        """Make a message of what pika passes to a consumer.
+        """Convert the arguments of a pika consumer callback.
 
         Args:
             properties: a ``pika.BasicProperties``.
             body: the payload.
-            method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
+            method: the ``Basic.Deliver`` or ``Basic.GetOk`` with exchange and routing key, or None.
+                pika passes the method first, and `from_pika` expects it last.
 
         Raises:
-            TypeError: an argument is of another type, or a header has a value of a type that no
-                field holds. pika passes the method first, `from_pika` takes it last.
+            TypeError: an argument has a wrong type, or a header value has a type without a field
+                type in 0-9-1.
             ValueError: an integer in the headers needs more than 64 bits.
         """
-        from amqp10msg.basic.adapters import from_pika  # noqa: PLC0415  (most need no adapter)
+        from amqp10msg.basic.adapters import from_pika  # noqa: PLC0415  (only for users of pika)
 
         return cls(
             from_pika(properties),
@@ -85,23 +86,26 @@ class BasicMessage(kernel.Record):
         )
 
     def to_pika(self) -> Any:
-        """Return a ``pika.BasicProperties``; `adapters.lost_in_pika` names what it cannot hold."""
+        """Convert the properties to ``pika.BasicProperties``.
+
+        `adapters.lost_in_pika` lists the values that pika cannot represent.
+        """
         from amqp10msg.basic.adapters import to_pika  # noqa: PLC0415  (as above)
 
         return to_pika(self.properties)
 
     @classmethod
     def from_pamqp(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
-        """Make a message of what pamqp and aio-pika pass on: a ``pamqp.commands.Basic.Properties``.
+        """Convert the properties of pamqp, which aio-pika uses.
 
         Args:
-            properties: the properties.
+            properties: a ``pamqp.commands.Basic.Properties``.
             body: the payload.
-            method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
+            method: the ``Basic.Deliver`` or ``Basic.GetOk`` with exchange and routing key, or None.
 
         Raises:
-            TypeError: an argument is of another type, or a header has a value of a type that no
-                field holds.
+            TypeError: an argument has a wrong type, or a header value has a type without a field
+                type in 0-9-1.
             ValueError: an integer in the headers needs more than 64 bits.
         """
         from amqp10msg.basic.adapters import from_pamqp  # noqa: PLC0415  (as above)
@@ -113,7 +117,10 @@ class BasicMessage(kernel.Record):
         )
 
     def to_pamqp(self) -> Any:
-        """Return properties for pamqp; `adapters.lost_in_pamqp` names what they cannot hold."""
+        """Convert the properties to ``pamqp.commands.Basic.Properties``.
+
+        `adapters.lost_in_pamqp` lists the values that pamqp cannot represent.
+        """
         from amqp10msg.basic.adapters import to_pamqp  # noqa: PLC0415  (as above)
 
         return to_pamqp(self.properties)
@@ -123,17 +130,16 @@ kernel.make_fast(BasicMessage, properties=(BasicProperties,), body=(bytes, bytea
 
 
 def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessage:
-    """Return a message whose values have the types that decoding returns.
+    """Return the message that a receiver would decode, with values of the types of decoding.
 
-    AMQP 0-9-1 can hold some values of other types, such as a datetime as timestamp or bytes as
-    message-id: they are converted. It cannot hold any other value that was built wrongly.
+    For example, a datetime as timestamp becomes a number, and bytes as message-id become a str.
 
     Args:
         basic: the message, which is not changed.
-        dialect: how the letters of field tables are written.
+        dialect: the dialect of field tables.
 
     Raises:
-        EncodeError: a value does not fit; the error's path says which.
+        EncodeError: a value cannot be encoded; the error's path names it.
     """
     for name in ("exchange", "routing_key"):
         text = getattr(basic, name)
@@ -155,15 +161,15 @@ def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessa
 
 
 def _origin(method: Any, library: str) -> tuple[str, str, bool]:
-    """Return exchange, routing key and redelivered of a method; the defaults if it is None."""
+    """Return exchange, routing key and redelivered of a method, or the defaults for None."""
     if method is None:
         return "", "", False
     try:
         return method.exchange, method.routing_key, bool(method.redelivered)
     except AttributeError:
-        wanted = f"a Basic.Deliver or Basic.GetOk of {library}"
-        how = "its arguments are properties, body, method"
-        raise wrong_type(f"the method of from_{library}", wanted, method, how) from None
+        expected = f"a Basic.Deliver or Basic.GetOk of {library}"
+        hint = "its arguments are properties, body, method"
+        raise wrong_type(f"the method of from_{library}", expected, method, hint) from None
 
 
 @attrs.define
@@ -172,9 +178,9 @@ class ContentHeader:
 
     Attributes:
         properties: the properties.
-        body_size: bytes of the body that follows, 0 to 2^64 - 1.
-        class_id: the content class, 60 for basic.
-        weight: unused, must be 0.
+        body_size: size of the body in bytes, 0 to 2^64 - 1.
+        class_id: the content class; 60 for basic.
+        weight: unused; must be 0.
     """
 
     properties: BasicProperties = attrs.Factory(BasicProperties)
@@ -193,32 +199,37 @@ def decode_content_header(
     dialect: Dialect = "rabbitmq",
     limits: Limits | None = None,
 ) -> ContentHeader:
-    """Decode the payload of a content header frame of class basic, which fills the input.
+    """Decode the payload of a content header frame of class basic.
 
-    A weight other than 0 is read: `check_content_header` reports it.
+    A weight other than 0 is accepted; `check_content_header` reports it.
+
+    Args:
+        data: the payload.
+        dialect: the dialect of field tables.
+        limits: the limits of decoding; None for the defaults of `Limits`.
 
     Raises:
-        DecodeError: cut off, of another class, or its properties cannot be read.
+        DecodeError: the payload is truncated or has another class, or the properties are invalid.
     """
     octets = data if type(data) is bytes else input_octets(data)
     reader = BasicReader(octets, dialect, limits)
     if len(octets) < _HEAD.size:
         raise reader.fault(
-            f"a content header has at least 14 bytes, and this has {len(octets)}", 0, "truncated"
+            f"a content header has at least 14 bytes, not {len(octets)}", 0, "truncated"
         )
     class_id, weight, size = _HEAD.unpack_from(octets)
     if class_id != BASIC_CLASS:
         raise reader.fault(
-            f"the content is of class {class_id}, and basic is 60: see amqp10msg.basic.classes",
+            f"the class is {class_id}, not basic (60): see amqp10msg.basic.classes",
             0,
             "content-class",
         )
     reader.pos = _HEAD.size
-    made: ContentHeader = reader.into(
+    header: ContentHeader = reader.into(
         _CONTENT_HEADER, [reader.properties(BASIC), size, class_id, weight]
     )
     reader.finish()
-    return made
+    return header
 
 
 def encode_content_header(
@@ -230,12 +241,12 @@ def encode_content_header(
     """Encode the payload of a content header frame.
 
     Args:
-        header: a content header, or the properties alone.
-        body_size: bytes of the body; that of the header, or 0, where None.
-        dialect: how the letters of field tables are written.
+        header: a content header or properties.
+        body_size: size of the body in bytes; None for the size in `header`, or 0 for properties.
+        dialect: the dialect of field tables.
 
     Raises:
-        EncodeError: a value does not fit; the error's path says which.
+        EncodeError: a value cannot be encoded; the error's path names it.
     """
     expect(header, (ContentHeader, BasicProperties), "encode_content_header", "a content header")
     if isinstance(header, BasicProperties):

@@ -1,4 +1,4 @@
-"""The properties of class basic (0-9-1, class 60): `BasicProperties` and its encoding."""
+"""The properties of class basic (0-9-1, class 60): `BasicProperties` and their encoding."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 @attrs.frozen
 class PropertyRow:
-    """One property of a content class.
+    """The declaration of one property of a content class.
 
     Attributes:
-        name: the attribute, such as ``content_type``.
+        name: the Python attribute, such as ``content_type``.
         wire_name: the specification's name, such as ``content-type``.
-        domain: its type: shortstr, table, byte or timestamp.
-        bit: its bit in the property flags, 15 for the first.
+        domain: the property's type: ``shortstr``, ``table``, ``octet`` or ``timestamp``.
+        bit: the property's bit in the property flags, 15 for the first property.
     """
 
     name: str
@@ -35,12 +35,12 @@ class PropertyRow:
     bit: int
 
 
-#: The types of 0-9-1 by those of Python, as the properties' classes declare them.
+#: The 0-9-1 types of properties, by the Python type in the declaration.
 _DOMAINS = {"str": "shortstr", "FieldTable": "table", "int": "octet"}
 
 
 def layout_of(cls: type[Any]) -> PropertyRows:
-    """Return how properties of the class are laid out: its fields are in the order of the flags."""
+    """Return the wire layout of properties; the fields of `cls` are in the order of the flags."""
     return PropertyRows(
         cls,
         tuple(
@@ -60,29 +60,29 @@ _MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
 
 @attrs.define(weakref_slot=False)
 class BasicProperties(Kept):
-    """The properties of one message of class basic; None where a property is not present.
+    """The properties of a message of class basic. A missing property is None.
 
-    Text is str; bytes of a peer that are not valid UTF-8 stand in it as lone surrogates (PEP 383)
-    and are encoded as they came. What was decoded keeps its bytes, and gives them back as long as
-    it says the same; a copy keeps none.
+    Strings are str. Invalid UTF-8 from a peer becomes lone surrogates (PEP 383), and is encoded as
+    the same bytes. Decoded properties keep their original bytes and encode to them unless they are
+    changed; a copy does not keep them.
 
     Attributes:
         content_type: MIME type of the body.
         content_encoding: MIME content encoding of the body.
-        headers: the application's fields; a dict is taken too. An empty table is not None.
+        headers: the fields of the application, also as a dict. An empty table is not None.
         delivery_mode: 1 for non-persistent, 2 for persistent; 0 to 255 on the wire.
         priority: 0 to 9; 0 to 255 on the wire.
         correlation_id: the application's correlation identifier.
-        reply_to: address to reply to, usually a queue's name.
-        expiration: how long the message lives, as decimal text in milliseconds where RabbitMQ
-            reads it; the specification leaves it open.
+        reply_to: address to reply to, usually the name of a queue.
+        expiration: the specification does not define it. RabbitMQ reads it as the time to live in
+            milliseconds, in decimal digits.
         message_id: the application's message identifier.
-        timestamp: when the message was made, in seconds since the Unix epoch, 0 to 2^64 - 1; an
-            aware datetime is taken too.
-        type: the application's name of the kind of message.
-        user_id: who made it; RabbitMQ checks it against the connection's user.
-        app_id: which application made it.
-        cluster_id: reserved in 0-9-1 and must be empty there; the cluster id of 0-9 and 0-8.
+        timestamp: when the message was created, in seconds since the Unix epoch, 0 to 2^64 - 1, or
+            an aware datetime.
+        type: the application's name for the type of the message.
+        user_id: the user who created the message; RabbitMQ requires the connection's user.
+        app_id: the application that created the message.
+        cluster_id: reserved in 0-9-1, and must be empty there; the cluster id in 0-9 and 0-8.
     """
 
     content_type: str | None = None
@@ -101,29 +101,29 @@ class BasicProperties(Kept):
     cluster_id: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        # The most frequent mistake; others are told when they are encoded or translated, as to look
-        # at each property would double what making an object costs.
+        # An int as expiration is the most frequent mistake. Encoding and translating check the
+        # other properties: checking them here would double the time to create an object.
         if self.expiration is not None:
             expect(self.expiration, (str, bytes), "expiration", "a str", _MILLISECONDS)
 
     def __repr__(self) -> str:
-        shown = ", ".join(
+        arguments = ", ".join(
             f"{row.name}={value!r}"
             for row in PROPERTIES
             if (value := getattr(self, row.name)) is not None
         )
-        return f"BasicProperties({shown})"
+        return f"BasicProperties({arguments})"
 
 
 kernel.make_fast(BasicProperties, expiration=(NoneType, str, bytes))
-#: The layout of class basic.
+#: The wire layout of the properties of class basic.
 BASIC = layout_of(BasicProperties)
 #: The 14 properties in the order of their flags (0-9-1, class basic).
 PROPERTIES: tuple[PropertyRow, ...] = BASIC.rows
 
 
 def input_octets(data: bytes | bytearray | memoryview) -> bytes:
-    """Return the input as bytes; raise TypeError for anything but bytes-like objects."""
+    """Return bytes-like input as bytes, or raise TypeError."""
     if type(data) is bytes:
         return data
     if not isinstance(data, (bytes, bytearray, memoryview)):
@@ -137,36 +137,42 @@ def decode_properties(
     dialect: Dialect = "rabbitmq",
     limits: Limits | None = None,
 ) -> BasicProperties:
-    """Decode the property flags and property list of class basic, which fill the input.
+    """Decode the property flags and the property list of class basic.
 
-    What a server would refuse for its meaning is read: `check_properties` reports it.
+    Values that break a rule of 0-9-1, such as priority 10, are accepted; `check_properties` reports
+    them.
 
     Args:
         data: the flags and the list, without class, weight and body size.
-        dialect: how the letters of field tables are read, see `Dialect`.
-        limits: what reading may cost; the defaults of `Limits` where None.
+        dialect: the dialect of field tables.
+        limits: the limits of decoding; None for the defaults of `Limits`.
 
     Raises:
-        DecodeError: cut off, more bytes than it says, a flag of no property, a field of no type.
+        DecodeError: the input is truncated, more bytes follow, or it has an undefined flag or an
+            unknown field type.
     """
     reader = BasicReader(input_octets(data), dialect, limits)
-    made: BasicProperties = reader.properties(BASIC)
+    properties: BasicProperties = reader.properties(BASIC)
     reader.finish()
-    return made
+    return properties
 
 
 def _expect_dialect(dialect: object) -> None:
     if dialect not in LETTERS:
-        raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
+        raise ValueError(f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS)}")
 
 
 def encode_properties(properties: BasicProperties, *, dialect: Dialect = "rabbitmq") -> bytes:
-    """Encode property flags and property list.
+    """Encode the property flags and the property list.
+
+    Args:
+        properties: the properties.
+        dialect: the dialect of field tables.
 
     Raises:
-        EncodeError: a value does not fit its property; the error's path says which.
+        EncodeError: a value cannot be encoded; the error's path names it.
         TypeError: `properties` is not a BasicProperties.
-        ValueError: there is no such dialect.
+        ValueError: the dialect is unknown.
     """
     expect(properties, BasicProperties, "the properties of encode_properties", "BasicProperties")
     _expect_dialect(dialect)
@@ -181,23 +187,28 @@ def decode_table(
     dialect: Dialect = "rabbitmq",
     limits: Limits | None = None,
 ) -> FieldTable:
-    """Decode a field table that fills the input, its four bytes of length included.
+    """Decode a field table.
+
+    Args:
+        data: the table with its four bytes of length.
+        dialect: the dialect of field tables.
+        limits: the limits of decoding; None for the defaults of `Limits`.
 
     Raises:
-        DecodeError: cut off, more bytes than it says, or a field of no type.
+        DecodeError: the input is truncated, more bytes follow, or it has an unknown field type.
     """
     reader = BasicReader(input_octets(data), dialect, limits)
-    made: FieldTable = reader.table(0)
+    table: FieldTable = reader.table(0)
     reader.finish()
-    return made
+    return table
 
 
 def encode_table(table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "rabbitmq") -> bytes:
     """Encode a field table with its four bytes of length.
 
     Raises:
-        EncodeError: a name or value does not fit; the error's path says which.
-        ValueError: there is no such dialect.
+        EncodeError: a name or value cannot be encoded; the error's path names it.
+        ValueError: the dialect is unknown.
     """
     _expect_dialect(dialect)
     out = FieldOutput()
@@ -206,13 +217,14 @@ def encode_table(table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "r
 
 
 def decode_field(data: bytes, *, dialect: Dialect = "rabbitmq") -> tuple[str, Any]:
-    """Decode one field that fills the input, a letter and the value after it (4.2.5.5).
+    """Decode one field value: a type letter and the value (4.2.5.5).
 
     Returns:
         The letter and the value.
 
     Raises:
-        DecodeError: empty, cut off, more bytes than it says, or no letter of the dialect.
+        DecodeError: the input is empty or truncated, more bytes follow, or the dialect does not
+            have the letter.
     """
     reader = BasicReader(data, dialect, DEFAULT_LIMITS)
     letter = reader.unsigned(1, "the letter of a field")
@@ -222,11 +234,11 @@ def decode_field(data: bytes, *, dialect: Dialect = "rabbitmq") -> tuple[str, An
 
 
 def encode_field(letter: str, value: Any, *, dialect: Dialect = "rabbitmq") -> bytes:
-    """Encode one field: its letter and its value (4.2.5.5).
+    """Encode one field value: a type letter and the value (4.2.5.5).
 
     Raises:
-        EncodeError: the value does not fit, or the dialect has no such letter.
-        ValueError: there is no such dialect.
+        EncodeError: the value does not fit the letter, or the dialect does not have the letter.
+        ValueError: the dialect is unknown.
     """
     _expect_dialect(dialect)
     out = FieldOutput()

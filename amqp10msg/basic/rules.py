@@ -1,4 +1,4 @@
-"""Rules of 0-9-1 for decoded properties, reported and not enforced: real clients break them."""
+"""Check properties against rules of 0-9-1 that decoding does not enforce, as clients break them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import FieldTable, as_array, as_table
 from amqp10msg.wire.errors import expect
 
-# 0-9-1, 4.2.5.5: letters, digits, $, # and underscores after a letter, $ or #; 128 at most.
+# 0-9-1, 4.2.5.5: a letter, $ or #, then letters, digits, $, # and underscores; at most 128.
 _NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
 
 
 @attrs.frozen
 class Finding:
-    """A violation of a rule of 0-9-1 by properties.
+    """A violation of a rule of 0-9-1.
 
     Attributes:
-        rule: its short stable name, such as ``priority-range``.
-        severity: ``error`` for a MUST or an illegal value; ``warning`` for what nearly every
-            client and broker does otherwise.
-        path: where, such as ``priority`` or ``headers['k']``.
-        text: what is wrong, and what would be right.
+        rule: the short stable name of the rule, such as ``priority-range``.
+        severity: ``error`` for a MUST or an illegal value; ``warning`` for a rule that nearly all
+            clients and brokers ignore.
+        path: the property or field, such as ``priority`` or ``headers['k']``.
+        text: the reason, and what is allowed.
     """
 
     rule: str
@@ -39,21 +39,21 @@ class Finding:
 def check_properties(properties: BasicProperties) -> list[Finding]:
     """Check properties against the rules of 0-9-1.
 
-    Short strings are UTF-8 of 255 bytes at most without NUL (4.2.5.3), the delivery mode is 1 or
-    2, the priority 0 to 9, the reserved property (once cluster-id) is empty; names of fields occur
-    once (4.2.5.5).
+    Short strings are UTF-8 of at most 255 bytes without NUL (4.2.5.3), the delivery mode is 1 or 2,
+    the priority is 0 to 9, the reserved property (formerly cluster-id) is empty, and field names
+    are unique (4.2.5.5).
 
     Returns:
-        What is broken, in the order of the properties; empty where nothing is.
+        The violations, in the order of the properties.
 
     Raises:
         TypeError: `properties` is not a BasicProperties.
     """
     expect(properties, BasicProperties, "the properties of check_properties", "BasicProperties")
-    return list(_found(properties))
+    return list(_violations(properties))
 
 
-def _found(properties: BasicProperties) -> Iterator[Finding]:
+def _violations(properties: BasicProperties) -> Iterator[Finding]:
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if value is None:
@@ -76,7 +76,10 @@ def _shortstr(text: Any, path: str) -> Iterator[Finding]:
     octets = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     if len(octets) > 255:
         yield Finding(
-            "shortstr-length", "error", path, f"{len(octets)} bytes, and at most 255 are allowed"
+            "shortstr-length",
+            "error",
+            path,
+            f"a short string has at most 255 bytes, not {len(octets)}",
         )
     if 0 in octets:
         yield Finding("shortstr-nul", "error", path, "a short string has no NUL byte")
@@ -98,7 +101,7 @@ def _table(table: FieldTable, path: str) -> Iterator[Finding]:
                 "field-name-form",
                 "warning",
                 here,
-                "a name is letters, digits, $, # and _, 128 at most, first no digit or _",
+                "a name has at most 128 letters, digits, $, # and _, and begins with no digit or _",
             )
     for name, letter, value in table.entries:
         yield from _value(letter, value, f"{path}[{name!r}]")
@@ -113,7 +116,7 @@ def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
             yield from _value(inner, item, f"{path}[{index}]")
     elif letter == "t" and not isinstance(value, bool):
         yield Finding(
-            "boolean-octet", "warning", path, f"the byte is {value}, and 0 and 1 are usual"
+            "boolean-octet", "warning", path, f"the byte of a boolean is 0 or 1, not {value}"
         )
     elif letter == "x":
         yield Finding("field-letter-x", "warning", path, "bytes (x) are an extension of RabbitMQ")
@@ -122,9 +125,9 @@ def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
 def check_content_header(header: ContentHeader) -> list[Finding]:
     """Check a content header against the rules of 0-9-1: class, weight and properties."""
     expect(header, ContentHeader, "check_content_header", "a ContentHeader")
-    found = []
+    findings = []
     if header.class_id != BASIC_CLASS:
-        found.append(Finding("content-class", "error", "class", f"{header.class_id} is not 60"))
+        findings.append(Finding("content-class", "error", "class", f"{header.class_id} is not 60"))
     if header.weight:
-        found.append(Finding("content-weight", "error", "weight", f"{header.weight} is not 0"))
-    return found + check_properties(header.properties)
+        findings.append(Finding("content-weight", "error", "weight", f"{header.weight} is not 0"))
+    return findings + check_properties(header.properties)

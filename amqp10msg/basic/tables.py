@@ -1,8 +1,8 @@
 """Field tables of AMQP 0-9-1 (4.2.5.5) as values: `FieldTable`, `FieldArray`, `ScaledDecimal`.
 
-A field keeps its letter, a table the order of its fields and those that share a name. Text is str
-in which bytes that are not valid UTF-8 stand as lone surrogates (PEP 383), so every byte string has
-exactly one str and comes back as it was.
+A field keeps its type letter. A table keeps the order of its fields, and several fields with the
+same name. Strings are str, with lone surrogates for invalid UTF-8 (PEP 383), so that they are
+encoded as the same bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import attrs
 from amqp10msg.wire.errors import EncodeError, expect
 from amqp10msg.wire.primitives import Float, Timestamp, identical
 
-#: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x bytes. ``spec``, as the
-#: text of 0-9-1 says: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l int64,
-#: x bytes, c and C text, k one byte, no U and L.
+#: The meaning of type letters. ``rabbitmq``: s int16, U int16, l and L int64, x bytes. ``spec``, as
+#: in the text of 0-9-1: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l
+#: int64, x bytes, c and C strings, k one byte, no U and L.
 Dialect: TypeAlias = Literal["rabbitmq", "spec", "qpid"]
 #: One field of a table: name, letter, value.
 Entry: TypeAlias = tuple[str, str, Any]
@@ -31,11 +31,11 @@ _INT_LETTERS = (("b", 7), ("s", 15), ("I", 31), ("l", 63))
 class ScaledDecimal:
     """A decimal field (letter ``D``): `unscaled` divided by ten to the power of `scale`.
 
-    The prose of 0-9-1 calls the number signed and its grammar unsigned; clients write it signed,
-    RabbitMQ reads it unsigned. `unscaled` is the signed reading of the same four bytes.
+    The prose of 0-9-1 defines the number as signed, and its grammar as unsigned. Clients write it
+    as signed, and RabbitMQ reads it as unsigned. `unscaled` is the signed value of the four bytes.
 
     Attributes:
-        scale: digits after the point, 0 to 255.
+        scale: number of digits after the point, 0 to 255.
         unscaled: -2^31 to 2^31 - 1.
     """
 
@@ -44,10 +44,11 @@ class ScaledDecimal:
 
     @classmethod
     def from_decimal(cls, number: decimal.Decimal) -> ScaledDecimal:
-        """Convert a number without rounding it.
+        """Convert a Decimal exactly.
 
         Raises:
-            EncodeError: it does not fit: too many digits, an exponent out of range, or no number.
+            EncodeError: the number has too many digits or an exponent out of range, or is a NaN or
+                an infinity.
         """
         expect(number, decimal.Decimal, "ScaledDecimal.from_decimal", "a Decimal")
         sign, digits, exponent = number.as_tuple()
@@ -61,8 +62,8 @@ class ScaledDecimal:
             if exponent >= -255 and -(2**31) <= unscaled < 2**31:
                 return cls(-exponent, unscaled)
         raise EncodeError(
-            f"{number} does not fit a decimal field, which has 31 bits and 0 to 255 digits after "
-            "the point: use a string"
+            f"{number} does not fit a decimal field (31 bits, 0 to 255 digits after the point): "
+            "use a string"
         )
 
     def to_decimal(self) -> decimal.Decimal:
@@ -72,16 +73,16 @@ class ScaledDecimal:
 
 
 class OddTrue(int):
-    """A boolean field (letter ``t``) whose byte is neither 0 nor 1; equal to True.
+    """A boolean field (letter ``t``) whose byte is neither 0 nor 1. Equals True.
 
     Attributes:
-        octet: the byte, 2 to 255, as it came.
+        octet: the byte, 2 to 255.
     """
 
     octet: int
 
     def __new__(cls, octet: int) -> Self:
-        """Make one of its byte."""
+        """Raise ValueError unless `octet` is 2 to 255."""
         if not 2 <= octet <= 255:
             raise ValueError(f"an OddTrue has a byte of 2 to 255, not {octet}: use a bool")
         self = int.__new__(cls, 1)
@@ -96,13 +97,13 @@ class OddTrue(int):
 
 
 def letter_of(value: Any) -> str:
-    """Choose the letter of a plain Python value.
+    """Return the type letter for a plain Python value.
 
-    bool t, int the smallest of b s I l that holds it, float d, `Float` f, str S, bytes x,
-    decimal.Decimal D, an aware datetime T, a mapping F, a list A, None V.
+    bool: t; int: the first of b, s, I, l with its range; float: d; `Float`: f; str: S; bytes: x;
+    decimal.Decimal: D; aware datetime: T; mapping: F; list: A; None: V.
 
     Raises:
-        EncodeError: no letter stands for such a value.
+        EncodeError: 0-9-1 has no field type for the value.
     """
     if value is None:
         return "V"
@@ -116,25 +117,24 @@ def letter_of(value: Any) -> str:
     for cls, letter in _LETTERS:
         if isinstance(value, cls):
             return letter
-    raise EncodeError(f"no field type can hold {type(value).__name__}: {value!r:.60}")
+    raise EncodeError(f"0-9-1 has no field type for {type(value).__name__}: {value!r:.60}")
 
 
 class FieldArray(Sequence[Any]):
-    """A field array (letter ``A``): values of any types, in order.
+    """A field array (letter ``A``): a sequence of values of any field types.
 
-    As a sequence it gives the values; `entries` has the letters with them. Two arrays are equal if
-    they have the same values with the same letters and bits; a list counts as the array that is
-    made of it.
+    Two arrays are equal if they have the same letters, and values with the same bits. A list equals
+    the array that its values make.
 
     Attributes:
-        entries: a list of (letter, value).
+        entries: the list of (letter, value) tuples.
     """
 
     __slots__ = ("entries",)
     entries: list[tuple[str, Any]]
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
-        """Take values, each with the letter that `letter_of` chooses, or those of an array."""
+        """Create an array; `letter_of` returns the letter of each value."""
         if isinstance(values, FieldArray):
             self.entries = list(values.entries)
             return
@@ -142,7 +142,7 @@ class FieldArray(Sequence[Any]):
 
     @classmethod
     def of(cls, entries: Iterable[tuple[str, Any]]) -> FieldArray:
-        """Make an array of pairs of letter and value."""
+        """Create an array of (letter, value) tuples."""
         self = cls()
         self.entries = list(entries)
         return self
@@ -172,24 +172,24 @@ class FieldArray(Sequence[Any]):
 
 
 class FieldTable(Mapping[str, Any]):
-    """A field table (0-9-1, 4.2.5.5): fields in order, each with its letter.
+    """A field table (0-9-1, 4.2.5.5): ordered fields with their type letters.
 
-        FieldTable({"retries": 3, "tenant": "x"})          # letters as `letter_of` chooses
-        FieldTable.of([("retries", "I", 3)])                # letters as given
+        FieldTable({"retries": 3, "tenant": "x"})          # letters of `letter_of`
+        FieldTable.of([("retries", "I", 3)])                # explicit letters
 
-    As a mapping it gives the value of the first field of a name. `entries` has them all. Two
-    tables are equal if they have the same fields with the same letters and bits in the same order;
-    a dict counts as the table that is made of it.
+    As a mapping, a table contains the first field with each name; `entries` contains all fields.
+    Two tables are equal if they have the same names and letters in the same order, and values with
+    the same bits. A dict equals the table that its items make.
 
     Attributes:
-        entries: a list of (name, letter, value).
+        entries: the list of (name, letter, value) tuples.
     """
 
     __slots__ = ("entries",)
     entries: list[Entry]
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
-        """Take names and values, each with the letter that `letter_of` chooses."""
+        """Create a table; `letter_of` returns the letter of each value."""
         if isinstance(fields, FieldTable):
             self.entries = list(fields.entries)
             return
@@ -198,7 +198,7 @@ class FieldTable(Mapping[str, Any]):
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> FieldTable:
-        """Make a table of triples of name, letter and value."""
+        """Create a table of (name, letter, value) tuples."""
         self = cls()
         self.entries = list(entries)
         return self
@@ -210,10 +210,10 @@ class FieldTable(Mapping[str, Any]):
         raise KeyError(name)
 
     def letter(self, name: str) -> str:
-        """Return the letter of the first field of this name.
+        """Return the letter of the first field with this name.
 
         Raises:
-            KeyError: there is no field of this name.
+            KeyError: there is no field with this name.
         """
         for own, letter, _ in self.entries:
             if own == name:
@@ -226,17 +226,17 @@ class FieldTable(Mapping[str, Any]):
     def __len__(self) -> int:
         return len({name for name, _, _ in self.entries})
 
-    # Those of Mapping would look each name up, among thousands of them in a hostile table.
+    # The views of Mapping look up each name: quadratic time for a hostile table with many fields.
 
     def items(self) -> ItemsView[str, Any]:
-        """Return the names and the values of the first fields of them."""
-        made: dict[str, Any] = {}
+        """Return a view of each name with the value of its first field."""
+        first: dict[str, Any] = {}
         for name, _, value in self.entries:
-            made.setdefault(name, value)
-        return made.items()
+            first.setdefault(name, value)
+        return first.items()
 
     def values(self) -> ValuesView[Any]:
-        """Return the values of the first fields of each name."""
+        """Return a view of the value of the first field with each name."""
         return dict(self.items()).values()
 
     def __bool__(self) -> bool:
@@ -259,15 +259,15 @@ class FieldTable(Mapping[str, Any]):
 
 
 def as_table(value: Any) -> FieldTable:
-    """Return a table as it is, and one of what can be made one, such as a dict; None has none."""
+    """Convert a mapping or None to a FieldTable; return a FieldTable unchanged."""
     return value if isinstance(value, FieldTable) else FieldTable(() if value is None else value)
 
 
 def seconds_of(moment: Any) -> Any:
-    """Return a moment as 0-9-1 has it, in seconds since the Unix epoch; a number as it is.
+    """Convert a datetime to seconds since the Unix epoch; return any other value unchanged.
 
     Raises:
-        EncodeError: a datetime has no time zone.
+        EncodeError: the datetime has no time zone.
     """
     if not isinstance(moment, datetime.datetime):
         return moment
@@ -278,12 +278,12 @@ def seconds_of(moment: Any) -> Any:
 
 
 def as_array(value: Any) -> FieldArray:
-    """Return an array as it is, and one of what can be made one, such as a list."""
+    """Convert an iterable to a FieldArray; return a FieldArray unchanged."""
     return value if isinstance(value, FieldArray) else FieldArray(value)
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values under the same letter have the same bits."""
+    """Return whether two values with the same letter have the same bits."""
     if isinstance(a, float) and isinstance(b, float):
         return identical(a, b)
     if isinstance(a, OddTrue) or isinstance(b, OddTrue):
@@ -291,23 +291,23 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-# Tables nest as deeply as decoding allows, which is more than calls within calls may.
+# The functions below are not recursive: tables may be nested deeper than Python's recursion limit.
 
 
-def _are_same(one: Any, other: Any) -> bool:
-    """Whether two tables or arrays hold the same, to the bit."""
+def _are_same(first: Any, second: Any) -> bool:
+    """Return whether two tables or arrays have the same letters and bits."""
     try:
-        return _hold_same(one, other)
-    except (EncodeError, ValueError):  # of a value that no field can hold
+        return _have_same_entries(first, second)
+    except (EncodeError, ValueError):  # a value that cannot be encoded
         return False
 
 
-def _hold_same(one: Any, other: Any) -> bool:
-    pairs = [(one, other)]
-    compared: set[tuple[int, int]] = set()  # as one may hold itself
+def _have_same_entries(first: Any, second: Any) -> bool:
+    pairs = [(first, second)]
+    compared: set[tuple[int, int]] = set()  # ids of compared pairs: a table may contain itself
     while pairs:
         a, b = pairs.pop()
-        if not any(isinstance(a, one) and isinstance(b, one) for one in (FieldTable, FieldArray)):
+        if not any(isinstance(a, cls) and isinstance(b, cls) for cls in (FieldTable, FieldArray)):
             if not _same(a, b):
                 return False
             continue
@@ -326,7 +326,7 @@ def _hold_same(one: Any, other: Any) -> bool:
 
 
 def as_decoded(letter: str, value: Any) -> Any:
-    """Return a value that was given as it is when it is decoded, so that both compare."""
+    """Convert a value to the type that decoding returns for its letter."""
     if letter == "A" and isinstance(value, (list, tuple)):
         return FieldArray(value)
     if letter == "F" and isinstance(value, Mapping) and not isinstance(value, FieldTable):
@@ -343,38 +343,38 @@ def as_decoded(letter: str, value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return the repr of a table or an array, with dots where it holds itself."""
+    """Return the repr of a table or an array, with dots for a table within itself."""
     pieces: list[str] = []
-    around: set[int] = set()
-    # What is still to be written, the next one last: a text, a value, or a value that ends.
-    rest: list[tuple[str, Any]] = [("value", value)]
-    while rest:
-        what, item = rest.pop()
-        if what == "text":
+    ancestors: set[int] = set()
+    # The stack of parts to write: a text, a value, or the end of a value.
+    stack: list[tuple[str, Any]] = [("value", value)]
+    while stack:
+        kind, item = stack.pop()
+        if kind == "text":
             pieces.append(item)
-        elif what == "end":
-            around.discard(id(item))
+        elif kind == "end":
+            ancestors.discard(id(item))
             pieces.append("])")
         elif not isinstance(item, (FieldTable, FieldArray)):
             pieces.append(repr(item))
-        elif id(item) in around:
+        elif id(item) in ancestors:
             pieces.append(f"{type(item).__name__}.of([...])")
         else:
-            around.add(id(item))
+            ancestors.add(id(item))
             pieces.append(f"{type(item).__name__}.of([")
-            rest.append(("end", item))
-            for place in range(len(item.entries) - 1, -1, -1):
-                *front, last = item.entries[place]
-                text = "".join(f"{one!r}, " for one in front)
-                rest += [
+            stack.append(("end", item))
+            for index in range(len(item.entries) - 1, -1, -1):
+                *front, last = item.entries[index]
+                text = "".join(f"{part!r}, " for part in front)
+                stack += [
                     ("text", ")"),
                     ("value", last),
-                    ("text", f"{', ' if place else ''}({text}"),
+                    ("text", f"{', ' if index else ''}({text}"),
                 ]
     return "".join(pieces)
 
 
-# In the order in which they are tried; bool and int are told apart before.
+# Types and their letters, in the order of the tests. `letter_of` handles bool and int.
 _LETTERS: tuple[tuple[type, str], ...] = (
     (str, "S"),
     (bytes, "x"),

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 from amqp10msg.basic.message import (
     BasicMessage,
     as_encoded,
+    conversion_hint,
     decode_content_header,
     encode_content_header,
-    how_to_make_of,
 )
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.message import Message
@@ -98,7 +98,7 @@ def to_amqp10(
     except AmqpError:
         raise
     except (ArithmeticError, AttributeError, TypeError, ValueError):
-        how = {Message: "to_basic translates the other way", object: how_to_make_of(basic)}
+        how = {Message: "to_basic translates the other way", object: conversion_hint(basic)}
         expect(basic, BasicMessage, "to_amqp10", "a BasicMessage", how)
         encode_properties(basic.properties)  # raises where 0-9-1 cannot hold a property
         raise
