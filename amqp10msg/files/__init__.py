@@ -1,4 +1,4 @@
-"""Files of messages, read a message at a time: containers of bytes, and captures of a network.
+"""Read files of messages: containers of encoded messages, and network captures.
 
     from amqp10msg import Message, files
 
@@ -13,18 +13,18 @@
 =============== =================================================================================
 ``raw``         the bytes of one message
 ``prefixed``    each message after its size: four bytes in network byte order
-``jsonl``       one JSON object per line with the bytes under raw, hex, base64 or data_base64
+``jsonl``       one JSON object per line with the message under raw, hex, base64 or data_base64
 ``cborseq``     a CBOR sequence (RFC 8742) of byte strings, each a message
-``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1, put
-                together from their frames and segments; TLS must be decrypted first
-``parquet``     tables with a column ``wire`` or ``raw``, and what jobs write, their quarantine
-                included (extra ``arrow``)
-``avro``        what Event Hubs Capture writes; see `amqp10msg.files.event_hubs` (extra ``avro``)
+``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1,
+                reassembled from segments and frames; TLS must be decrypted first
+``parquet``     tables with a column ``wire`` or ``raw``, and the output of jobs, including their
+                quarantine (extra ``arrow``)
+``avro``        files of Event Hubs Capture; see `amqp10msg.files.event_hubs` (extra ``avro``)
 =============== =================================================================================
 
-A message that cannot be read is a record with a fault, and never an exception. A file of which
-nothing can be read, because it is empty or not of its form, raises `UnusableFileError`. Files are
-read as a stream: memory depends on the largest message, not on the file.
+A message that cannot be read is a record with a fault, not an exception. A file that is empty or of
+another form raises `UnusableFileError`. Files are read as streams: the memory depends on the
+largest message, not on the size of the file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 
 #: The forms of files that can be read.
 FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro")
-#: Bytes that one message may take unless said otherwise, a bound on memory.
+#: The default maximum size of a message in bytes, which limits memory.
 MAX_SIZE = 256 << 20
 
 if not TYPE_CHECKING:  # so that type checkers find names that are not there

@@ -1,4 +1,4 @@
-"""Records of files of messages, and what a file that has none raises."""
+"""`Record`: one message of a file. `Range`: a part of a file. `UnusableFileError`."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import attrs
 
 
 class UnusableFileError(ValueError):
-    """A file is empty, damaged at its beginning, or not of the form that it should have."""
+    """A file is empty, damaged at its start, or not of the expected form."""
 
     __module__ = "amqp10msg.files"  # where users import it from: tracebacks show it
 
 
 @attrs.frozen
 class Record:
-    """One message of a file, or what kept it from being read.
+    """One message of a file, or the reason why it cannot be read.
 
     Attributes:
-        offset: where in the file it begins, in bytes: the size, the line, the item, or the packet
-            that its last byte came in. In Parquet and Avro it is the number of the row, from 0.
-        wire: the encoded message of AMQP 1.0; where there is a fault, what there is of it.
-        fault: what is wrong; empty where all is well.
+        offset: the offset of the record in the file, in bytes: of its size, line or item; in a
+            capture, of the packet with its last byte. In Parquet and Avro, the index of the row.
+        wire: the encoded AMQP 1.0 message; with a fault, the bytes of it that could be read.
+        fault: why the message cannot be read; empty for a valid record.
         protocol: ``1.0`` or ``0-9-1``.
-        time: when the packet was captured, or the event enqueued, in microseconds since the Unix
+        time: when the packet was captured or the event was enqueued, in microseconds since the Unix
             epoch.
-        connection: who sent it to whom: ``address:port > address:port``.
-        address: the address of the link's target, or of its source where the target has none.
-        delivery_tag: of the transfer.
-        message_format: of the transfer, 0 to 2^32 - 1.
-        content_header: the payload of the content header frame of AMQP 0-9-1.
-        payload: the body of a message of AMQP 0-9-1.
-        exchange: the exchange that it was published to.
-        routing_key: the key that it was published with.
-        redelivered: the broker says that it may have been delivered before; None where no broker
-            sent it.
-        origin: where a job had read it from, ``FILE@OFFSET``, where a column of Parquet says so.
-        ends: the file is damaged here, and nothing after this place could be read.
-        skips: the file is damaged here, and reading went on after the damage: an unknown number of
-            messages is missing.
+        connection: sender and receiver of the packet: ``address:port > address:port``.
+        address: the address of the link's target, or of its source if the target has none.
+        delivery_tag: the delivery-tag of the transfer.
+        message_format: the message-format of the transfer, 0 to 2^32 - 1.
+        content_header: the payload of the content header frame (AMQP 0-9-1).
+        payload: the body of the message (AMQP 0-9-1).
+        exchange: the exchange that the message was published to (AMQP 0-9-1).
+        routing_key: the routing key that the message was published with (AMQP 0-9-1).
+        redelivered: whether the broker marked the message as redelivered; None if a client sent it.
+        origin: the input that a job read the message from, as ``FILE@OFFSET``, if a Parquet column
+            contains it.
+        ends: whether the file is damaged here and the rest cannot be read.
+        skips: whether the file is damaged here and reading continues after the damage. An unknown
+            number of messages is missing.
     """
 
     offset: int
@@ -60,16 +60,17 @@ class Record:
 
 @attrs.frozen
 class Range:
-    """A part of a file that can be read on its own.
+    """A part of a file that can be read independently.
 
     Attributes:
         path: the file.
         form: one of `FORMS`.
-        start: where it begins, in bytes.
-        stop: where the last record begins before.
-        identity: tells the file from others that had its name, or get it; empty where nobody asked.
-        size: of the file, in bytes, when it was divided; 0 where nobody asked.
-        changed: when it had been written, in ns since the Unix epoch; 0 where it may grow.
+        start: offset of the first record, in bytes.
+        stop: records that begin at this offset or later are not in the range.
+        identity: distinguishes the file from other files with the same name at other times; empty
+            if not determined.
+        size: size of the file when it was divided, in bytes; 0 if not determined.
+        changed: modification time of the file, in ns since the Unix epoch; 0 if the file may grow.
     """
 
     path: str

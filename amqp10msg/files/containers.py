@@ -1,8 +1,7 @@
-"""Files opened as streams of bytes, gzip uncompressed, and the messages in their containers.
+"""Open files as streams, decompress gzip, and read the containers prefixed, jsonl and cborseq.
 
-The containers are length-prefixed, JSON lines and CBOR sequences. Their readers take a stream at
-the start, a place to stop before (None for the end), the bytes that one message may take, and
-limits.
+The arguments of a container's reader are a stream, its position, the offset to stop at (None for
+the end), the maximum size of a message in bytes, and limits.
 """
 
 from __future__ import annotations
@@ -24,38 +23,39 @@ from amqp10msg.files.text import RefusedError, octets_of_base64, octets_of_hex, 
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import encodable
 
-#: What a gzip file begins with (RFC 1952, 2.3.1).
+#: The magic number of gzip files (RFC 1952, 2.3.1).
 GZIP = b"\x1f\x8b"
-# Bytes that are read from the compressed file at a time, and that one piece of content may have.
-_PACKED, _PIECE = 8 << 10, 64 << 10
-# Of zlib: a gzip file, its header and checksum included.
-_WITH_HEADER = 31
-#: Bytes of content that any compressed file may have, however small it is.
+# Bytes to read from a compressed file at a time, and maximum bytes to decompress at a time.
+_COMPRESSED_CHUNK, _CONTENT_CHUNK = 8 << 10, 64 << 10
+# The wbits argument of zlib for gzip data with header and checksum.
+_GZIP_WBITS = 31
+#: Bytes of content that a compressed file of any size may have.
 ROOM = 64 << 20
-# Bytes that are read at first where many are wanted.
-_FIRST = 1 << 20
+# Maximum number of bytes for the first read of a large record.
+_FIRST_READ = 1 << 20
 
 
 def read_up_to(stream: Any, size: int) -> bytes:
-    """Read this many bytes, or those that there are, which take no room before.
+    """Read `size` bytes, or fewer at the end of the stream.
 
-    A buffered reader makes room for all that it is asked for, and a size may be damaged.
+    A buffered reader allocates memory for the requested size, and a damaged size may be huge. So
+    this reads growing chunks.
     """
-    found: bytes = stream.read(min(size, _FIRST))
-    if size <= _FIRST or len(found) < _FIRST:
-        return found
-    pieces, read = [found], len(found)
-    while read < size and (found := stream.read(min(size - read, read))):
-        pieces.append(found)
-        read += len(found)
-    return b"".join(pieces)
+    chunk: bytes = stream.read(min(size, _FIRST_READ))
+    if size <= _FIRST_READ or len(chunk) < _FIRST_READ:
+        return chunk
+    chunks, count = [chunk], len(chunk)
+    while count < size and (chunk := stream.read(min(size - count, count))):
+        chunks.append(chunk)
+        count += len(chunk)
+    return b"".join(chunks)
 
 
 class DamagedGzipError(Exception):
-    """A gzip file is cut off, its content is not what was compressed, or it has too much of it.
+    """A gzip file is truncated or damaged, or its content exceeds the limit.
 
     Attributes:
-        offset: where in the content the part begins that cannot be read, in bytes.
+        offset: offset in the content of the first byte that cannot be read.
     """
 
     def __init__(self, reason: str, offset: int) -> None:
@@ -64,34 +64,37 @@ class DamagedGzipError(Exception):
 
 
 def opened(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Open a file, or a URL, for reading, uncompressed where it is a gzip file.
+    """Open a file or a URL for reading. A gzip file is decompressed.
 
     Raises:
-        UnusableFileError: it is called a gzip file, and is empty.
+        UnusableFileError: the file has the suffix ``.gz`` and is empty.
     """
-    from amqp10msg.files import stores  # noqa: PLC0415  (what is given as hex opens no file)
+    from amqp10msg.files import stores  # noqa: PLC0415  (not needed for input that is not a file)
 
     stream = stores.opened(path)
     if stores.name_of(path).suffix == ".gz" and not stream.peek(1):
         stream.close()
-        raise UnusableFileError(f"{path}: the file is empty, and a gzip file has at least a header")
+        raise UnusableFileError(f"{path}: an empty file is not a gzip file")
     return unpacked(stream, limits, closes=True)
 
 
 def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False) -> Any:
-    """Return a stream that has a method ``peek``, or its content where it is a gzip file.
+    """Return a stream unchanged, or if it is a gzip file, a stream of its content.
 
-    The limit `expansion` bounds the content. If `closes`, closing that closes the stream, too.
+    Args:
+        stream: a stream with a method ``peek``.
+        limits: `expansion` limits the size of the content.
+        closes: whether closing the returned stream closes `stream`.
     """
-    is_packed = stream.peek(2)[:2] == GZIP
-    return Gunzipped(stream, limits, closes=closes) if is_packed else stream
+    is_gzip = stream.peek(2)[:2] == GZIP
+    return Gunzipped(stream, limits, closes=closes) if is_gzip else stream
 
 
 class Gunzipped(io.BufferedIOBase):
-    """The content of a gzip file, of which all can be read that stands before a damage.
+    """A stream of the content of a gzip file, which can be read up to the first damaged byte.
 
-    `read` and `readline` raise `DamagedGzipError` where what they should return is not all there,
-    and leave what is there unread.
+    `read` and `readline` raise `DamagedGzipError` if the requested bytes are not all readable. The
+    readable bytes before the damage then stay unread.
     """
 
     def __init__(
@@ -99,11 +102,11 @@ class Gunzipped(io.BufferedIOBase):
     ) -> None:
         self._packed = packed
         self._expansion = limits.expansion
-        self._room = ROOM  # bytes of content that may still come
+        self._room = ROOM  # remaining bytes of content before the limit
         self._closes = closes
-        self._inflater = zlib.decompressobj(_WITH_HEADER)
-        self._rest = b""  # compressed, and not yet given to the inflater
-        self._content = bytearray()  # uncompressed, and not yet read
+        self._inflater = zlib.decompressobj(_GZIP_WBITS)
+        self._rest = b""  # compressed bytes that the inflater has not consumed
+        self._content = bytearray()  # decompressed bytes that have not been read
         self._offset = 0
         self._ended = False
         self._damage = ""
@@ -113,30 +116,30 @@ class Gunzipped(io.BufferedIOBase):
         return True
 
     def close(self) -> None:
-        """Close this, and the gzip file where that is asked for."""
+        """Close the stream, and the gzip file if requested."""
         super().close()
         if self._closes:
             self._packed.close()
 
     def tell(self) -> int:
-        """Return how many bytes of the content are read."""
+        """Return the position in the content, in bytes."""
         return self._offset
 
     def peek(self, size: int = 1) -> bytes:
-        """Return up to this many bytes without reading them; none at the end or at a damage."""
+        """Return up to `size` bytes without advancing; no bytes at the end or at damage."""
         while len(self._content) < size and self._extend():
             pass
         return bytes(self._content[:size])
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read this many bytes, or to the end."""
-        wanted = size if size is not None and size >= 0 else None
-        while (wanted is None or len(self._content) < wanted) and self._extend():
+        """Read `size` bytes, or to the end."""
+        limit = size if size is not None and size >= 0 else None
+        while (limit is None or len(self._content) < limit) and self._extend():
             pass
-        return self._take(wanted)
+        return self._take(limit)
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Read to the next line break, or this many bytes."""
+        """Read up to the next line break, at most `size` bytes."""
         limit = size if size is not None and size >= 0 else None
         searched = 0
         while (end := self._content.find(b"\n", searched, limit)) < 0:
@@ -148,36 +151,36 @@ class Gunzipped(io.BufferedIOBase):
     def _take(self, size: int | None) -> bytes:
         if self._damage and (size is None or len(self._content) < size):
             raise DamagedGzipError(self._damage, self._offset + len(self._content))
-        # A copy of a slice would be made twice.
-        with memoryview(self._content) as content, content[:size] as wanted:
-            found = bytes(wanted)
+        # Slicing the bytearray would copy the bytes twice.
+        with memoryview(self._content) as content, content[:size] as view:
+            octets = bytes(view)
         del self._content[:size]
-        self._offset += len(found)
-        return found
+        self._offset += len(octets)
+        return octets
 
     def _extend(self) -> bool:
-        """Uncompress a piece more; return False where there is none."""
+        """Decompress another chunk; return False at the end or at damage."""
         while not self._ended:
             packed, self._rest = self._rest, b""
             if not packed:
-                packed = self._packed.read(_PACKED)
+                packed = self._packed.read(_COMPRESSED_CHUNK)
                 self._room += len(packed) * self._expansion
             if not packed:
                 self._ended = True
-                self._damage = "" if self._inflater.eof else "it is cut off"
+                self._damage = "" if self._inflater.eof else "it is truncated"
                 break
-            if self._inflater.eof:  # another gzip file may follow, after zeros as padding
+            if self._inflater.eof:  # another gzip member may follow, after zero padding
                 packed = packed.lstrip(b"\0")
                 if not packed:
                     continue
-                self._inflater = zlib.decompressobj(_WITH_HEADER)
+                self._inflater = zlib.decompressobj(_GZIP_WBITS)
             piece = self._inflate(packed)
             self._room -= len(piece)
             if self._room < 0:
                 self._ended = True
                 self._damage = (
-                    f"it makes more than {ROOM:,} bytes and {self._expansion} times its own "
-                    "(if you trust it, unpack it first, raise Limits.expansion or use "
+                    f"it expands to more than {ROOM:,} bytes plus {self._expansion} times its size "
+                    "(if you trust it, decompress it first, raise Limits.expansion or use "
                     "--trust-files)"
                 )
                 piece = b""
@@ -189,7 +192,7 @@ class Gunzipped(io.BufferedIOBase):
     def _inflate(self, packed: bytes) -> bytes:
         before = self._inflater.copy()
         try:
-            piece = self._inflater.decompress(packed, _PIECE)
+            piece = self._inflater.decompress(packed, _CONTENT_CHUNK)
         except zlib.error as error:
             self._ended, self._damage = True, str(error)
             return _inflated_before_damage(before, packed)
@@ -210,30 +213,31 @@ def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
 
 # Containers.
 
-# Reads what stands before an item, empty at the end, and the size, None where that is cut off.
+# Reads the head of an item: its bytes, which are empty at the end of the file, and the item's size,
+# which is None if the head is truncated.
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]
-# The size where another kind of item begins.
+# Instead of a size: the item is not a byte string.
 _NO_ITEM = -1
-# A file that ends with at least so many records without a byte ends with zeros instead of records:
-# file systems leave these after a crash.
+# A file that ends with at least this many empty records is damaged: file systems may append zeros
+# after a crash.
 _ZERO_TAIL = 16
-#: Keys of a JSON record that hold a message, and what reads what is in them.
+#: Keys of a JSON record that contain a message, with the functions that decode them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
     "raw": octets_of_hex,
     "hex": octets_of_hex,
     "base64": octets_of_base64,
     "data_base64": octets_of_base64,
 }
-# In a case of the corpus `data` is hex; in the plain notation it is a section.
+# In a case of the corpus, `data` is hex; in the plain notation, it is a section.
 _CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
 
 
-#: What helps where a file would make more than it may.
+#: What to do about a file that exceeds `Limits.expansion`.
 RAISE_EXPANSION = "raise Limits.expansion, or use --trust-files, if you trust it"
 
 
 def too_large(size: int) -> str:
-    """Return the fault of a message that is larger than the bytes that one may take."""
+    """Return the fault of a message that is larger than the maximum size."""
     return f"larger than {size:,} bytes"
 
 
@@ -252,7 +256,7 @@ def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
 
 
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
-    """Return the message of a JSON record; None where it has no key for one."""
+    """Decode the message in a JSON record; return None if it has no key for a message."""
     for key, read in (_CASE_KEYS if "kind" in document else RECORD_KEYS).items():
         if isinstance(document.get(key), str):
             try:
@@ -269,7 +273,7 @@ def read_prefixed(
     max_size: int = MAX_SIZE,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Record]:
-    """Read messages after their sizes, four bytes each in network byte order."""
+    """Read messages that follow their sizes: four bytes in network byte order."""
     return _read_sized(stream, start, stop, max_size, limits, head_of=_prefix)
 
 
@@ -300,26 +304,25 @@ def _read_sized(
     head_of: _HeadOf,
 ) -> Iterator[Record]:
     offset, empty = start, limits.zero_width
-    zeros, head_before = 0, b""  # records without a byte that ended here, and the head of the last
+    zeros, previous_head = 0, b""  # number of empty records before this one, and the last head
     while stop is None or offset < stop:
         head, size = head_of(stream)
         if not head:
-            if zeros >= _ZERO_TAIL and not any(head_before):
-                fault = f"the file ends with {zeros * len(head_before):,} zero bytes: it is damaged"
+            if zeros >= _ZERO_TAIL and not any(previous_head):
+                count = zeros * len(previous_head)
+                fault = f"the file ends with {count:,} zero bytes: it is damaged"
                 yield Record(offset, fault=fault, ends=True)
             return
         zeros = 0 if size else zeros + 1
-        head_before = head
+        previous_head = head
         octets, fault = None, ""
         if size is None:
-            fault = "its length is cut off"
+            fault = "its size is truncated"
         elif size == _NO_ITEM:
-            fault = (
-                f"not a byte string: the item begins with {head.hex()}; what follows is not read"
-            )
+            fault = f"not a byte string: the item begins with {head.hex()}; the rest is not read"
             head += stream.read(1023)
         elif size > max_size:
-            # Its bytes are not read: the size is more likely wrong than they are there.
+            # The bytes are not read: the size is probably wrong.
             fault = too_large(max_size)
         elif not size and not empty:
             fault = too_many_empty(limits)
@@ -327,7 +330,7 @@ def _read_sized(
             empty -= not size
             octets = read_up_to(stream, size)
             if len(octets) < size:
-                fault = f"cut off, {len(octets):,} of {size:,} bytes"
+                fault = f"truncated: {len(octets):,} of {size:,} bytes"
         yield Record(offset, head if octets is None else octets, fault, ends=bool(fault))
         if fault:
             return
@@ -335,40 +338,43 @@ def _read_sized(
 
 
 def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int]:
-    """Find where ranges of this many bytes can begin, from item to item, up to a damaged one."""
-    starts, next_start, at = [0], octets, 0
+    """Return the starts of ranges of about `octets` bytes, found by reading the head of each item.
+
+    The last range begins before the first damaged item.
+    """
+    starts, next_start, offset = [0], octets, 0
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        while at < size:
-            data.seek(at)
+        while offset < size:
+            data.seek(offset)
             head, length = head_of(data)
             if length is None or length == _NO_ITEM:
                 break
-            at += len(head) + length
-            if next_start <= at < size:
-                starts.append(at)
-                next_start = at + octets
+            offset += len(head) + length
+            if next_start <= offset < size:
+                starts.append(offset)
+                next_start = offset + octets
     return starts
 
 
 def read_lines(
     stream: IO[bytes], longest: int, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, bytes, str]]:
-    """Read lines, blank ones included, of at most this many bytes.
+    """Read lines, including blank ones, of at most `longest` bytes.
 
     Yields:
-        Where the line begins, in bytes; the line with its end; and what is wrong with it: empty,
-        or that it is too long, and the line is its beginning then.
+        The offset of the line in bytes, the line with its line break, and a fault, which is empty
+        unless the line is too long. Of such a line, only the beginning is returned.
     """
     offset = start
     while (stop is None or offset < stop) and (line := stream.readline(longest + 1)):
-        here, offset = offset, offset + len(line)
+        start_of_line, offset = offset, offset + len(line)
         if len(line) > longest:
-            yield here, line[:1024], too_large(longest)
+            yield start_of_line, line[:1024], too_large(longest)
             while line and not line.endswith(b"\n"):
                 line = stream.readline(1 << 20)
                 offset += len(line)
         else:
-            yield here, line, ""
+            yield start_of_line, line, ""
 
 
 def _raw(
@@ -383,8 +389,8 @@ def _jsonl(
     stream: IO[bytes], start: int, stop: int | None, max_size: int, limits: Limits
 ) -> Iterator[Record]:
     empty = limits.zero_width
-    is_damaged = False  # of which one record says so
-    # Hex takes two characters a byte, and a record may say more than the message.
+    is_damaged = False  # whether a record has reported damage already
+    # Hex has two characters per byte, and a record has other members, too.
     for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
         if fault:
             yield Record(offset, line, f"a line {fault}")
@@ -401,14 +407,14 @@ def _jsonl(
 
 
 def _record_of_line(offset: int, line: bytes) -> Record:
-    """Return the record of a line; the end of a file that was cut off within a line is one, too."""
+    """Return the record of a line. A truncated last line is a record with a fault."""
     try:
         document = parse_json(line)
     except RefusedError as error:
         return _no_record(offset, line, error)
     except ValueError as error:
-        if not line.endswith(b"\n"):  # only the last line of a file has no end
-            fault = f"the last line is cut off: {error}"
+        if not line.endswith(b"\n"):  # the last line of the file
+            fault = f"the last line is truncated: {error}"
             return Record(offset, line, fault, ends=True)
         if b"\0" in line:
             return attrs.evolve(_no_record(offset, line, error), skips=True)
@@ -434,10 +440,10 @@ def _record_of_document(offset: int, document: Any) -> Record:
     address = document.get("address")
     is_format = type(message_format) is int and 0 <= message_format < 1 << 32
     if not (message_format is None or is_format):
-        raise ValueError(f"'message_format' is {message_format!r:.80}, and not 0 to 2^32 - 1")
+        raise ValueError(f"'message_format' must be 0 to 2^32 - 1, not {message_format!r:.80}")
     for name, value in (("delivery_tag", tag), ("address", address)):
         if not isinstance(value, str | None):
-            raise ValueError(f"{name!r} is {value!r:.80}, and not a text")  # noqa: TRY004  (the line)
+            raise ValueError(f"{name!r} must be a string, not {value!r:.80}")  # noqa: TRY004
     return Record(
         offset,
         octets,
@@ -448,30 +454,31 @@ def _record_of_document(offset: int, document: Any) -> Record:
 
 
 def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
-    starts, at = [0], octets
+    starts, offset = [0], octets
     with path.open("rb") as file:
-        while at < size:
-            file.seek(at - 1)
+        while offset < size:
+            file.seek(offset - 1)
             file.readline()
-            at = file.tell()
-            if at < size:
-                starts.append(at)
-            at += octets
+            offset = file.tell()
+            if offset < size:
+                starts.append(offset)
+            offset += octets
     return starts
 
 
-#: Bytes of the size after the first byte of a CBOR byte string (RFC 8949, 3).
+#: Width of the size field in bytes, by the first byte of a CBOR byte string (RFC 8949, 3).
 _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
 
 
-#: Readers by form.
+#: The readers of containers, by form.
 READERS: dict[str, Callable[[IO[bytes], int, int | None, int, Limits], Iterator[Record]]] = {
     "raw": _raw,
     "prefixed": read_prefixed,
     "jsonl": _jsonl,
     "cborseq": partial(_read_sized, head_of=_cbor_head),
 }
-#: Where ranges may begin, by form: of a path, its size, and bytes a range.
+#: Functions that return the starts of ranges, by form. The arguments are the path, the file's size
+#: and the size of a range.
 STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
     "prefixed": partial(_starts, head_of=_prefix),
     "jsonl": _jsonl_starts,

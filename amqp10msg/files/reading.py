@@ -1,4 +1,4 @@
-"""Reading files of messages, whole or in ranges."""
+"""Read files of messages, as a whole or in ranges."""
 
 from __future__ import annotations
 
@@ -33,35 +33,36 @@ _SUFFIXES = {
 }
 
 
-# Where a file ends of which it is not known, as the content of a compressed one.
+# The end of a range that extends to the end of the file, whose size may be unknown.
 _END = 1 << 62
-# What a file that ends so is said to be goes before what its content looks like.
-_SAID = frozenset({".prefixed", ".cborseq", ".jsonl", ".ndjson"})
+# For these suffixes, `form_of` trusts the suffix more than the content.
+_TRUSTED_SUFFIXES = frozenset({".prefixed", ".cborseq", ".jsonl", ".ndjson"})
 
 
 def form_of(path: str | PathLike[str]) -> str:
-    """Return the form of a file: by its first bytes, else by its suffix.
+    """Return the form of a file, recognised by its first bytes or its suffix.
 
     Raises:
-        UnusableFileError: neither shows it, or the suffix says a form that the file is not of.
+        UnusableFileError: the form cannot be recognised, or the suffix is that of a form that the
+            first bytes rule out.
         OSError: the file cannot be read.
     """
     with opened(path) as stream:
         head = stream.peek(HEAD)[:HEAD]
     suffix = _suffix_of(path)
-    form = None if suffix in _SAID else form_of_head(head)
+    form = None if suffix in _TRUSTED_SUFFIXES else form_of_head(head)
     form = form or _SUFFIXES.get(suffix) or ("jsonl" if head[:1] == b"{" else None)
     if form is None or (form in {"pcap", "parquet", "avro"} and form != form_of_head(head)):
         hint = advice(head) or ("" if head else "it is empty")
         raise UnusableFileError(
-            f"{path}: neither its name nor its beginning says what it is: "
-            f"name the form: {', '.join(FORMS)}{f' ({hint})' if hint else ''}"
+            f"{path}: the form of the file is unknown: name it, one of "
+            f"{', '.join(FORMS)}{f' ({hint})' if hint else ''}"
         )
     return form
 
 
 def form_of_name(path: str | PathLike[str]) -> str | None:
-    """Return the form that the suffix of a file stands for, before ``.gz``; None for others."""
+    """Return the form for the suffix of a file name, ignoring ``.gz``; None if unknown."""
     return _SUFFIXES.get(_suffix_of(path))
 
 
@@ -70,7 +71,7 @@ def _suffix_of(path: str | PathLike[str]) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def _known(path: str | PathLike[str], form: str | None) -> str:
+def _form_or_recognise(path: str | PathLike[str], form: str | None) -> str:
     form = form_of(path) if form is None else form
     _check_form(form)
     return form
@@ -78,7 +79,7 @@ def _known(path: str | PathLike[str], form: str | None) -> str:
 
 def _check_form(form: str) -> None:
     if form not in FORMS:
-        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
+        raise ValueError(f"unknown form {form!r}: use one of {', '.join(FORMS)}")
 
 
 def read(
@@ -92,25 +93,26 @@ def read(
 ) -> Iterator[Record]:
     """Read the messages of a file.
 
-    Files that are compressed with gzip are read as what is in them. Parquet needs the extra
-    ``arrow``; of its columns ``wire`` or ``raw`` holds the messages. Avro is of Event Hubs Capture,
-    and needs the extra ``avro``.
+    Files that are compressed with gzip are decompressed. Parquet files need the extra ``arrow``;
+    their column ``wire`` or ``raw`` contains the messages. Avro files of Event Hubs Capture need
+    the extra ``avro``.
 
     Args:
-        path: the file, or a URL of an object store: ``s3://``, ``gs://`` or ``abfss://``, which
+        path: the file, or a URL of an object store (``s3://``, ``gs://`` or ``abfss://``), which
             needs the extra ``arrow``.
-        form: one of `FORMS`; found out where None.
-        start: where to begin, in bytes: the start of a range that `ranges` gave.
-        stop: records that begin there or after are left out; None for the end of the file.
-        max_size: bytes that one message may take.
-        limits: as of `read_stream`.
+        form: one of `FORMS`; None to recognise the form.
+        start: offset to start at, in bytes: the start of a range of `ranges`.
+        stop: offset to stop at: records that begin there or later are not read. None for the end of
+            the file.
+        max_size: maximum size of a message in bytes.
+        limits: as for `read_stream`.
 
     Raises:
-        ValueError: there is no such form.
-        UnusableFileError: the form cannot be recognised, or nothing of the file can be read.
+        ValueError: the form is unknown.
+        UnusableFileError: the form cannot be recognised, or the file is not of this form.
         OSError: the file cannot be read.
     """
-    form = _known(path, form)
+    form = _form_or_recognise(path, form)
     limits = DEFAULT_LIMITS if limits is None else limits
     with opened(path, limits) if form != "parquet" else stores.opened_in_places(path) as stream:
         if start:
@@ -132,24 +134,25 @@ def read_stream(
     max_size: int = MAX_SIZE,
     limits: Limits | None = None,
 ) -> Iterator[Record]:
-    """Read the messages of an open file; see `read`.
+    """Read the messages of an open file, as `read` does.
 
-    Where the first of them has a fault because the file is something else, the fault says what.
+    If the first record has a fault because the file has another format, the fault names the format.
 
     Args:
-        stream: buffered, with a method ``peek``, and standing at `start`.
+        stream: a buffered stream with a method ``peek``, positioned at `start`.
         form: one of `FORMS`.
-        start: where it stands, in bytes.
-        stop: records that begin there or after are left out; None for the end of the file.
-        max_size: bytes that one message may take.
-        limits: of them, `zero_width` bounds the records without a byte, and `expansion` what a
-            gzip file or Avro makes, or Parquet: its rows, their bytes, and those of a row group.
-            What is beyond is not read, and a fault says so.
+        start: the position of the stream, in bytes.
+        stop: offset to stop at: records that begin there or later are not read. None for the end of
+            the file.
+        max_size: maximum size of a message in bytes.
+        limits: `zero_width` limits the records without a byte. `expansion` limits the content of a
+            gzip or Avro file, and the rows, the size and the row groups of a Parquet file. Content
+            beyond a limit is not read, and a fault says so.
 
     Raises:
-        ValueError: there is no such form; the stream is Parquet without a column for messages, or
-            with too many rows for its bytes, or not Parquet; likewise Avro.
-        ImportError: it is Parquet, and pyarrow is not installed, or Avro, and fastavro is not.
+        ValueError: the form is unknown; or the stream is not of the form Parquet or Avro, has no
+            column or field for messages, or has too many rows for its size.
+        ImportError: the form is Parquet and pyarrow is not installed, or Avro and fastavro.
     """
     _check_form(form)
     hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""
@@ -184,28 +187,29 @@ def ranges(
     octets: int = 128 << 20,
     keep_unusable: bool = False,
 ) -> list[Range]:
-    """Divide a file into ranges that can be read side by side, each a message at least.
+    """Divide a file into ranges that can be read in parallel, each with at least one message.
 
-    A capture, Avro and a compressed file are one range each: they are read from their beginning.
-    So is each file of an object store.
+    Captures, Avro files, compressed files and files of an object store are a single range: they can
+    only be read from the start.
 
     Args:
         path: the file.
-        form: one of `FORMS`; found out where None.
-        octets: how large a range should be.
-        keep_unusable: return a file whose form cannot be recognised as one range without a form,
-            which `read` raises UnusableFileError for, so that other files can be read.
+        form: one of `FORMS`; None to recognise the form.
+        octets: target size of a range in bytes.
+        keep_unusable: if the form cannot be recognised, return a single range with an empty form
+            instead of raising. `read` raises UnusableFileError for it, so that a job can report
+            this file and read the others.
 
     Raises:
-        ValueError: there is no such form, or it is Parquet, which has row groups; `octets` is not
-            positive.
+        ValueError: the form is unknown, or is Parquet, which has row groups instead; or `octets` is
+            not positive.
         UnusableFileError: the form cannot be recognised.
         OSError: the file cannot be read.
     """
     if octets < 1:
-        raise ValueError(f"a range holds at least 1 byte, not {octets}")
+        raise ValueError(f"a range has at least 1 byte, not {octets}")
     try:
-        form = _known(path, form)
+        form = _form_or_recognise(path, form)
     except UnusableFileError:
         if not keep_unusable:
             raise
@@ -213,13 +217,13 @@ def ranges(
     if form == "parquet" and keep_unusable:
         return [Range(str(path), form, 0, _END)]
     if form == "parquet":
-        raise ValueError(f"{path}: this is Parquet, which is not read in ranges of bytes")
+        raise ValueError(f"{path}: Parquet files cannot be read in ranges of bytes")
     if stores.is_url(path):
         return [Range(str(path), form, 0, _END)]
     path = Path(path)
     size = path.stat().st_size
     with path.open("rb") as file:
-        whole = form not in containers.STARTS or size <= octets or file.read(2) == GZIP
-        starts = [0] if whole else containers.STARTS[form](path, size, octets)
+        is_whole = form not in containers.STARTS or size <= octets or file.read(2) == GZIP
+        starts = [0] if is_whole else containers.STARTS[form](path, size, octets)
     stops = [*starts[1:], _END]
     return [Range(str(path), form, start, stop) for start, stop in zip(starts, stops, strict=True)]

@@ -106,8 +106,8 @@ def test_prefixed_messages_are_told_apart(messages: list[bytes]) -> None:
 @pytest.mark.parametrize(
     "octets, fault",
     [
-        (b"\0\0", "its length is cut off"),
-        (b"\0\0\0\5abc", "cut off, 3 of 5 bytes"),
+        (b"\0\0", "its size is truncated"),
+        (b"\0\0\0\5abc", "truncated: 3 of 5 bytes"),
         (b"\0\0\0\0\xff\xff\xff\xff", "larger than 1,048,576 bytes: raise --max-size"),
     ],
 )
@@ -134,7 +134,7 @@ class TestLines:
             item.source for item in found
         ]
         assert [OCTETS, OTHER, b"", b"", b"", OCTETS] == [item.data for item in found]
-        assert "'raw' is not hex: 1 digits are half a byte too few or too many" == found[2].fault
+        assert "'raw' is not hex: 1 is an odd number of digits" == found[2].fault
         assert "$.hello: there is no such section" in found[3].fault
         assert "not JSON: Expecting value (column 1)" == found[4].fault
 
@@ -272,7 +272,7 @@ def test_hex_longer_than_any_name_can_be() -> None:
         ("", "auto", "an argument is empty"),
         (" ", "hex", "an argument is empty"),
         ("x" * 5_000, "auto", f"no such file, and neither hex nor base64: '{'x' * 40}…'"),
-        ("00537", "auto", "no such file, and not hex: 5 digits are half a byte too few or"),
+        ("00537", "auto", "no such file, and not hex: 5 is an odd number of digits"),
     ],
 )
 def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
@@ -292,8 +292,8 @@ def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
         (b"\xff\xfe", "hex", "this is not text: use --format raw for the bytes of a message"),
         (b"[" * 100_000, "auto", "not JSON: nested too deeply"),
         (b'{"a": ' + b"9" * 5_000 + b"}", "auto", "not JSON: Exceeds the limit"),
-        (b'{"body": -1e400}', "auto", "the number -1e400 is larger than a double can be"),
-        (b'{"body": {"k": 1, "k": 2}}', "auto", "the name 'k' stands twice in one object"),
+        (b'{"body": -1e400}', "auto", "the number -1e400 is too large for a double"),
+        (b'{"body": {"k": 1, "k": 2}}', "auto", "the name 'k' occurs twice in one object"),
         (b'{"raw": "\xff"}', "jsonl", "not JSON: this is not UTF-8"),
         (b'{"body": 1}', "jsonl", "no object with one of the keys raw, hex, base64, data_base64"),
         (b"x" * (LIMIT + 1), "raw", "larger than 1,048,576 bytes: raise --max-size"),

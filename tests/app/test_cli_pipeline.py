@@ -452,8 +452,8 @@ def test_a_message_in_place_of_sized_ones_is_read_as_one(tmp_path: Path) -> None
     result = run("decode", "-f", "prefixed", source, tmp_path / "other")
 
     assert 1 == result.exit_code
-    assert "damaged-file: cut off, " in result.stdout
-    assert "this is one message, not preceded by its size: read it as raw" in result.stdout
+    assert "damaged-file: truncated: " in result.stdout
+    assert "this is one message without a size before it: read it as raw" in result.stdout
 
 
 def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Path) -> None:

@@ -114,14 +114,14 @@ def test_the_octets_of_a_cut_off_message_are_kept(tmp_path: Path) -> None:
 
     assert [
         Record(0, b"one"),
-        Record(7, b"twot", "cut off, 4 of 6 bytes", ends=True),
+        Record(7, b"twot", "truncated: 4 of 6 bytes", ends=True),
     ] == list(files.read(path))
 
 
 @pytest.mark.parametrize(
     "octets, fault",
     [
-        (b"\x00\x00", "its length is cut off"),
+        (b"\x00\x00", "its size is truncated"),
         (b"\x00\x00\x00\x65" + bytes(101), "larger than 100 bytes"),
     ],
 )
@@ -233,9 +233,9 @@ def test_the_form_is_found_out(tmp_path: Path, name: str, octets: bytes, form: s
 @pytest.mark.parametrize(
     "call, text",
     [
-        (files.form_of, "neither its name nor its beginning"),
-        (lambda p: list(files.read(p, "orc")), "there is no form 'orc'"),
-        (lambda p: files.ranges(p, "orc"), "there is no form 'orc'"),
+        (files.form_of, "the form of the file is unknown"),
+        (lambda p: list(files.read(p, "orc")), "unknown form 'orc'"),
+        (lambda p: files.ranges(p, "orc"), "unknown form 'orc'"),
         (lambda p: files.ranges(p, "jsonl", octets=0), "at least 1 byte"),
     ],
 )
@@ -332,7 +332,7 @@ class TestDamagedGzip:
         *found, last = files.read(path)
 
         assert messages[:lines] == [record.wire for record in found]
-        assert "the gzip file is damaged: it is cut off; its content ends at byte " in last.fault
+        assert "the gzip file is damaged: it is truncated; its content ends at byte " in last.fault
 
     def test_several_in_one_file_are_one(self, tmp_path: Path) -> None:
         path = tmp_path / "two.jsonl.gz"

@@ -298,7 +298,7 @@ def test_circumstances_that_options_cannot_say_are_refused(circumstances: Circum
         (Job("decode", columns=("nothing",)), {}, "unknown column 'nothing'"),
         (Job("validate", "body"), {}, "there is no column 'body'"),
         (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
-        (Job("decode"), {"form": "xml"}, "there is no form 'xml'"),
+        (Job("decode"), {"form": "xml"}, "unknown form 'xml'"),
         (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
         (Job("decode"), {"options": {"rangeBytes": "0"}}, "rangeBytes is '0', and must be a num"),
         (Job("decode"), {"options": {"maxSize": "1k"}}, "maxSize is '1k', and must be a number of"),

@@ -153,7 +153,7 @@ def test_a_wrong_filter_is_told(tmp_path: Path, option: str, value: str, text: s
 @pytest.mark.parametrize(
     "options, text",
     [
-        ({"form": "nope"}, "there is no form 'nope': use "),
+        ({"form": "nope"}, "unknown form 'nope': use one of "),
         ({"prefixx": "1"}, "unknown option 'prefixx': use "),
         ({"path": "none/*"}, "none/*: there is no such file"),
     ],
