@@ -1,6 +1,6 @@
-"""Records of Avro files, block by block: fastavro itself takes all that a block makes or says.
+"""Read Avro files block by block, with limits: fastavro's own reader has none.
 
-The container is that of the specification of Avro 1.11, "Object Container Files".
+The format is "Object Container Files" in the specification of Avro 1.11.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _HEADER = {
     ],
 }
 _SIMPLE = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
-# No number of bytes is larger; what uncompresses takes one more.
-_MOST = sys.maxsize - 1
-# What uncompresses a block, up to a number of bytes.
+# Maximum size limit in bytes: decompressors get one byte more.
+_MAX_ROOM = sys.maxsize - 1
+# Decompressors with a size limit, by codec.
 _INFLATERS: dict[str, Callable[[], Any] | None] = {
     "null": None,
     "deflate": lambda: zlib.decompressobj(-15),
@@ -42,15 +42,15 @@ _INFLATERS: dict[str, Callable[[], Any] | None] = {
 
 
 class AvroError(ValueError):
-    """A file of Avro is damaged, or would make too much, from some place on."""
+    """The rest of an Avro file is damaged, or exceeds a limit."""
 
 
 @attrs.frozen
 class Avro:
-    """An Avro file whose header is read.
+    """The header of an Avro file.
 
     Attributes:
-        names: of the fields of its records, each with its type.
+        names: the Avro types of the record's fields, by name.
     """
 
     names: dict[str, Any]
@@ -60,10 +60,10 @@ class Avro:
 
     @classmethod
     def of(cls, stream: IO[bytes]) -> Avro:
-        """Read the header.
+        """Read the header of a file.
 
         Raises:
-            ValueError: it is not one, or names a codec that is not known.
+            ValueError: the header is invalid, or its codec is unknown.
             ImportError: fastavro is not installed.
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
@@ -73,24 +73,24 @@ class Avro:
             schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
             names = {field["name"]: field["type"] for field in schema["fields"]}
             codec = meta.get("avro.codec", b"null").decode()
-        except Exception as error:  # noqa: BLE001  (fastavro has no class for its errors)
+        except Exception as error:  # noqa: BLE001  (fastavro has no exception class)
             raise ValueError(f"this is not Avro, or damaged: {error}") from None
         if codec not in _INFLATERS:
-            known = ", ".join(_INFLATERS)
-            raise ValueError(f"its codec is {codec!r}: rewrite it with one of {known}")
+            codecs = ", ".join(_INFLATERS)
+            raise ValueError(f"unsupported codec {codec!r}: rewrite the file with one of {codecs}")
         return cls(names, schema, codec, header["sync"])
 
     def records(self, stream: IO[bytes], limits: Limits) -> Iterator[Any]:
-        """Read the records that follow.
+        """Read the records after the header.
 
         Args:
-            stream: where the header was read from.
+            stream: the file, positioned after the header.
             limits: `expansion` bounds the unpacked size of the blocks. `zero_width` and
                 `zero_width_per_byte` bound the records without a byte: a block of a few bytes may
                 count any number of them.
 
         Raises:
-            AvroError: what follows is damaged, or beyond a limit.
+            AvroError: the rest of the file is damaged, or exceeds a limit.
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
         room, bytes_read, empty = ROOM, 0, 0
@@ -98,26 +98,26 @@ class Avro:
             size = _long(stream) or 0
             packed = read_up_to(stream, max(size, 0))
             if count < 0 or size < 0 or len(packed) < size:
-                raise AvroError("a block is cut off")
+                raise AvroError("a block is truncated")
             bytes_read += size + len(self._sync)
             allowed = limits.zero_width_of(bytes_read)
-            room = min(room + size * limits.expansion, _MOST)
+            room = min(room + size * limits.expansion, _MAX_ROOM)
             block = io.BytesIO(self._unpacked(packed, room))
             room -= len(block.getbuffer())
             for _ in range(count):
-                at = block.tell()
+                start = block.tell()
                 try:
                     record = fastavro.schemaless_reader(block, self._schema, None)
                 except Exception as error:  # noqa: BLE001  (as above)
                     raise AvroError(str(error)) from None
-                empty += block.tell() == at
+                empty += block.tell() == start
                 if empty > allowed:
                     raise AvroError(too_many_empty(limits, allowed))
                 yield record
             if block.read(1):
                 raise AvroError("a block has more bytes than its records")
-            if stream.read(16) != self._sync:  # its records are whole all the same
-                raise AvroError("a block is not followed by its mark")
+            if stream.read(16) != self._sync:  # the records of this block are valid nevertheless
+                raise AvroError("a block does not end with the sync marker")
 
     def _unpacked(self, packed: bytes, room: int) -> bytes:
         make = _INFLATERS[self._codec]
@@ -128,14 +128,15 @@ class Avro:
         except (zlib.error, OSError, EOFError, lzma.LZMAError) as error:
             raise AvroError(str(error)) from None
         if len(content) > room:
-            raise AvroError(f"a block makes more than its bytes may: {RAISE_EXPANSION}")
+            raise AvroError(f"a block expands beyond the limit: {RAISE_EXPANSION}")
         return content
 
 
 def is_simple(kind: Any) -> bool:
-    """Return whether a type of Avro is a value, or maps of them, which take bytes for each.
+    """Return whether an Avro type is a simple type, or a map or union of simple types.
 
-    Arrays and records of nothing make any number of objects of none.
+    Values of these types have a byte for each object. Arrays and records could create any number of
+    objects from no bytes.
     """
     if isinstance(kind, list):
         return all(map(is_simple, kind))
@@ -147,7 +148,7 @@ def is_simple(kind: Any) -> bool:
 
 
 def _long(stream: IO[bytes], *, may_end: bool = False) -> int | None:
-    """Read a long; at the end of the stream, return None if it may be there."""
+    """Read a varint (Avro type long). At the end of the stream, return None if `may_end`."""
     number = 0
     for shift in range(0, 70, 7):
         octet = stream.read(1)
@@ -158,4 +159,4 @@ def _long(stream: IO[bytes], *, may_end: bool = False) -> int | None:
         number |= (octet[0] & 0x7F) << shift
         if octet[0] < 0x80:
             return (number >> 1) ^ -(number & 1)
-    raise AvroError("the size of a block is cut off, or too long")
+    raise AvroError("the size of a block is truncated or too long")

@@ -1,14 +1,13 @@
-"""Files of Event Hubs Capture: Avro with a record for each event, and events as messages.
+"""Read Avro files of Event Hubs Capture, and convert their events to messages.
 
-The fields and their types are those of Microsoft's page "Capture streaming events through Azure
-Event Hubs" and of files that people published, whose ``Properties`` may also be null. Names in
-``SystemProperties`` are those that the service's clients show: of a field of the properties section
-the specification's, and of an annotation its key.
+The fields and types are those of Microsoft's page "Capture streaming events through Azure Event
+Hubs" and of published files, whose ``Properties`` may be null. Names in ``SystemProperties`` are
+the names of properties in the specification, or the keys of annotations.
 
-Capture writes what it knows of an event, not the message that was sent: the body, the application
-properties, and in ``SystemProperties`` the fields of the properties section and the message
-annotations. `message_of` puts them where the service puts them when it delivers over AMQP. Avro has
-four types for values, so an int is a long there and a symbol a string.
+Capture does not write the original message, but its parts: the body, the application properties,
+and in ``SystemProperties`` the properties and the message annotations. `message_of` builds the
+message that the service would deliver over AMQP. Avro has fewer types than AMQP, so an int has
+become a long, and a symbol a string.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt
 
-#: The fields of a record, as Capture writes them.
+#: The fields of a record of Capture.
 FIELDS = (
     *("SequenceNumber", "Offset", "EnqueuedTimeUtc"),
     *("SystemProperties", "Properties", "Body"),
 )
-# The names of fields of the properties section, as SystemProperties have them.
+# The fields of the properties section, by their names in SystemProperties.
 _PROPERTIES = {field.name.replace("_", "-"): field for field in rows(Properties)}
-#: Fields of an event, at most; those of Capture are six.
-_MOST_FIELDS = 64
+#: Maximum number of fields of a record; Capture writes six.
+_MAX_FIELDS = 64
 _TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
 
 
 def time_of(text: Any) -> int | None:
-    """Return an ``EnqueuedTimeUtc`` in ms since the Unix epoch; None for what is not a time.
+    """Parse an ``EnqueuedTimeUtc``; return ms since the Unix epoch, or None if it is invalid.
 
-    Capture writes ``7/25/2017 5:22:18 PM``; ISO 8601 is read, too.
+    Capture writes ``7/25/2017 5:22:18 PM``. ISO 8601 is accepted, too.
     """
     for form in (None, *_TIMES):
         try:
@@ -55,37 +54,37 @@ def time_of(text: Any) -> int | None:
 
 
 def message_of(event: Mapping[str, Any]) -> Message:
-    """Return the message of a record of Capture.
+    """Convert a record of Capture to a message.
 
     Args:
-        event: the fields of the record, by name; those that are missing are null. Values of the
-            two maps are str, int, float, bytes, bool or None.
+        event: the fields of the record by name. A missing field is null. Values in the two maps are
+            str, int, float, bytes, bool or None.
 
     Raises:
-        EncodeError: a field is of another type than Capture writes.
+        EncodeError: a field has another type than in Capture's records.
     """
     body = event.get("Body")
     if not isinstance(body, (bytes, bytearray, type(None))):
-        raise EncodeError(f"Body is {type(body).__name__}, and must be bytes")
+        raise EncodeError(f"Body must be bytes, not {type(body).__name__}")
     fields: dict[str, Any] = {}
     annotations: dict[Any, Any] = {}
     for name, value in _entries(event, "SystemProperties"):
-        read = _field(name, value)
-        if read is None:
+        converted = _property_value(name, value)
+        if converted is None:
             annotations[Symbol(name)] = value
         else:
-            fields[name.replace("-", "_")] = read
-    # As the service says it when it delivers; what the record says of itself goes first.
+            fields[name.replace("-", "_")] = converted
+    # The service delivers these fields as annotations. They replace the same keys of the maps.
     number, enqueued = event.get("SequenceNumber"), time_of(event.get("EnqueuedTimeUtc"))
-    said = {
+    delivered = {
         "x-opt-sequence-number": number,
         "x-opt-offset": event.get("Offset"),
-        # A text that is not a time stays one, so that nothing is lost.
+        # A string that is not a time is kept, so that no data is lost.
         "x-opt-enqueued-time": event.get("EnqueuedTimeUtc")
         if enqueued is None
         else Timestamp(enqueued),
     }
-    annotations |= {Symbol(name): value for name, value in said.items() if value is not None}
+    annotations |= {Symbol(name): value for name, value in delivered.items() if value is not None}
     properties = dict(_entries(event, "Properties"))
     return Message(
         Data(bytes(body or b"")),
@@ -96,18 +95,19 @@ def message_of(event: Mapping[str, Any]) -> Message:
 
 
 def _entries(event: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
-    found = event.get(name) or {}
-    pairs = found.items() if isinstance(found, Mapping) else found
+    entries = event.get(name) or {}
+    pairs = entries.items() if isinstance(entries, Mapping) else entries
     try:
         yield from pairs
     except (TypeError, ValueError):
-        raise EncodeError(f"{name} is {type(found).__name__}, and must be a map") from None
+        raise EncodeError(f"{name} must be a map, not {type(entries).__name__}") from None
 
 
-def _field(name: str, value: Any) -> Any:
-    """Return a value of SystemProperties as that of a field; None where it is not one's.
+def _property_value(name: str, value: Any) -> Any:
+    """Convert a value of SystemProperties to the type of the property `name`.
 
-    What a field cannot hold stays an annotation, so that nothing is lost.
+    Return None if there is no such property or it cannot hold the value: the value then stays an
+    annotation, so that no data is lost.
     """
     field = _PROPERTIES.get(name)
     if field is None or value is None:
@@ -127,16 +127,16 @@ def _field(name: str, value: Any) -> Any:
 
 
 def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
-    """Read a file of Capture record by record.
+    """Read the records of a file of Capture.
 
     Args:
         stream: the file.
-        max_size: bytes that one message may take.
-        limits: of them, `expansion` bounds what blocks make, and `zero_width` the records without a
-            byte; what is beyond is a fault, and not read.
+        max_size: maximum size of a message in bytes.
+        limits: `expansion` limits the decompressed size, and `zero_width` the records without a
+            byte. The part of the file beyond a limit is not read, and a fault says so.
 
     Raises:
-        ValueError: this is not Avro, or not of Capture.
+        ValueError: the file is not an Avro file of Capture.
         ImportError: fastavro is not installed.
     """
     avro = Avro.of(stream)
@@ -150,7 +150,7 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
         raise ValueError(
             f"this Avro is not of Event Hubs Capture: {odd[0]} is neither a value nor a map of them"
         )
-    if len(avro.names) > _MOST_FIELDS:  # of which each may be null, and take no byte
+    if len(avro.names) > _MAX_FIELDS:  # null fields have no bytes, so they would be unlimited
         raise ValueError(f"this Avro is not of Event Hubs Capture: it has {len(avro.names)} fields")
     number = 0
     try:
@@ -158,7 +158,7 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
             yield _record(number, event, max_size)
             number += 1
     except AvroError as error:
-        fault = f"the Avro is cut off or damaged from here on: {error}"
+        fault = f"the Avro file is truncated or damaged here: {error}"
         yield Record(number, fault=fault, ends=True)
 
 

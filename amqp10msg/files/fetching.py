@@ -1,4 +1,4 @@
-"""A file of an object store, read in few large requests, some of them ahead: `Fetched`."""
+"""Read a file of an object store with few large requests and read-ahead: `Fetched`."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-#: Where something stands in a file: its first byte, and the one behind it.
+#: A range of bytes in a file: the offset of its first byte, and of the first byte after it.
 Span = tuple[int, int]
-# What is fetched at once of what is expected, and how much at a time: a request takes tens of
-# milliseconds, and then some tens of megabytes a second, whatever others do.
+# Size of an expected request in bytes, and maximum number of concurrent requests: each request has
+# a latency of tens of milliseconds and a rate of tens of megabytes per second.
 _PIECE = 8 << 20
-_AT_A_TIME = 4
-# The least that is fetched where nothing was expected: as much as pyarrow reads of a footer.
-_LEAST = 64 << 10
-# Holes up to this size are fetched with what stands around them.
-_HOLE = 64 << 10
-#: Bytes of a row group that stay, to be read more than once.
+_MAX_REQUESTS = 4
+# Minimum size of an unexpected request in bytes: pyarrow reads this much of a footer.
+_MIN_REQUEST = 64 << 10
+# Maximum gap between two spans that are fetched with a single request, in bytes.
+_MAX_GAP = 64 << 10
+#: Default size of the cache in bytes: a row group stays in the cache, since it is read several
+#: times.
 MOST = 512 << 20
 
 
 class Fetched(io.RawIOBase):
-    """A file that is fetched in pieces, each once as long as there is room.
+    """A file that is fetched in pieces, which are cached.
 
-    But for `readinto`, reads return less than they are asked for at the end of the file alone.
+    Except for `readinto`, reads return fewer bytes than requested only at the end of the file.
 
     Args:
-        fetch: returns the bytes from one place to another; several threads call it.
-        size: of the file, in bytes.
-        close: called at the end.
-        most: bytes of what is expected that are kept, and 32 MiB more that are fetched ahead.
+        fetch: returns the bytes between two offsets. Several threads call it.
+        size: the size of the file in bytes.
+        close: called by `close`.
+        most: maximum size of the cache in bytes, in addition to 32 MiB of read-ahead.
 
     Attributes:
-        size: of the file, in bytes.
+        size: the size of the file in bytes.
     """
 
     def __init__(
@@ -50,19 +51,20 @@ class Fetched(io.RawIOBase):
         self._end = close
         self._most = most
         self._at = 0
-        # Those that are expected, in order, and where they begin.
+        # The expected pieces, sorted, and their offsets.
         self._plan: list[Span] = []
         self._starts: list[int] = []
-        # Those of them that are there or on their way, the one that was read last at the end.
+        # The cached and requested pieces of the plan, in order of their last use.
         self._kept: OrderedDict[Span, Future[memoryview]] = OrderedDict()
-        # Such as the footer of Parquet: where they begin, and their bytes.
+        # The last unexpected pieces, such as the footer of Parquet, with their offsets.
         self._others: deque[tuple[int, memoryview]] = deque(maxlen=2)
-        self._threads = ThreadPoolExecutor(_AT_A_TIME)
+        self._threads = ThreadPoolExecutor(_MAX_REQUESTS)
 
     def expect(self, *groups: Iterable[Span]) -> None:
-        """Say what is read next, so that it is fetched ahead; all else is given up.
+        """Set the spans that will be read next, for read-ahead. Other pieces leave the cache.
 
-        Places of one group are read together. One that is expected again is cut as it was.
+        Spans of a group are read together, so close ones are fetched with one request. The same
+        groups are always divided into the same pieces, which may be in the cache.
         """
         self._plan = sorted(
             piece
@@ -84,24 +86,24 @@ class Fetched(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return the place that is read next."""
+        """Return the position in bytes."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, and return it."""
+        """Set the position, and return it."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
         self._at = max(0, start + offset)
         return self._at
 
     def peek(self, size: int = 1) -> bytes:
-        """Return up to this many bytes without reading them."""
-        at = self._at
-        found = self.read(size)
-        self._at = at
-        return found
+        """Return up to `size` bytes without advancing."""
+        position = self._at
+        octets = self.read(size)
+        self._at = position
+        return octets
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read this many bytes, or to the end."""
+        """Read `size` bytes, or to the end."""
         return bytes(self.read_buffer(size))
 
     def readall(self) -> bytes:
@@ -109,13 +111,13 @@ class Fetched(io.RawIOBase):
         return self.read()
 
     def read_buffer(self, size: int | None = -1) -> bytes | memoryview:
-        """Read as `read` does, uncopied where it can be: pyarrow prefers this."""
+        """Read like `read`, without a copy if possible. pyarrow calls this method."""
         rest = max(self.size - self._at, 0)
         views = [*self._views(rest if size is None or size < 0 else min(size, rest))]
         return views[0] if len(views) == 1 else b"".join(views)
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer what stands in the piece that is next, and return how many bytes."""
+        """Read bytes of the current piece into a buffer, and return their number."""
         room = memoryview(buffer).cast("B")
         view = next(self._views(min(len(room), max(self.size - self._at, 0))), b"")
         room[: len(view)] = view
@@ -130,7 +132,7 @@ class Fetched(io.RawIOBase):
             yield view
 
     def _piece(self, size: int) -> tuple[int, memoryview]:
-        """Return where the piece begins that the place stands in, and its bytes."""
+        """Return the offset and the bytes of the piece at the current position."""
         at = self._at
         place = bisect_right(self._starts, at) - 1
         if place >= 0 and at < self._plan[place][1]:
@@ -138,32 +140,32 @@ class Fetched(io.RawIOBase):
         for start, data in self._others:
             if start <= at < start + len(data):
                 return start, data
-        stop = min(at + max(size, _LEAST), self.size, *self._starts[place + 1 :][:1])
+        stop = min(at + max(size, _MIN_REQUEST), self.size, *self._starts[place + 1 :][:1])
         self._others.append((at, memoryview(self._fetch(at, stop))))
         return self._others[-1]
 
     def _expected(self, place: int) -> memoryview:
-        for piece in self._plan[place : place + _AT_A_TIME]:
+        for piece in self._plan[place : place + _MAX_REQUESTS]:
             if piece not in self._kept:
                 self._kept[piece] = self._threads.submit(self._fetched, *piece)
-        found = self._kept[self._plan[place]]
+        requested = self._kept[self._plan[place]]
         self._kept.move_to_end(self._plan[place])
-        # What is fetched ahead may be the oldest, and is read next.
-        ahead = set(self._plan[place : place + _AT_A_TIME])
-        held = sum(stop - start for start, stop in self._kept)
+        # Evict the least recently used pieces, except for the ones that will be read next.
+        ahead = set(self._plan[place : place + _MAX_REQUESTS])
+        cached = sum(stop - start for start, stop in self._kept)
         for piece in [*self._kept]:
-            if held <= self._most:
+            if cached <= self._most:
                 break
             if piece not in ahead:
                 self._kept.pop(piece).cancel()
-                held -= piece[1] - piece[0]
-        return found.result()
+                cached -= piece[1] - piece[0]
+        return requested.result()
 
     def _fetched(self, start: int, stop: int) -> memoryview:
         return memoryview(self._fetch(start, stop))
 
     def close(self) -> None:
-        """Close the file; what is on its way is waited for."""
+        """Wait for the requests in flight, and close the file."""
         if not self.closed:
             self._threads.shutdown(cancel_futures=True)
             self._kept.clear()
@@ -173,10 +175,10 @@ class Fetched(io.RawIOBase):
 
 
 def _joined(spans: Iterable[Span], size: int) -> Iterator[Span]:
-    """Yield spans in order, those of them as one that are near each other."""
+    """Yield the sorted spans; spans with small gaps between them are joined."""
     begin = end = -1
     for start, stop in sorted(spans):
-        if start > end + _HOLE or end < 0:
+        if start > end + _MAX_GAP or end < 0:
             if end > begin:
                 yield begin, end
             begin, end = max(start, 0), -1
@@ -186,5 +188,5 @@ def _joined(spans: Iterable[Span], size: int) -> Iterator[Span]:
 
 
 def _pieces(start: int, stop: int) -> Iterator[Span]:
-    for at in range(start, stop, _PIECE):
-        yield at, min(at + _PIECE, stop)
+    for offset in range(start, stop, _PIECE):
+        yield offset, min(offset + _PIECE, stop)

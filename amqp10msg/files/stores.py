@@ -1,8 +1,8 @@
-"""Files on this machine and in object stores: listed, opened and written by path or URL.
+"""List, open and write local files and files of object stores, by path or URL.
 
-URLs ``s3://``, ``gs://`` and ``abfss://`` go by `pyarrow.fs`, and what it does not know by fsspec.
-Credentials are found as each store's own tools find them: in the environment, in files, from the
-machine. They are never part of a URL.
+`pyarrow.fs` opens ``s3://``, ``gs://`` and ``abfss://``; fsspec opens other URLs. Credentials come
+from the environment, configuration files or the machine, as for the store's own tools. They are
+never part of a URL.
 """
 
 from __future__ import annotations
@@ -31,40 +31,41 @@ from amqp10msg.wire.later import of_extra
 _T = TypeVar("_T")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
 _QUERY = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
-# What a URL may say beside the place; the rest is found elsewhere.
-_SAID = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
-# Schemes of Hadoop, which Spark has the settings for.
-_OF_SPARK = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "dbfs"})
-# How many files are asked about at a time.
-_ASKED = 16
-# Of what is read from its beginning on: what is fetched first, what is read of that at a time, and
-# what is kept.
-_HEAD, _BUFFER, _KEPT = 64 << 10, 1 << 20, 8 << 20
-#: Bytes of a file that is fetched whole, by one request.
+# Query parameters that a URL may have.
+_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
+# Schemes of Hadoop file systems, whose settings are in Spark's configuration.
+_HADOOP_SCHEMES = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "dbfs"})
+# Maximum number of concurrent requests for the states of files.
+_MAX_REQUESTS = 16
+# For sequential reading, in bytes: the first request, the buffer, and the maximum size of the
+# cache.
+_HEAD, _BUFFER, _MAX_CACHED = 64 << 10, 1 << 20, 8 << 20
+#: Files up to this size, in bytes, are fetched with a single request.
 AT_ONCE = 2 * _HEAD
 
 
 class StoreError(OSError):
-    """A store cannot be reached, or refuses what is asked of it."""
+    """A store cannot be reached, or refuses a request."""
 
 
 class ReplacedError(OSError):
-    """A file is not the one that was there before under its name."""
+    """A file was replaced or changed while it was used."""
 
 
 class UnknownStoreError(ValueError):
-    """A URL of a store that nothing here can open."""
+    """No installed library can open the store of a URL."""
 
 
 @attrs.frozen
 class State:
-    """What a store says of a file.
+    """The state of a file.
 
     Attributes:
-        size: in bytes.
-        changed: when it was written, in ns since the Unix epoch; 0 where that is not known.
-        identity: tells it from others that had its name, or get it: in a store by what that says
-            of it, such as its ETag; on this machine, where it may grow, by its inode.
+        size: the size in bytes.
+        changed: the modification time, in ns since the Unix epoch; 0 if unknown.
+        identity: distinguishes the file from others with the same name at other times: in a store,
+            a hash of its metadata, such as the ETag; locally, its inode, since a local file may
+            grow.
     """
 
     size: int
@@ -73,19 +74,19 @@ class State:
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Return whether this names a file in a store, and not one of this machine."""
-    found = _URL.match(os.fspath(path))
-    return found is not None and found[1].lower() != "file"
+    """Return whether `path` is the URL of a file in a store."""
+    match = _URL.match(os.fspath(path))
+    return match is not None and match[1].lower() != "file"
 
 
 @attrs.frozen
 class Place:
-    """A file, or a folder, in an object store.
+    """The location of a file or folder in an object store.
 
     Attributes:
         root: the URL of the bucket or container.
-        key: the place in it, without a slash at its beginning or end.
-        query: what the URL says of the store, as it stands after the key.
+        key: the key in the bucket, without slashes at its start and end.
+        query: the query string of the URL with its question mark, or empty.
     """
 
     root: str
@@ -94,27 +95,31 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Read a URL."""
-        found = _URL.match(url)
-        if found is None:
+        """Parse a URL.
+
+        Raises:
+            ValueError: `url` is not a URL, contains credentials, or has unknown parameters.
+        """
+        match = _URL.match(url)
+        if match is None:
             raise ValueError(f"{url} is not a URL")
-        scheme, authority, rest = found.groups()
+        scheme, authority, rest = match.groups()
         scheme = scheme.lower()
         user, at, _ = authority.rpartition("@")
-        # Of Azure the container stands there.
+        # In Azure's URLs, the container is before the @.
         if at and (":" in user or not scheme.startswith("abfs")):
             raise ValueError(
-                f"a URL {scheme}:// holds credentials: leave them out, and give them by the "
-                "environment or the files that the store's own tools read"
+                f"a URL {scheme}:// must not contain credentials: set them in the environment or "
+                "in the configuration files of the store's own tools"
             )
         query = _QUERY.search(rest)
         if query is not None:
             rest = rest[: query.start()]
             names = [pair.partition("=")[0] for pair in query[1].split("&")]
-            if unknown := [name for name in names if name not in _SAID]:
+            if unknown := [name for name in names if name not in _PARAMETERS]:
                 raise ValueError(
-                    f"a URL {scheme}:// says {', '.join(unknown)}, which does not belong there: "
-                    f"it may say {', '.join(sorted(_SAID))}"
+                    f"a URL {scheme}:// cannot have the parameters {', '.join(unknown)}: "
+                    f"use {', '.join(sorted(_PARAMETERS))}"
                 )
         return cls(f"{scheme}://{authority}", rest.strip("/"), query[0] if query else "")
 
@@ -131,7 +136,7 @@ class Place:
         return store, f"{base}/{self.key}" if self.key else base
 
     def state(self) -> State | None:
-        """Return the state of a file; None where there is none."""
+        """Return the state of a file without its identity; None if there is no such file."""
         store, path = self._store()
         file_type = _pyarrow_fs().FileType
         with _refusals(self):
@@ -139,94 +144,96 @@ class Place:
         return State(info.size, info.mtime_ns or 0) if info.type == file_type.File else None
 
     def identified(self) -> State:
-        """Return the state of a file, and what tells it from others."""
+        """Return the state of a file with its identity."""
         store, path = self._store()
         with _refusals(self):
             if store.type_name.startswith("py::"):
-                found = store.handler.fs
-                found.invalidate_cache(path)
+                filesystem = store.handler.fs
+                filesystem.invalidate_cache(path)
                 info = store.get_file_info(path)
-                return State(info.size or 0, info.mtime_ns or 0, found.ukey(path))
+                return State(info.size or 0, info.mtime_ns or 0, filesystem.ukey(path))
             with store.open_input_file(path) as file:
-                said = sorted((file.metadata() or {}).items())
-                return State(file.size(), 0, hashlib.sha256(repr(said).encode()).hexdigest())
+                metadata = sorted((file.metadata() or {}).items())
+                return State(file.size(), 0, hashlib.sha256(repr(metadata).encode()).hexdigest())
 
     def files(self) -> list[tuple[Place, State]]:
-        """List the files below a folder, by their names; none where it is not there."""
+        """Return the files below a folder, sorted by key; none if there is no such folder."""
         store, path = self._store()
         fs = _pyarrow_fs()
         with _refusals(self):
             infos = store.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
         start = len(path) - len(self.key)
-        found = [
+        files = [
             (
                 attrs.evolve(self, key=info.path.strip("/")[start:]),
                 State(info.size, info.mtime_ns or 0),
             )
             for info in infos
-            # Consoles of stores make folders as empty files.
+            # The consoles of stores create empty files for folders.
             if info.type == fs.FileType.File and not info.path.endswith("/")
         ]
-        return sorted(found, key=lambda pair: pair[0].key)
+        return sorted(files, key=lambda pair: pair[0].key)
 
     def open(self) -> Any:
-        """Open a file, to be read from its beginning on: buffered, and with a method ``peek``."""
-        file = self.open_in_places(_KEPT)
+        """Open a file for sequential reading, as a buffered stream with a method ``peek``."""
+        file = self.open_in_places(_MAX_CACHED)
         if file.size > AT_ONCE:
-            # The head may be all that is wanted, to see what the file is.
+            # The caller may read only the head, to recognise the form of the file.
             file.expect([(_HEAD, file.size)])
         return io.BufferedReader(file, _BUFFER)
 
     def open_in_places(self, most: int = MOST) -> Fetched:
-        """Open a file, to be read here and there; `most` bytes are kept of what is expected."""
+        """Open a file for random access; cache at most `most` bytes of the expected reads."""
         store, path = self._store()
         with _refusals(self):
             file = store.open_input_file(path)
             size = file.size()
-        # Of what is written in Python not all can read at two places at a time.
-        at_a_time = Lock() if store.type_name.startswith("py::") else nullcontext()
+        # Some file systems that are written in Python do not support concurrent reads.
+        lock = Lock() if store.type_name.startswith("py::") else nullcontext()
 
         def fetch(start: int, stop: int) -> bytes:
-            with _refusals(self), at_a_time:
-                found: bytes = file.read_at(stop - start, start)
-            if len(found) < stop - start:
-                said = f"ends at byte {start + len(found):,} of {size:,}: it was replaced meanwhile"
-                raise StoreError(f"{self.url}: {said}, or the connection broke")
-            return found
+            with _refusals(self), lock:
+                octets: bytes = file.read_at(stop - start, start)
+            if len(octets) < stop - start:
+                raise StoreError(
+                    f"{self.url}: the file ends at byte {start + len(octets):,} of {size:,}: it "
+                    "was replaced in the meantime, or the connection was lost"
+                )
+            return octets
 
         return Fetched(fetch, size, file.close, most)
 
     def read(self) -> bytes | None:
-        """Read a small file; None where it is not there."""
+        """Read a small file as a whole; return None if there is no such file."""
         try:
             with self.open() as file:
-                found: bytes = file.read()
-                return found
+                content: bytes = file.read()
+                return content
         except FileNotFoundError:
             return None
 
     @contextmanager
     def create(self) -> Iterator[Any]:
-        """Open a file for writing, which appears when the block ends."""
+        """Open a new file for writing. The file is visible in the store after the block."""
         store, path = self._store()
         with _refusals(self), store.open_output_stream(path, compression=None) as file:
             yield file
 
     def write(self, content: bytes) -> None:
-        """Write a file, whole or not at all, instead of what has its name."""
+        """Write a file atomically; an existing file is replaced."""
 
         def put() -> None:
             with self.create() as file:
                 file.write(content)
 
-        # Where Ctrl-C ended it midway, what was written by then would take the place of the file;
-        # it reaches the main thread alone.
+        # Ctrl-C in the middle of writing would replace the file with a part of the content. It
+        # interrupts the main thread only, so another thread writes.
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(int).result()  # from here on the thread is there, and waited for
+            pool.submit(int).result()  # starts the thread before the first write
             pool.submit(put).result()
 
     def delete(self) -> None:
-        """Delete a file; one that is not there is no error."""
+        """Delete a file if it exists."""
         store, path = self._store()
         try:
             with _refusals(self):
@@ -237,7 +244,7 @@ class Place:
 
 @contextmanager
 def _refusals(place: Place) -> Iterator[None]:
-    """Raise what a store says with the place, and as what it is."""
+    """Convert a store's exceptions to FileNotFoundError or StoreError with the URL."""
     try:
         yield
     except FileNotFoundError as error:
@@ -245,7 +252,7 @@ def _refusals(place: Place) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        # What this machine lacks has a number.
+        # Local errors have an errno.
         if error.errno is not None:
             raise
         raise StoreError(f"{place.url}: {' '.join(str(error).split())}") from None
@@ -255,58 +262,59 @@ def _pyarrow_fs() -> Any:
     return of_extra("pyarrow.fs", "arrow", "object stores need pyarrow")
 
 
-@cache  # of each process: what holds credentials goes to no other
+@cache
 def _store(root: str, query: str) -> tuple[Any, str]:
     """Return the file system of a bucket, and its path there."""
     fs = _pyarrow_fs()
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     scheme = root.partition("://")[0]
-    if scheme in _OF_SPARK:
+    if scheme in _HADOOP_SCHEMES:
         raise UnknownStoreError(f"{scheme}:// is a file system of Spark")
     uri = quick = root + query
     if scheme == "s3":
-        # A small file is one request then, not three, and a kill leaves nothing of it.
+        # With this option, a small file is written with one request instead of three, and a killed
+        # process leaves no part of it.
         quick += f"{'&' if query else '?'}allow_delayed_open=true"
     try:
         try:
             store, base = fs.FileSystem.from_uri(quick)
-        except pa.ArrowInvalid:  # as pyarrow 18 does not know that
+        except pa.ArrowInvalid:  # pyarrow 18 does not have the option
             store, base = fs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         try:
-            fsspec: Any = import_module("fsspec")  # where it is there
-            found, base = fsspec.core.url_to_fs(root)
+            fsspec: Any = import_module("fsspec")  # optional
+            filesystem, base = fsspec.core.url_to_fs(root)
         except (ImportError, ValueError):
             raise UnknownStoreError(f"{scheme}://: {error}") from None
-        store = fs.PyFileSystem(fs.FSSpecHandler(found))
+        store = fs.PyFileSystem(fs.FSSpecHandler(filesystem))
     return store, base.strip("/")
 
 
-# The same of both: files of this machine, and of stores.
+# Functions for local files and files of stores alike.
 
 
 def opened(path: str | os.PathLike[str]) -> Any:
-    """Open a file for reading: buffered, and with a method ``peek``."""
+    """Open a file for sequential reading, as a buffered stream with a method ``peek``."""
     return Place.of(os.fspath(path)).open() if is_url(path) else Path(path).open("rb")
 
 
 def opened_in_places(path: str | os.PathLike[str]) -> Any:
-    """Open a file for reading here and there, as Parquet is; with a method ``peek``."""
+    """Open a file for random access, such as Parquet, as a stream with a method ``peek``."""
     is_stored = is_url(path)
     return Place.of(os.fspath(path)).open_in_places() if is_stored else Path(path).open("rb")
 
 
 def name_of(path: str | os.PathLike[str]) -> PurePosixPath | Path:
-    """Return the path of a file, without what a URL says of the store."""
+    """Return the path of a file; for a URL, its key without the bucket and the query."""
     return PurePosixPath(Place.of(os.fspath(path)).key) if is_url(path) else Path(path)
 
 
 def state_of(path: str | os.PathLike[str]) -> State:
-    """Return the size of a file, and when it was written."""
+    """Return the state of a file with its identity."""
     if not is_url(path):
-        found = Path(path).stat()
-        return State(found.st_size, found.st_mtime_ns, f"inode {found.st_ino}")
+        stat = Path(path).stat()
+        return State(stat.st_size, stat.st_mtime_ns, f"inode {stat.st_ino}")
     return Place.of(os.fspath(path)).identified()
 
 
@@ -316,52 +324,58 @@ def states_of(paths: Sequence[str]) -> dict[str, State]:
 
 
 def check_same(path: str, identity: str, size: int = 0, changed: int = 0) -> None:
-    """Check that a file which was read is the one that it was before; one that is gone passes.
+    """Raise ReplacedError if a file changed while it was read. A deleted file is accepted.
 
-    It was `changed` in ns since the Unix epoch; 0 where it may grow.
+    Args:
+        path: the file.
+        identity: the identity before reading.
+        size: the size before reading, in bytes.
+        changed: the modification time before reading, in ns since the Unix epoch; 0 if the file may
+            grow.
 
     Raises:
-        ReplacedError: it is another one, has lost bytes, or was written to.
+        ReplacedError: the file was replaced, truncated or, unless it may grow, written to.
     """
     try:
-        found = state_of(path)
+        state = state_of(path)
     except FileNotFoundError:
-        return  # what was open, and read to its end, was still the same one
-    if identity != found.identity:
-        said = "another file has replaced it since the job began: run it again"
-        raise ReplacedError(f"{path}: {said}")
-    if changed and (size, changed) != (found.size, found.changed):
-        raise ReplacedError(f"{path}: it was written to since the job began: run it again")
-    _check_size(path, size, found)
+        return  # an open file can be read to its end after it was deleted
+    if identity != state.identity:
+        raise ReplacedError(f"{path}: another file replaced it since the job started: run it again")
+    if changed and (size, changed) != (state.size, state.changed):
+        raise ReplacedError(f"{path}: it was written to since the job started: run it again")
+    _check_size(path, size, state)
 
 
 def check_whole(path: str, state: State) -> None:
-    """Check that a file which was opened once was not cut off meanwhile; another one passes.
+    """Raise ReplacedError if a file that was opened once was truncated. A new file is accepted.
 
     Raises:
-        ReplacedError: it has lost bytes.
+        ReplacedError: the file is shorter than before.
     """
     with suppress(FileNotFoundError):
-        found = state_of(path)
-        if found.identity == state.identity:
-            _check_size(path, state.size, found)
+        current = state_of(path)
+        if current.identity == state.identity:
+            _check_size(path, state.size, current)
 
 
-def _check_size(path: str, size: int, found: State) -> None:
-    if found.size < size:
-        said = f"it had {size:,} bytes when the job began, and has {found.size:,}: run it again"
-        raise ReplacedError(f"{path}: {said}")
+def _check_size(path: str, size: int, state: State) -> None:
+    if state.size < size:
+        raise ReplacedError(
+            f"{path}: it had {size:,} bytes when the job started, and now has {state.size:,}: run "
+            "it again"
+        )
 
 
 def of_each(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]:
-    """Yield what a function returns for each path, in order; of stores, many are asked at a time.
+    """Yield the result of a function for each path, in order. For stores, calls are concurrent.
 
-    An answer takes tens of milliseconds, and a folder may have thousands of files.
+    A request takes tens of milliseconds, and a folder may have thousands of files.
     """
     if not any(map(is_url, paths)):
         yield from map(function, paths)
         return
-    with ThreadPoolExecutor(_ASKED) as pool:
+    with ThreadPoolExecutor(_MAX_REQUESTS) as pool:
         try:
             yield from pool.map(function, paths)
         finally:
@@ -369,7 +383,7 @@ def of_each(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]
 
 
 def is_below(path: str, folder: Path | Place) -> bool:
-    """Return whether a file, by its path or URL, stands in a folder or below it."""
+    """Return whether a file is in a folder or below it."""
     if isinstance(folder, Path):
         return not is_url(path) and Path(path).parent.resolve().is_relative_to(folder.resolve())
     if not is_url(path):
@@ -381,22 +395,24 @@ def is_below(path: str, folder: Path | Place) -> bool:
 
 
 def files_of(source: str) -> list[str]:
-    """List files: those below folders, without hidden and unfinished ones, in order.
+    """Return the sorted files below a folder, of a pattern, or the file itself.
 
-    Links to files are followed, and those to folders only where they are given.
+    Names that begin with ``.`` or ``_`` are skipped: they are hidden or temporary. Links to files
+    are followed. Links to folders are followed only if `source` names them.
 
     Raises:
-        OSError: a folder cannot be read, or a link in it leads nowhere.
+        OSError: a folder cannot be read, or a link in it is broken.
     """
     if is_url(source):
         return _stored_files(Place.of(source))
     return sorted(found_files(source.removeprefix("file://")))
 
 
-def found_files(given: str) -> Iterator[str]:
-    """Yield files of this machine as `files_of` lists them, as they are found."""
-    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207  (a pattern may be absolute)
-    for path in found:
+def found_files(source: str) -> Iterator[str]:
+    """Yield local files like `files_of`, but unsorted."""
+    exists = Path(source).exists()
+    paths = [Path(source)] if exists else map(Path, glob.glob(source))  # noqa: PTH207  (a pattern may be absolute)
+    for path in paths:
         if path.is_dir():
             yield from _files_below(path)
         else:
@@ -404,36 +420,37 @@ def found_files(given: str) -> Iterator[str]:
 
 
 def _files_below(folder: Path) -> Iterator[str]:
-    for place, folders, names in os.walk(folder, onerror=_refuse):
+    for parent, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = [name for name in folders if name[0] not in "._"]
         for name in names:
-            path = Path(place, name)
+            path = Path(parent, name)
             if name[0] in "._":
                 continue
             if path.is_file():
                 yield str(path)
             elif path.is_symlink() and not path.exists():
-                said = f"it is a link to {path.readlink()}, which is not there"
-                raise FileNotFoundError(errno.ENOENT, said, str(path))
+                reason = f"it is a link to {path.readlink()}, which does not exist"
+                raise FileNotFoundError(errno.ENOENT, reason, str(path))
 
 
-def _refuse(error: OSError) -> NoReturn:
-    # What is in a folder that cannot be read would be missing, and nobody would know.
+def _raise(error: OSError) -> NoReturn:
+    # os.walk ignores errors by default, so that the files of an unreadable folder would be missing.
     raise error
 
 
 def folder_of(source: str) -> str:
-    """Return the folder that a source names before its first pattern, or all of it."""
+    """Return the part of `source` before its first pattern, or all of it."""
     if is_url(source):
         place = Place.of(source)
         return attrs.evolve(place, key=_fixed(PurePosixPath(place.key)), query="").url
-    given = source.removeprefix("file://")
-    return given if Path(given).exists() else _fixed(Path(given))
+    path = source.removeprefix("file://")
+    return path if Path(path).exists() else _fixed(Path(path))
 
 
 def _fixed(path: PurePosixPath | Path) -> str:
+    """Return the leading parts of a path that have no pattern."""
     parts = path.parts
-    count = next((at for at, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    count = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     return str(type(path)(*parts[:count])) if count < len(parts) else str(path)
 
 
@@ -445,16 +462,17 @@ def _stored_files(place: Place) -> list[str]:
     if not glob.has_magic(place.key):
         if place.key and place.state() is not None:
             return [place.url]
-        below = [place for place, _ in place.files()]
         start = len(place.key) + 1 if place.key else 0
-        return [one.url for one in below if not _is_hidden(PurePosixPath(one.key[start:]))]
-    # A pattern is of names between slashes, as in a shell.
-    wanted = PurePosixPath(place.key).parts
+        return [
+            file.url for file, _ in place.files() if not _is_hidden(PurePosixPath(file.key[start:]))
+        ]
+    # As in a shell, a pattern matches a name between slashes.
+    patterns = PurePosixPath(place.key).parts
     fixed = attrs.evolve(place, key=_fixed(PurePosixPath(place.key)).removesuffix("."))
-    found = []
-    for one, _ in fixed.files():
-        parts = PurePosixPath(one.key).parts
-        fits = len(parts) >= len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
-        if fits and not _is_hidden(PurePosixPath(*parts[len(fixed.key.split("/")) :])):
-            found.append(one.url)
-    return found
+    urls = []
+    for file, _ in fixed.files():
+        parts = PurePosixPath(file.key).parts
+        matches = len(parts) >= len(patterns) and all(map(fnmatch.fnmatchcase, parts, patterns))
+        if matches and not _is_hidden(PurePosixPath(*parts[len(fixed.key.split("/")) :])):
+            urls.append(file.url)
+    return urls

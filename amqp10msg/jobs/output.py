@@ -266,7 +266,7 @@ class Output:
             NotADirectoryError: it is a file, which is never replaced.
         """
         if self.path.is_symlink() and not self.path.exists():
-            said = f"it is a link to {self.path.readlink()}, which is not there: make that folder"
+            said = f"it is a link to {self.path.readlink()}, which does not exist: make that folder"
             raise FileNotFoundError(errno.ENOENT, said, str(self.path))
         if self.path.exists() and not self.path.is_dir():
             said = "it is a file, and stays: a job writes a folder, so name another one"

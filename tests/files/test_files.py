@@ -688,9 +688,11 @@ def test_a_link_to_nothing_in_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(prefixed([b"\x00\x53\x77\x40"]))
     (tmp_path / "b.bin").symlink_to("nowhere")
 
-    with pytest.raises(FileNotFoundError, match=r"a link to nowhere, which is not there: '.*b.bin"):
+    with pytest.raises(
+        FileNotFoundError, match=r"a link to nowhere, which does not exist: '.*b.bin"
+    ):
         stores.files_of(str(tmp_path))
-    assert ["", "it is a link to nowhere, which is not there"] == [
+    assert ["", "it is a link to nowhere, which does not exist"] == [
         item.fault for item in Inputs([str(tmp_path)])
     ]
 

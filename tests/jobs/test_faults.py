@@ -150,7 +150,7 @@ def test_a_link_to_nothing_is_named(parquet: Path, tmp_path: Path, overwrite: bo
     out = tmp_path / "out"
     out.symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(FileNotFoundError, match=r"a link to .*nowhere, which is not there: make"):
+    with pytest.raises(FileNotFoundError, match=r"a link to .*nowhere, which does not exist: make"):
         jobs.run(parquet, out, Job("decode"), mode="overwrite" if overwrite else "append")
 
     assert ["in.parquet", "out"] == names_in(tmp_path)
@@ -315,7 +315,7 @@ def test_a_file_that_is_cut_off_between_two_parts_ends_the_job(tmp_path: Path) -
             os.truncate(path, len(LINES) // 2)
 
     how: Any = {"workers": 1, "options": {"rangeBytes": "100"}, "progress": cut}
-    half = f"it had {len(LINES)} bytes when the job began, and has {len(LINES) // 2}: run it again"
+    half = f"it had {len(LINES)} bytes when the job started, and now has {len(LINES) // 2}: run it again"
     with pytest.raises(JobError, match=rf"in\.jsonl: {half}"):
         jobs.run(path, tmp_path / "out", Job("validate"), **how)
 
@@ -330,7 +330,7 @@ def test_a_file_that_is_cut_off_while_it_is_read_is_a_fault(tmp_path: Path) -> N
     rows.read_next_batch()
     os.truncate(path, len(LINES) * 1_500)
 
-    with pytest.raises(OSError, match=r"in\.jsonl: it had [0-9,]+ bytes when the job began"):
+    with pytest.raises(OSError, match=r"in\.jsonl: it had [0-9,]+ bytes when the job started"):
         rows.read_all()
 
 
@@ -361,7 +361,9 @@ def test_parquet_that_is_written_anew_in_place_ends_the_job(
         "progress": write,
         "mode": "overwrite" if there else "append",
     }
-    with pytest.raises(JobError, match=r"in\.parquet: it was written to since the job began: run"):
+    with pytest.raises(
+        JobError, match=r"in\.parquet: it was written to since the job started: run"
+    ):
         jobs.run(parquet, tmp_path / "out", Job("decode"), **how)
 
 

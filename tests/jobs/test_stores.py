@@ -415,10 +415,14 @@ def test_a_bucket_that_is_not_there_is_said_in_a_line(server: Any, tmp_path: Pat
     ],
 )
 def test_urls_with_credentials_are_refused_without_repeating_them(url: str) -> None:
-    with pytest.raises(ValueError, match=r"leave them out|does not belong there") as caught:
+    with pytest.raises(
+        ValueError, match=r"must not contain credentials|cannot have the parameters"
+    ) as caught:
         jobs.run(url, "out", Job("decode"))
     assert SECRET not in str(caught.value)
-    with pytest.raises(ValueError, match=r"leave them out|does not belong there"):
+    with pytest.raises(
+        ValueError, match=r"must not contain credentials|cannot have the parameters"
+    ):
         Place.of(url)
 
 
@@ -547,7 +551,7 @@ def test_a_file_that_is_replaced_between_two_parts_ends_the_job(lake: str) -> No
             parquet(f"{lake}/in.parquet", WIRES[::-1])
 
     how: Any = {"workers": 1, "options": {"rangeBytes": "1"}, "progress": replace}
-    with pytest.raises(JobError, match="another file has replaced it since the job began: run it"):
+    with pytest.raises(JobError, match="another file replaced it since the job started: run it"):
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), **how)
 
     assert [] == names(f"{lake}/out")
