@@ -18,6 +18,10 @@ _HEX = re.compile(r"[0-9a-fA-F]*")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
+class OddDigitsError(ValueError):
+    """Hex text has an odd number of digits, in all or in a group."""
+
+
 def octets_of_hex(text: str) -> bytes:
     r"""Parse hex digits with optional separators: spaces, colons, commas, 0x and \x.
 
@@ -40,10 +44,10 @@ def octets_of_hex(text: str) -> bytes:
     if odd is None or (len(digits) % 2 == 0 and _is_wrapped(groups)):
         return bytes.fromhex(digits)
     if len(groups) == 1 or _is_wrapped(groups):
-        raise ValueError(f"not hex: {len(digits)} is an odd number of digits")
+        raise OddDigitsError(f"not hex: {len(digits)} is an odd number of digits")
     if max(map(len, groups)) <= 2 and text.lower().count("0x") == len(groups):
         return bytes(int(group, 16) for group in groups)
-    raise ValueError(
+    raise OddDigitsError(
         f"not hex: the group {odd!r:.40} has an odd number of digits: write two digits for each "
         "byte, or 0x before each byte"
     )

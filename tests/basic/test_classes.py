@@ -178,7 +178,7 @@ def test_properties_of_pika_come_and_go() -> None:
 
     assert isinstance(basic.properties.headers, FieldTable)
     assert "IlSxdVAF" == "".join(letter for _, letter, _ in basic.properties.headers.entries)
-    assert ["headers['d']: pika does not write floating-point numbers"] == lost_in_pika(
+    assert ["headers['d']: pika cannot write floating-point numbers"] == lost_in_pika(
         basic.properties
     )
     assert given_properties == basic.to_pika()

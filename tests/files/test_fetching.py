@@ -23,8 +23,8 @@ PIECE, LEAST, HOLE, AT_A_TIME = 64, 16, 8, 4
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetching, "_PIECE", PIECE)
-        patch.setattr(fetching, "_LEAST", LEAST)
-        patch.setattr(fetching, "_HOLE", HOLE)
+        patch.setattr(fetching, "_MIN_REQUEST", LEAST)
+        patch.setattr(fetching, "_MAX_GAP", HOLE)
         yield
 
 

@@ -285,7 +285,7 @@ def test_a_file_that_is_replaced_between_two_parts_ends_the_job(
         "progress": replace,
         "mode": "overwrite" if there else "append",
     }
-    with pytest.raises(JobError, match=r"in\.parquet: another file has replaced it since the job"):
+    with pytest.raises(JobError, match=r"in\.parquet: another file replaced it since the job"):
         jobs.run(parquet, tmp_path / "out", Job("decode"), **how)
 
 
@@ -315,7 +315,7 @@ def test_a_file_that_is_cut_off_between_two_parts_ends_the_job(tmp_path: Path) -
             os.truncate(path, len(LINES) // 2)
 
     how: Any = {"workers": 1, "options": {"rangeBytes": "100"}, "progress": cut}
-    half = f"it had {len(LINES)} bytes when the job started, and now has {len(LINES) // 2}: run it again"
+    half = f"it had {len(LINES)} bytes when the job started, and now has {len(LINES) // 2}: run"
     with pytest.raises(JobError, match=rf"in\.jsonl: {half}"):
         jobs.run(path, tmp_path / "out", Job("validate"), **how)
 

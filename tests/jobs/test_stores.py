@@ -533,7 +533,7 @@ def test_a_file_that_is_replaced_by_one_of_its_size_ends_the_job(lake: str, form
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Fetched, read.__name__, read_and_replace)
-        with pytest.raises(JobError, match=rf"^{lake}/in.{form}: another file has") as raised:
+        with pytest.raises(JobError, match=rf"^{lake}/in.{form}: another file replaced") as raised:
             jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1)
 
     assert JobError is raised.type  # not one that another run goes on from

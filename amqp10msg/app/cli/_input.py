@@ -19,7 +19,7 @@ import click
 
 from amqp10msg.app.cli._output import Watch
 from amqp10msg.app.inspector.reading import NOT_TEXT, InputReader, Item, buffered, octets_of_text
-from amqp10msg.files.text import parse_json
+from amqp10msg.files.text import OddDigitsError, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
 
 if TYPE_CHECKING:
@@ -343,10 +343,10 @@ def _blame(text: str, form: str | None, reason: str) -> str:
     for part in text.split("\n"):
         try:
             octets_of_text(part, form)
+        except OddDigitsError:
+            continue  # the next argument may have the other half of a byte
         except ValueError as error:
-            # Half a byte is not a fault of an argument that another one follows.
-            if "half a byte" not in str(error):
-                return _nothing(part, str(error))
+            return _nothing(part, str(error))
     return _nothing(text, reason)
 
 

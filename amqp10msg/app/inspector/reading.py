@@ -20,6 +20,7 @@ import attrs
 from amqp10msg import files, notation
 from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
 from amqp10msg.files.text import (
+    OddDigitsError,
     RefusedError,
     octets_of_base64,
     octets_of_hex,
@@ -364,9 +365,10 @@ def _octets(text: str, form: str | None) -> bytes:
     # The base64 of a message begins with AF, AI or AK, never all hex: trying hex first is safe.
     try:
         return octets_of_hex(text)
-    except ValueError as error:
-        if "half a byte" in str(error) or "two digits" in str(error):
-            raise
+    except OddDigitsError:
+        raise
+    except ValueError:
+        pass
     try:
         octets = octets_of_base64(text)
     except ValueError:
