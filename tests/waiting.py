@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 __all__ = ["TIMEOUT", "holds", "until", "wait_until"]
 
-#: Seconds to wait for a condition: far more than a busy machine takes. Only a bug uses them up.
+#: Timeout for a condition, in seconds: longer than a busy machine needs, so that only a bug reaches
+#: it.
 TIMEOUT = 120.0
 #: Seconds between two looks at a condition.
 _INTERVAL = 0.005

@@ -1,4 +1,4 @@
-"""Encode and decode composites: the kernel's work, and the checks that the kernel does not do."""
+"""Encode and decode composites, and check restricted types and archetypes of their fields."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ COMPOSITES: dict[int | str, Composite] = {}
 BY_CLASS: dict[type, Composite] = {}
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
 
-# Composites of the specification that modules of `delivery` declare. Such a module is imported when
-# one of its descriptors is looked up, so that decoding does not depend on earlier imports.
+# The composites that modules of `delivery` declare. Looking up one of their descriptors imports its
+# module, so that decoding does not depend on earlier imports.
 _MODULES: dict[str, dict[int, str]] = {
     "states": {
         0x23: "received",

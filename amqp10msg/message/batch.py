@@ -51,7 +51,7 @@ def _encoded(message: Message) -> bytes:
 
 
 def is_batch(message: Message) -> bool:
-    """Return whether the message-format of a message is that of a batch."""
+    """Return whether `message` is a batch, according to its message-format."""
     expect_message(message, "is_batch")
     return message.message_format == BATCH_FORMAT
 

@@ -260,7 +260,7 @@ class Template(kernel.Pattern):
 
 
 def _joined(steps: list[Step]) -> list[Step]:
-    """Merge each step that copies bytes into the step after it."""
+    """Return the steps, with constant bytes merged into the step that follows them."""
     merged: list[Step] = []
     copied = b""
     for step in steps:

@@ -506,7 +506,7 @@ class Section(Part):
 
     @cached_property
     def type(self) -> str:
-        """The AMQP type of the section's value; empty if it has no value."""
+        """The AMQP type of the section's value; an empty string if the section has no value."""
         return type_at(self.data, self.content)
 
     @cached_property

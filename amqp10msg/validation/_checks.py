@@ -184,7 +184,7 @@ def _problem_of_error(octets: bytes, limits: Limits) -> str:
     return ""
 
 
-# `composite_of` needs the import of Error, which registers the composite.
+# The numeric and the symbolic descriptor of an error. Importing `Error` has registered it.
 _ERROR_DESCRIPTORS = (ULong(composite_of(Error).code), Symbol(composite_of(Error).symbol))
 
 

@@ -1,4 +1,4 @@
-"""The classes of validation rules and violations, for messages and for termini."""
+"""Classes for validation rules and their violations, by messages and by termini."""
 
 from __future__ import annotations
 

@@ -95,8 +95,9 @@ TESTABLE_FIELDS: Final = frozenset(
         "reply_to_group_id",
     )
 )
-#: All kinds of body, and the kinds that may have a content-type. None means that there is no body.
+#: All kinds of body that a message can have.
 ANY_BODY: Final[frozenset[str | None]] = frozenset(kind.name for kind in BODY_KINDS)
+#: The kinds of body that allow a content-type; None stands for a message without a body.
 DATA_OR_NO_BODY: Final[frozenset[str | None]] = frozenset({"data", None})
 #: The sections whose keys `AnnotationKey` tests: their wire names by attribute of `Message`.
 ANNOTATIONS: Final = {
@@ -116,7 +117,7 @@ def _testable(_: object, __: object, field: str) -> None:
 
 @attrs.frozen
 class FieldValue:
-    """Suspects messages with an unusual value in one field of the properties.
+    """A suspicion: one field of the properties has an unusual value.
 
     Attributes:
         field: the field's Python name, one of `TESTABLE_FIELDS`.
@@ -130,7 +131,7 @@ class FieldValue:
 
 @attrs.frozen
 class BodyKind:
-    """Suspects messages with an unusual kind of body.
+    """A suspicion: the message has an unusual kind of body.
 
     Attributes:
         usual: the kinds of body that satisfy the rule: wire names such as ``data``, or None for a
@@ -145,7 +146,7 @@ class BodyKind:
 
 @attrs.frozen
 class AnnotationKey:
-    """Suspects messages with an unusual annotation key, in any of the three annotation sections.
+    """A suspicion: one of the three annotation sections has an unusual key.
 
     Keys that begin with ``x-`` are always usual.
 
@@ -159,7 +160,7 @@ class AnnotationKey:
 
 @attrs.frozen
 class ValueType:
-    """Suspects messages with values of some types in a map section.
+    """A suspicion: a map section has a value of one of some types.
 
     Attributes:
         types: names of AMQP types, or ``described``.
@@ -173,7 +174,7 @@ class ValueType:
 
 @attrs.frozen
 class AnnotationType:
-    """Suspects messages in which the message annotations `keys` have an unusual type.
+    """A suspicion: one of the message annotations `keys` has an unusual type.
 
     Attributes:
         keys: the annotation keys, which are symbols.

@@ -206,7 +206,10 @@ def _text_of(value: Any) -> str:
 
 
 def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
-    """Return the parts of a value's repr: (text, False) or (value, True); None for a scalar."""
+    """Return the parts of a value's repr, or None for a value that contains no others.
+
+    A part is a text to write, as (text, False), or a nested value, as (value, True).
+    """
     kind = type(value)
     if kind is list or kind is tuple:
         begin, end = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
