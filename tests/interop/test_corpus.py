@@ -42,7 +42,7 @@ def test_corpus_is_large_enough_and_of_known_origin() -> None:
     assert {"written by", "generated from", "recorded from", "observed at"} == by_origin.keys()
     assert by_origin["written by"] >= 1_200
     assert by_origin["generated from"] >= 2_700
-    assert len(shipped()) >= 4_950
+    assert len(shipped()) >= 5_000
     recorded = [one for one in shipped() if one.origin.startswith("recorded from ")]
     senders = {re.split(r"[,:]", one.origin.removeprefix("recorded from "))[0] for one in recorded}
     assert {

@@ -112,13 +112,22 @@ _LOSSLESS: tuple[tuple[str, dict[str, Any], dict[int, Any], Any, Any, Any], ...]
             ("timestamp", 1_700_000_000, "creation-time", ["timestamp", 1_700_000_000_000]),
         )
     ),
+    *(
+        (f"{name}-empty", {name: ""}, {}, {}, {name: string("")}, {})
+        for name in ("correlation-id", "reply-to", "message-id")
+    ),
+    ("timestamp-zero", {"timestamp": 0}, {}, {}, {"creation-time": ["timestamp", 0]}, {}),
     ("delivery-mode-2", {"delivery-mode": 2}, {0: TRUE}, {}, {}, {}),
     (
         *("delivery-mode-1", {"delivery-mode": 1}, {}),
         *({"x-opt-basic-delivery-mode": ["ubyte", 1]}, {}, {}),
     ),
     ("priority", {"priority": 7}, {1: ["ubyte", 7]}, {}, {}, {}),
+    ("priority-least", {"priority": 0}, {1: ["ubyte", 0]}, {}, {}, {}),
+    ("priority-largest", {"priority": 9}, {1: ["ubyte", 9]}, {}, {}, {}),
     ("expiration", {"expiration": "60000"}, {2: ["uint", 60_000]}, {}, {}, {}),
+    ("expiration-zero", {"expiration": "0"}, {2: ["uint", 0]}, {}, {}, {}),
+    ("expiration-largest", {"expiration": "4294967295"}, {2: ["uint", 0xFFFFFFFF]}, {}, {}, {}),
     *(
         (name, {name: "t"}, {}, {f"x-opt-basic-{name}": string("t")}, {}, {})
         for name in ("type", "app-id", "cluster-id")
@@ -142,7 +151,21 @@ _LOSSLESS: tuple[tuple[str, dict[str, Any], dict[int, Any], Any, Any, Any], ...]
             ("binary", "780000000200ff", ["binary", "00ff"]),
             ("timestamp", "540000000000000005", ["timestamp", 5_000]),
             ("null", "56", NULL),
+            ("string-empty", "5300000000", string("")),
+            ("boolean-false", "7400", FALSE),
+            ("int-least", "4980000000", ["int", -(2**31)]),
+            ("long-least", "6c8000000000000000", ["long", -(2**63)]),
+            ("short-least", "738000", ["short", -(2**15)]),
+            ("byte-least", "6280", ["byte", -(2**7)]),
+            ("ubyte-largest", "42ff", ["ubyte", 0xFF]),
+            ("ushort-largest", "75ffff", ["ushort", 0xFFFF]),
+            ("uint-largest", "69ffffffff", ["uint", 0xFFFFFFFF]),
+            ("binary-empty", "7800000000", ["binary", ""]),
         )
+    ),
+    (
+        *("headers-in-order", {"headers": {"b": "4900000001", "a": "4900000002"}}, {}, {}, {}),
+        {"b": ["int", 1], "a": ["int", 2]},
     ),
 )
 for name, properties, head, kept, row, application in _LOSSLESS:
