@@ -167,6 +167,8 @@ def test_what_is_no_file_of_routes(tmp_path: Path, text: str, said: str) -> None
         (["--from", "amqp://h/q", "--to", "amqp://h/q", "--report", "r.txt"], "neither .json"),
         (["--from", "amqp://h/q", "--to", "amqp://h/q", "--listen", "9419"], "HOST:PORT"),
         (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", "a ="], "--filter"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", ""], "the text is empty"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", " "], "the text is empty"),
     ],
 )
 def test_command_lines_that_make_no_sense(arguments: list[str], said: str) -> None:

@@ -294,12 +294,32 @@ def test_peers_of_one_name_are_told_apart(driver: Path, tmp_path: Path) -> None:
     lacking.write_text(driver.read_text().partition("    def decode")[0])
 
     arguments = ["--peer", str(driver), "--peer", str(lacking), "--peer", str(driver)]
-    made = command("run", *arguments, "--cases", str(cases), "-o", str(tmp_path / "out"))
+    command("run", *arguments, "--cases", str(cases), "-o", str(tmp_path / "out"))
 
     one, two = conformance.load(tmp_path / "out" / "results.json")
     assert f"{one.peer}-2" == two.peer
     assert ["pass", "skip"] == [one.results[0].outcome, two.results[0].outcome]
-    assert 0 == made.exit_code
+
+
+def test_requested_peer_that_skips_every_case_fails_the_run(driver: Path, tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    corpus.dump([case("c0", data=b"0")], cases)
+    lacking = tmp_path / "lacking.py"
+    lacking.write_text(driver.read_text().partition("    def decode")[0])
+
+    arguments = ["--peer", str(driver), "--peer", str(lacking)]
+    result = command("run", *arguments, "--cases", str(cases), "-o", str(tmp_path / "out"))
+
+    assert 1 == result.exit_code
+    assert "lacking: every case was skipped" in result.stderr
+
+
+def test_results_without_a_tested_case_are_not_ok() -> None:
+    skipped = conformance.Result(
+        case="c0", digest="", kind="message", clause="Part 3, 3.2", outcome="skip"
+    )
+    assert not conformance.PeerResults("p", "p 1", []).ok
+    assert not conformance.PeerResults("p", "p 1", [skipped]).ok
 
 
 def test_a_run_in_which_nothing_was_tried_is_no_success(driver: Path, tmp_path: Path) -> None:

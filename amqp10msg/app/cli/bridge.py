@@ -147,9 +147,7 @@ def bridge(
         raise lacking(error, "bridge") from None
     wanted = given_of(given)
     wanted |= {"idle": idle} if until_empty else {}
-    if not wanted.get("filter"):
-        wanted.pop("filter", None)  # an empty --filter moves all messages
-    else:
+    if "filter" in wanted:
         language = wanted.get("filter_language", "selector")
         try:
             Matcher(wanted["filter"], language)

@@ -211,9 +211,15 @@ def run(
         for one in new:
             complain(f"{one.peer}: {before} has no results of it, so it is judged by itself")
     is_worse = any(change.is_worse for change in changes or ())
-    if all(result.outcome == "skip" for one in found for result in one.results):
+    untested = [one for one in found if not one.tested]
+    if len(untested) == len(found):
         raise click.ClickException("nothing was tested: every case was skipped")
-    return int(bool(missing) or is_worse or not all(one.ok for one in new))
+    for one in untested:
+        complain(f"{one.peer}: every case was skipped")
+    # Without --peer all known peers run, and the cases of --only may be none for some of them.
+    untested_by_request = (names or brokers) and untested
+    failed = [one for one in new if one.tested and not one.ok]
+    return int(bool(missing or untested_by_request or is_worse or failed))
 
 
 def _own_name(name: str, seen: set[str]) -> str:

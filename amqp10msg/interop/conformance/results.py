@@ -165,8 +165,16 @@ class PeerResults:
 
     @property
     def ok(self) -> bool:
-        """Whether no case failed; each passed, with or without a note, or was skipped."""
-        return all(result.outcome in SOUND for result in self.results)
+        """Whether at least one case was tested, and no case failed.
+
+        A case passes with or without a note; a skipped case was not tested.
+        """
+        return self.tested and all(result.outcome in SOUND for result in self.results)
+
+    @property
+    def tested(self) -> bool:
+        """Whether at least one case was tested, that is, not skipped."""
+        return any(result.outcome != "skip" for result in self.results)
 
     @property
     def died(self) -> int:

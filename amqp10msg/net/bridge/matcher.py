@@ -24,7 +24,7 @@ class Matcher:
         language: a key of `amqp10msg.delivery.filters.LANGUAGES`.
 
     Raises:
-        ValueError: the language is unknown, or the text is not a filter of the language.
+        ValueError: the language is unknown; the text is empty or no filter of the language.
     """
 
     text: str
@@ -36,6 +36,10 @@ class Matcher:
         if self.language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise ValueError(f"filter_language must be one of {known}, not {self.language!r}")
+        if not self.text.strip():
+            # An empty selector passes every message (JMS 2.0, 3.8.1.1). On a command line it is
+            # more often a shell variable that was not set.
+            raise ValueError("filter: the text is empty; to move all messages, give no filter")
         try:
             return LANGUAGES[self.language](self.text)
         except AmqpError as error:
