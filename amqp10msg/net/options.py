@@ -19,59 +19,63 @@ if TYPE_CHECKING:
     from amqp10msg.net.bridge.terms import SourceDelivery
     from amqp10msg.net.bridge.urls import Endpoint
 
-#: What may become of a message that the target does not take.
+#: The actions for a message that the target does not accept.
 ACTIONS = ("quarantine", "requeue", "reject")
-#: Why a target does not take it, and how often that is tried again.
+#: The reasons for which a message is not accepted, with their meaning and retry policy.
 REASONS: Mapping[str, str] = {
-    "untranslatable": "it cannot be translated, or its bytes are not a message; not tried again",
-    "unreadable": "a line of a file that is not a message; not tried again",
-    "too-large": "it is larger than the target takes, or than max_message; not tried again",
-    "rejected": "outcome rejected; not tried again where the target says why",
-    "modified": "outcome modified; not tried again where it is undeliverable here",
-    "released": "outcome released, as RabbitMQ says where no queue is bound",
+    "untranslatable": "it cannot be translated, or its bytes are not a message; not retried",
+    "unreadable": "a line of a file that is not a message; not retried",
+    "too-large": "it is larger than the target accepts, or than max_message; not retried",
+    "rejected": "outcome rejected; not retried if the target gives a reason",
+    "modified": "outcome modified; not retried if it is undeliverable-here",
+    "released": "outcome released, which RabbitMQ sends if no queue is bound",
     "returned": "basic.return: no queue is bound",
-    "nacked": "basic.nack, as by a full queue: tried until it is taken",
-    "full": "rejected by RabbitMQ without a reason, as by a full queue: tried until it is taken",
+    "nacked": "basic.nack, as by a full queue: retried until it is accepted",
+    "full": "rejected by RabbitMQ without a reason, as by a full queue: retried until accepted",
     "fatal": "the target ended the connection because of it",
 }
 
-#: Seconds that an end is tried for by a route that is to end.
-_REACH = 60.0
+#: Default of `RouteOptions.connect_timeout`, in seconds, for a route that is to end by itself.
+_CONNECT_TIMEOUT = 60.0
 _UNMATCHED = ("accept", "requeue", "reject")
 #: The keys of `amqp10msg.delivery.filters.LANGUAGES`, without importing it for ``--help``.
 _FILTER_LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
 
-#: A hook: takes a message in the target's protocol, returns it, another one, or None to drop it.
+#: A hook: takes a message in the target's protocol and the delivery that it came in. Returns the
+#: message to send, or None to drop it.
 Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | None]"
 
 
-def _place(given: str | Endpoint) -> Endpoint:
+def _endpoint(value: str | Endpoint) -> Endpoint:
     from amqp10msg.net.bridge.urls import Endpoint, parse_url  # noqa: PLC0415  (see above)
 
-    if isinstance(given, Endpoint):
-        return given
-    if not isinstance(given, str):
+    if isinstance(value, Endpoint):
+        return value
+    if not isinstance(value, str):
         raise TypeError(
-            f"quarantine_queue must be a URL or an Endpoint, not {type(given).__name__}"
+            f"quarantine_queue must be a URL or an Endpoint, not {type(value).__name__}"
         )
-    return parse_url(given)
+    return parse_url(value)
 
 
-def _api(given: str) -> str:
-    """Return the URL of a management API with what its files hold now, so that a change shows."""
+def _resolve_api(url: str) -> str:
+    """Return the URL of a management API with the present content of the files that it names.
+
+    Two sets of options then differ if only the content of such a file has changed.
+    """
     from amqp10msg.net.bridge.urls import with_files  # noqa: PLC0415  (see above)
 
-    return with_files(given)
+    return with_files(url)
 
 
-def _api_shown(given: str | None) -> str:
-    """Return it as a route's repr has it: without credentials."""
+def _api_repr(url: str | None) -> str:
+    """Return the URL of a management API without credentials, for the repr of the options."""
     from amqp10msg.net.bridge.urls import without_credentials  # noqa: PLC0415  (see above)
 
-    return repr(None if given is None else without_credentials(given))
+    return repr(None if url is None else without_credentials(url))
 
 
-def _on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
+def _check_on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
     for reason, action in value.items():
         if reason not in REASONS:
             raise ValueError(f"{reason!r} is not a reason: use one of {', '.join(REASONS)}")
@@ -79,20 +83,22 @@ def _on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
             raise ValueError(f"{action!r} is not an action: use one of {', '.join(ACTIONS)}")
 
 
-def _takes(_instance: Any, _: Any, value: Endpoint | None) -> None:
+def _check_quarantine_queue(_instance: Any, _: Any, value: Endpoint | None) -> None:
     if value is None:
         return
     if value.file is not None or value.offset is not None:
-        raise ValueError(f"{value}: quarantine_queue is a queue of a broker, to be sent to")
+        raise ValueError(
+            f"{value}: quarantine_queue must be a queue, address or exchange of a broker"
+        )
     if not (value.queue or value.exchange or value.address):
-        raise ValueError(f"{value}: quarantine_queue names a queue, address or exchange")
+        raise ValueError(f"{value}: quarantine_queue must name a queue, address or exchange")
 
 
-def _profile(_instance: Any, _: Any, value: str) -> None:
+def _check_profile(_instance: Any, _: Any, value: str) -> None:
     from amqp10msg.translate import PROFILES  # noqa: PLC0415  (see above)
 
     if value not in PROFILES:
-        raise ValueError(f"there is no profile {value!r}: use one of {', '.join(PROFILES.names)}")
+        raise ValueError(f"unknown profile {value!r}: use one of {', '.join(PROFILES.names)}")
 
 
 @attrs.frozen(kw_only=True)
@@ -137,88 +143,95 @@ WAITS = Waits()
 
 @attrs.frozen(kw_only=True)
 class RouteOptions:
-    """How a route works.
+    """The options of a route.
 
     Attributes:
-        profile: the translation, a name of `amqp10msg.translate.PROFILES`; between two ends of one
-            protocol, nothing is translated.
-        window: deliveries that are not settled, 1 to 65535: prefetch, credit, and what may come
-            twice after a crash.
-        max_bytes: of these deliveries; beyond it the source is not read.
-        max_message: bytes of a message that is kept in memory; a larger one is not sent, but goes
-            to a file as it comes, beside the quarantine.
-        max_large: bytes that these files may have together. A larger message that exceeds them is
-            not settled while the route runs, and goes back to the source when it ends.
-        max_messages: end after so many; None to go on.
-        until_length: end when as many were settled as the source had when the route began; of a
-            stream or file, all that was in it then. Where the connection to a queue is lost, what
-            comes again would count twice: the route then ends when the source is empty.
-        idle: end when the source is empty, as its broker says: it is asked where nothing came for
-            so many seconds and all is settled. None to go on.
-        stall: seconds without a message after which a route that is to end does so, though the
-            source has messages, or does not say.
-        management: the URL of the source's management API (RabbitMQ), which knows the messages that
-            other consumers hold; user and password are those of the source where it has none.
-        declare: make at the target what the source's queue is, before the route starts: the queue,
-            what leads to it, and the policies that apply to it, by both management APIs.
-        target_management: the URL of the target's management API (RabbitMQ), as `management`.
-        sole_consumer: nobody else takes from the source: what its broker does not say of other
-            consumers counts as none. Otherwise they may hold messages, and it is not empty.
-        connect_timeout: seconds that an end which was never reached is tried for; None for 60 in a
-            route that is to end, and for ever in others.
-        deadline: seconds after which the route ends, as by `Route.stop`; None for none.
-        quarantine: the file for the exact bytes of what nobody takes.
-        quarantine_queue: a queue, address or exchange for them, as a URL, see `parse_url`; what it
-            does not take, and what is too large for memory, goes to the file. None for the file
-            alone.
-        deduplicate: a file of the message-ids that were accepted; None for none.
-        remember: how many of them are kept.
-        state: a file that remembers how far a stream or file was read; None for none.
-        on: what becomes of a message that is not taken, by reason (`REASONS`): ``quarantine``
-            (usual), ``requeue`` or ``reject`` at the source.
-        attempts: how often a message is refused until that; full targets do not count.
-        patience: seconds until that, also where the target is full; None to wait for it.
-        outcome_timeout: seconds until a target without an answer is given up, and reached again.
-        backoff: seconds between attempts at first; it doubles, with jitter.
-        max_backoff: seconds that it ends at.
-        drain: seconds that outcomes are waited for at the end, at most; where none comes for 3 s,
-            no longer.
-        keep_names: from 0-9-1 to 1.0, say in annotations which exchange and routing key a message
-            was published with, as RabbitMQ does, which overwrites them.
-        filter: the text of a filter in the language `filter_language`; only messages that pass it
-            are moved, and the others are settled as `unmatched` says. None to move all messages.
+        profile: the translation profile, a name of `amqp10msg.translate.PROFILES`. Between two ends
+            of the same protocol nothing is translated.
+        window: maximum number of unsettled deliveries, 1 to 65535. It is the prefetch count or the
+            link credit, and bounds the duplicates after a crash.
+        max_bytes: size of the unsettled deliveries, in bytes, from which on the source is not read.
+        max_message: size, in bytes, up to which a message is held in memory and sent. A larger
+            message is streamed to a file next to the quarantine.
+        max_large: total size of these files, in bytes. A message that would exceed it stays
+            unsettled while the route runs, and is released to the source when the route ends.
+        max_messages: end after this number of messages; None for no limit.
+        until_length: end when as many messages are settled as the source held at the start of the
+            route; a stream or file is read up to the end that it had then. After a lost connection
+            to a queue, redelivered messages would count twice: the route then ends when the source
+            is empty.
+        idle: end when the broker reports that the source is empty. It is queried after this many
+            seconds without a message, if all messages are settled. None to never query it.
+        stall: with `idle` or `until_length`: end after this many seconds without a message,
+            although the source holds messages or the broker does not report its depth.
+        management: the URL of the source's management API (RabbitMQ), which counts the messages
+            that other consumers hold. Without credentials, those of the source are used.
+        declare: before the route starts, create the source's queue at the target, with its
+            bindings, their exchanges and the applicable policies, by the two management APIs.
+        target_management: the URL of the target's management API, like `management`.
+        sole_consumer: the route is the only consumer of the source. Without it, a broker that does
+            not report the messages of other consumers leaves open whether the source is empty.
+        connect_timeout: seconds for the first connection to an end. None for 60 s in a route that
+            ends by itself, and no limit in other routes.
+        deadline: seconds after which the route stops as by `Route.stop`; None for no deadline.
+        quarantine: the file for the exact bytes of messages that are not accepted.
+        quarantine_queue: the URL (see `parse_url`) of a queue, address or exchange for these
+            messages. The file gets those that it does not accept, and those that are too large for
+            memory. None to use the file only.
+        deduplicate: a file of the message-ids of accepted messages, which are not sent again; None
+            to not deduplicate.
+        remember: number of message-ids in that file.
+        state: a file for the position up to which a stream or file was read; None for no file.
+        on: the action for a message that is not accepted, by reason (`REASONS`): ``quarantine``
+            (default), ``requeue`` or ``reject`` at the source.
+        attempts: attempts to send a message before that action. A full target does not count.
+        patience: seconds of attempts before that action, also for a full target; None to wait for
+            a full target without limit.
+        outcome_timeout: seconds to wait for an outcome before reconnecting to the target.
+        backoff: initial seconds between attempts; they double each time, with jitter.
+        max_backoff: maximum seconds between attempts.
+        drain: maximum seconds to wait for outcomes when the route ends. The wait ends early if none
+            arrives for 3 s.
+        keep_names: from 0-9-1 to 1.0, store the exchange and routing key that a message was
+            published with in annotations. RabbitMQ, as a target, overwrites them with its own.
+        filter: a filter in the language `filter_language`. Only messages that pass it are moved;
+            `unmatched` says how the others are settled. None to move all messages.
         filter_language: a key of `amqp10msg.delivery.filters.LANGUAGES`.
-        change: a hook for each message.
-        match: a function in place of `filter`: returns whether a message is moved.
-        predicate: the function that decides whether a message is moved: `match`, or one that
-            evaluates `filter`; None to move all messages. Not an argument.
-        unmatched: ``accept``, ``reject``, or ``requeue``: back to the source after `max_backoff`,
-            for others that consume it; a stream has it anyway.
-        waits: how long the route waits for what no other option is about; tests make this short.
+        change: a hook that is called for each message before it is sent.
+        match: a function to use instead of `filter`: returns whether to move a message.
+        predicate: not an argument: `match`, or a function that evaluates `filter`. None to move all
+            messages.
+        unmatched: ``accept``, ``reject``, or ``requeue``, which releases a message to the source's
+            other consumers after `max_backoff`. Streams keep their messages in any case.
+        waits: internal waiting times, which tests make short.
 
     Raises:
         TypeError: an option has the wrong type.
-        ValueError: a number is out of bounds; a text is not one of the choices, or cannot be
-            parsed; both `filter` and `match` are given.
+        ValueError: a number is out of range; a text is not one of the choices, or cannot be parsed;
+            both `filter` and `match` are given.
     """
 
-    profile: str = declared("lossless", str, "How to translate.", "NAME", validator=_profile)
+    profile: str = declared("lossless", str, "How to translate.", "NAME", validator=_check_profile)
     window: int = declared(
         1_000, int, "How many messages may be unsettled at a time.", low=1, high=65_535
     )
     max_bytes: int = declared(
-        32 << 20, int, "Bytes of these, beyond which the source is not read.", low=1, flag=None
+        32 << 20,
+        int,
+        "Stop reading the source while the unsettled messages have this many bytes.",
+        low=1,
+        flag=None,
     )
     max_message: int = declared(
         24 << 20,
         int,
-        "Write larger messages to files beside the quarantine as they come, instead of sending "
-        "them; nine times as much may be in memory.",
+        "Stream larger messages to files next to the quarantine instead of sending them; up to "
+        "nine times this size may be in memory.",
         "BYTES",
         low=1,
         shown="25165824, 24 MiB",
     )
-    max_large: int = declared(16 << 30, int, "Bytes that these files may have together.", flag=None)
+    max_large: int = declared(16 << 30, int, "Total size of these files.", flag=None)
     max_messages: int | None = declared(None, int, "End after this many messages.", low=1)
     until_length: bool = declared(
         False, bool, "End when as many messages are settled as the source had at the start."
@@ -226,24 +239,24 @@ class RouteOptions:
     idle: float | None = declared(
         None,
         float,
-        "With --until-empty: ask the source after this many seconds without a message.",
+        "With --until-empty: query the source after this many seconds without a message.",
         low=0.01,
         default=2.0,
     )
     stall: float = declared(
         60.0,
         float,
-        "With --until-empty: give up after so long without a message, though some remain.",
+        "With --until-empty: give up after this long without a message, though some remain.",
         "SECONDS",
         low=0.01,
     )
     management: str | None = attrs.field(
         default=None,
-        converter=attrs.converters.optional(_api),
-        repr=_api_shown,
+        converter=attrs.converters.optional(_resolve_api),
+        repr=_api_repr,
         metadata=option(
             str,
-            "RabbitMQ's management API of the source, which counts what other consumers hold.",
+            "RabbitMQ's management API of the source; it counts messages held by other consumers.",
             "URL",
         ),
     )
@@ -255,38 +268,37 @@ class RouteOptions:
     )
     target_management: str | None = attrs.field(
         default=None,
-        converter=attrs.converters.optional(_api),
-        repr=_api_shown,
+        converter=attrs.converters.optional(_resolve_api),
+        repr=_api_repr,
         metadata=option(str, "RabbitMQ's management API of the target, for --declare.", "URL"),
     )
     sole_consumer: bool = declared(
         False,
         bool,
-        "Nobody else consumes from the source: if its broker does not say, no other consumer "
-        "holds messages.",
+        "This bridge is the only consumer of the source, so no other consumer holds messages.",
     )
     connect_timeout: float | None = declared(
         None,
         float,
-        "Give up if an end is not reached in this time.",
+        "Give up if the source or target cannot be connected to in this time.",
         "SECONDS",
         low=0.01,
-        shown="60 in a bridge that is to end, else none",
+        shown="60 with --until-empty or --max-messages, else none",
     )
     deadline: float | None = declared(
-        None, float, "End after this time, as by SIGTERM.", "SECONDS", low=0.01
+        None, float, "Stop after this time, as by SIGTERM.", "SECONDS", low=0.01
     )
     quarantine: Path = attrs.field(
         default=Path("quarantine.jsonl"),
         converter=Path,
-        metadata=option(Path, "The file for messages that the target refuses."),
+        metadata=option(Path, "File for messages that the target refuses."),
     )
     quarantine_queue: Endpoint | None = attrs.field(
         default=None,
-        converter=attrs.converters.optional(_place),
-        validator=_takes,
+        converter=attrs.converters.optional(_endpoint),
+        validator=_check_quarantine_queue,
         metadata=option(
-            str, "A queue for them instead; what it does not accept goes to the file.", "URL"
+            str, "Queue for these messages; the file gets those that it does not accept.", "URL"
         ),
     )
     deduplicate: Path | None = attrs.field(
@@ -294,45 +306,52 @@ class RouteOptions:
         converter=attrs.converters.optional(Path),
         metadata=option(
             Path,
-            "Remember message-ids in this file, and do not send again what the target accepted.",
+            "Record accepted message-ids in this file, and do not send these messages again.",
         ),
     )
-    remember: int = declared(1_000_000, int, "How many of them are remembered.", low=1, flag=None)
+    remember: int = declared(
+        1_000_000, int, "Number of message-ids in that file.", low=1, flag=None
+    )
     state: Path | None = attrs.field(
         default=None,
         converter=attrs.converters.optional(Path),
         metadata=option(
-            Path, "Remember in this file how far a stream was read, and continue from there."
+            Path, "Record in this file how far a stream was read, and continue from there."
         ),
     )
     on: Mapping[str, str] = attrs.field(
         factory=dict,
-        validator=[check_option, _on],
+        validator=[check_option, _check_on],
         metadata=option(
             dict,
-            "What to do with messages refused for a reason: quarantine (default), requeue or "
-            "reject; repeatable.",
+            "Action for a refusal reason: quarantine (default), requeue or reject; repeatable.",
             "REASON=ACTION",
         ),
     )
     attempts: int = declared(
-        8, int, "How often to try a message that is refused; a full target does not count.", low=1
+        8, int, "Attempts to send a message that is refused; a full target does not count.", low=1
     )
     patience: float | None = declared(
         None,
         float,
-        "Give up on a message after this long, also at a full target; by default wait for it.",
+        "Give up on a message after this long; by default wait for a full target without limit.",
         "SECONDS",
     )
     outcome_timeout: float = declared(
-        30.0, float, "Reconnect to a target that does not answer for so long.", "SECONDS", low=0.01
+        30.0,
+        float,
+        "Reconnect to a target that does not answer for this long.",
+        "SECONDS",
+        low=0.01,
     )
     backoff: float = declared(
-        0.1, float, "Seconds between attempts at first, which double.", low=0.001, flag=None
+        0.1, float, "Initial seconds between attempts; they double each time.", low=0.001, flag=None
     )
-    max_backoff: float = declared(5.0, float, "The most that these become.", low=0.001, flag=None)
+    max_backoff: float = declared(
+        5.0, float, "Maximum seconds between attempts.", low=0.001, flag=None
+    )
     drain: float = declared(
-        30.0, float, "How long to wait for outcomes at the end, while some come.", "SECONDS"
+        30.0, float, "Maximum wait for outcomes at the end, while some arrive.", "SECONDS"
     )
     keep_names: bool = declared(
         False, bool, "From 0-9-1 to 1.0: keep exchange and routing key in annotations."
@@ -364,15 +383,17 @@ class RouteOptions:
 
     @property
     def asks(self) -> bool:
-        """Whether the source is asked what it has, and the route ends where it has nothing more."""
+        """Whether the route queries the depth of its source, and ends when the source is empty."""
         return self.idle is not None or self.until_length
 
     @property
     def ends(self) -> bool:
-        """Whether the route is to end by itself, whatever its deadline."""
+        """Whether the route ends by itself, even without a deadline."""
         return self.asks or self.max_messages is not None
 
     @property
     def reach(self) -> float | None:
-        """Seconds that an end which was never reached is tried for; None for ever."""
-        return _REACH if self.ends and self.connect_timeout is None else self.connect_timeout
+        """Seconds for the first connection to an end; None for no limit."""
+        return (
+            _CONNECT_TIMEOUT if self.ends and self.connect_timeout is None else self.connect_timeout
+        )

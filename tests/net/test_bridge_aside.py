@@ -166,10 +166,10 @@ def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_f
 @pytest.mark.parametrize(
     "url, said",
     [
-        ("file:q.jsonl", "a queue of a broker"),
-        ("amqp091://h/?queue=q&offset=first", "a queue of a broker"),
-        ("amqp://h", "names a queue"),
-        ("amqp091://h/", "names a queue"),
+        ("file:q.jsonl", "must be a queue"),
+        ("amqp091://h/?queue=q&offset=first", "must be a queue"),
+        ("amqp://h", "must name a queue"),
+        ("amqp091://h/", "must name a queue"),
         ("http://h", "begins with"),
     ],
 )

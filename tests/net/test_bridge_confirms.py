@@ -30,7 +30,7 @@ class Plain:
         self.published += 1
         self.sent[self.published] = delivery, outgoing
 
-    def give_back(
+    def add_returned(
         self, exchange: str, key: str, header: bytes, body: bytes, outcome: Outcome
     ) -> None:
         alike = [
@@ -61,7 +61,7 @@ def test_what_is_said_of_messages_reaches_the_right_ones(steps: list[tuple[objec
                     one.add(delivery, Outgoing(body, header, exchange, key))
             case "give back", [(str(exchange), str(key), bytes(header), bytes(body))]:
                 for one in (quick, plain):
-                    one.give_back(exchange, key, header, body, Outcome("returned", str(number)))
+                    one.add_returned(exchange, key, header, body, Outcome("returned", str(number)))
             case "confirm", [int(tag), bool(multiple), bool(accepted)]:
                 expected = plain.confirm(tag, multiple=multiple, accepted=accepted)
                 assert expected == [*quick.confirm(tag, multiple=multiple, accepted=accepted)]
@@ -90,7 +90,7 @@ def test_a_return_is_little_work_however_many_are_unconfirmed() -> None:
             sent.add(SourceDelivery(b""), Outgoing(Counting(b"%d" % number), b"h", "", "q"))
         Counting.looks = 0
         for number in range(1_000):  # some that were sent, and some that nobody sent
-            sent.give_back("", "q", b"h", b"%d" % (number * 3), Outcome("returned"))
+            sent.add_returned("", "q", b"h", b"%d" % (number * 3), Outcome("returned"))
         for _ in sent.confirm(0, multiple=True, accepted=True):
             pass
         looks[window] = Counting.looks

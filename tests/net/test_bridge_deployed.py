@@ -158,7 +158,7 @@ def test_a_bridge_tells_systemd_how_it_is(manager: tuple[socket.socket, str]) ->
             watchdog = threading.Timer(60, process.kill)
             watchdog.start()
             first = until("READY=1")
-            until("STATUS=3 taken; r: running")
+            until("STATUS=3 messages moved; r: running")
             process.send_signal(signal.SIGHUP)
             reloading = until("RELOADING=1")[-1]
             until("READY=1")

@@ -550,7 +550,7 @@ def test_until_length_needs_a_source_that_says_how_many(server: Server) -> None:
         source = f"{server.url}/a"
         return await bridged(source, broker.url("queue=to"), until_length=True)
 
-    with pytest.raises(LinkError, match="does not say how many"):
+    with pytest.raises(LinkError, match="does not report the number"):
         run(made)
 
 
@@ -708,7 +708,7 @@ def test_reports_say_what_remains() -> None:
     assert (1_030, "stalled", False) == (found["remaining"], found["ending"], found["empty"])
     page = as_html(specs, counts)
     assert ">1,030<" in page
-    assert "nothing came for long" in page
+    assert "no message came for too long" in page
 
 
 @pytest.mark.parametrize(

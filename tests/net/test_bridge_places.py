@@ -70,11 +70,11 @@ def test_places_of_one_end_name_one_thing() -> None:
     assert [("a", 5672), ("b", 1)] == [(one.host, one.port) for one in made.places]
     assert "amqp091://a:5672/?queue=q" == str(made)
     for other in ("amqp091://b/?queue=r", "amqp://b/q", "amqp091://b/v?queue=q"):
-        with pytest.raises(ValueError, match="is not another place of amqp091://a"):
+        with pytest.raises(ValueError, match="is not an alternative address of amqp091://a"):
             parse_urls(["amqp091://a/?queue=q", other])
-    with pytest.raises(ValueError, match="an end has a URL"):
+    with pytest.raises(ValueError, match="no URL"):
         parse_urls([])
-    with pytest.raises(ValueError, match="a file is in one place"):
+    with pytest.raises(ValueError, match="a file has no alternative"):
         parse_urls(["file:x.jsonl"] * 2)
 
 
@@ -180,7 +180,7 @@ def test_nought_at_one_place_is_not_nought_at_another(first_is_away: bool) -> No
     found = asyncio.run(made())
 
     assert not found.is_empty
-    assert ("does not say" if first_is_away else "another place has none") in found.uncounted
+    assert ("cannot be counted" if first_is_away else "another address has none") in found.uncounted
 
 
 def test_a_place_that_is_passed_over_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -223,4 +223,4 @@ def test_places_with_different_streams_are_not_one(other: int) -> None:
     found = asyncio.run(made())
 
     assert (other == 4) == found.is_empty
-    assert other == 4 or "its places are different streams" == found.uncounted
+    assert other == 4 or "its addresses are different streams" == found.uncounted

@@ -144,7 +144,7 @@ def test_what_makes_no_sense_changes_nothing() -> None:
                 bridge.reload([spec(broker, "b", management="h:15672")])
             broker.queues["a"].extend(numbered(3))
             await until(lambda: len(broker.queues["to-a"]) == 3)
-        with pytest.raises(RuntimeError, match="does not run"):
+        with pytest.raises(RuntimeError, match="is not running"):
             bridge.reload([spec(broker, "b")])
 
     run(made)
@@ -369,7 +369,7 @@ def test_routes_that_are_no_more_are_counted_as_one_after_a_while() -> None:
             bridge.reload([first])
             return bridge.statistics, bridge.specs
 
-    with mock.patch.object(bridge_module, "_GONE", 3):
+    with mock.patch.object(bridge_module, "_MAX_REMOVED", 3):
         _, (counts, specs) = run(made)
 
     assert ["b", "n5", "n6", "n7", "…"] == sorted(counts)

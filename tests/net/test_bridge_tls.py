@@ -397,7 +397,7 @@ def test_the_title_and_the_signals_come_before_the_imports(tmp_path: Path) -> No
     assert QUOTED not in title
     assert PASSWORD not in title
     assert 4 == done.returncode  # it was stopped before it asked its source
-    assert "could not be counted: the source is away" in done.stdout
+    assert "could not be counted: the source is not connected" in done.stdout
 
 
 def test_a_certificate_that_is_not_verified_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ from amqp10msg.net import transport
 from amqp10msg.net.bridge.sending import header_of
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
-    NOT_SAID,
+    NO_COUNT,
     Depth,
     LinkError,
     Outcome,
@@ -489,7 +489,7 @@ class Amqp10Source(Amqp10Link):
             held = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
             return Depth(ready=available, unacknowledged=held if isinstance(held, int) else None)
         if self._stopped or self.link.credit <= 0:
-            return Depth(why=NOT_SAID)
+            return Depth(why=NO_COUNT)
         self._owed = 0
         await self._asked(self.link.exhaust)
         self.link.grant(self._window - len(self.session.incoming))

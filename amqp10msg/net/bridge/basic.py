@@ -617,7 +617,7 @@ class BasicTarget(Channel):
             return
         code, text, exchange, key = content.returned()
         outcome = Outcome("returned", str(code), text)
-        self._unconfirmed.give_back(exchange, key, content.header, content.body, outcome)
+        self._unconfirmed.add_returned(exchange, key, content.header, content.body, outcome)
 
     def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
         """Report the outcomes of those that are confirmed."""

@@ -1,4 +1,4 @@
-"""Several routes in one process: started together, stopped together or by a signal, one report."""
+"""A bridge: several routes in one process, which are started, reloaded and stopped together."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Sides, beside
 from amqp10msg.net.options import RouteOptions
 
-#: How many routes that are no more are told apart.
-_GONE = 100
-#: The name that the others have together.
+#: Number of removed routes whose statistics are kept under their own names.
+_MAX_REMOVED = 100
+#: The name under which the statistics of earlier removed routes are added up.
 _OLDER = "…"
 
 
 @attrs.frozen
 class Changes:
-    """What became of the routes of a bridge that was given others: names, in the order given.
+    """What `Bridge.reload` does with each route: names of routes, in the order of the new list.
 
     Attributes:
-        started: new ones, and those that had failed.
-        replaced: changed ones, of which the old one drains before the new one starts.
-        stopped: those that are no more, which drain.
-        kept: those that go on as they are.
+        started: new routes, and failed routes that start again.
+        replaced: changed routes. The old route drains before the new one starts.
+        stopped: routes that are not in the new list, and drain.
+        kept: unchanged routes.
     """
 
     started: tuple[str, ...] = ()
@@ -47,19 +47,16 @@ class Changes:
 
 
 class Bridge:
-    """Moves messages from sources to targets, and settles each when the target has it.
+    """Moves messages from sources to targets. A message is settled once the target accepted it.
 
     Args:
-        source: where from, a URL (see `parse_url`); or routes.
-        target: where to, with a URL as source.
-        options: how, with a URL as source.
-        logger: takes events: each record has ``event`` and ``fields``.
-
-    Attributes:
-        specs: the routes, also those that `reload` ended.
+        source: the URL of a source (see `parse_url`), or the specifications of several routes.
+        target: the URL of the target, if `source` is a URL.
+        options: the options of the route, if `source` is a URL.
+        logger: receives events: log records with the attributes ``event`` and ``fields``.
 
     Raises:
-        ValueError: a URL is none, or two routes have one name.
+        ValueError: a URL is invalid, or two routes have the same name.
     """
 
     def __init__(
@@ -72,7 +69,7 @@ class Bridge:
     ) -> None:
         if isinstance(source, (str, Endpoint)):
             if target is None:
-                raise ValueError("a bridge has a source and a target")
+                raise ValueError("target is missing: a bridge needs a source and a target")
             specs = [RouteSpec(source, target, options or RouteOptions())]
         else:
             specs = list(source)
@@ -81,14 +78,15 @@ class Bridge:
         self._sides = Sides()
         self._routes: dict[str, Route] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # What earlier routes of a name counted, which names are to run now, and what comes next.
+        # The statistics of earlier routes, by the name that their successor has, too.
         self._before: dict[str, Statistics] = {}
-        # Those that ended long ago, in one: names must not grow without bound over reloads.
+        # The statistics of routes removed long ago, as one sum: reloads must not grow the memory.
         self._older: Statistics | None = None
         self._fault: BaseException | None = None
-        self._wanted = set(self._specs)
-        self._next: dict[str, Route] = {}
-        self._follows: dict[str, str] = {}  # the old names of routes that are renamed
+        # The names of the routes of the latest `reload`; other routes are ending or have ended.
+        self._current = set(self._specs)
+        self._next: dict[str, Route] = {}  # routes that start when their predecessor has ended
+        self._follows: dict[str, str] = {}  # the old names of renamed routes
         self._stopping = False
         self._replacing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
@@ -96,18 +94,19 @@ class Bridge:
     async def __aenter__(self) -> Self:
         """Start the routes."""
         self._changed = asyncio.Event()
-        made = {name: self._route(spec) for name, spec in self._specs.items()}
-        for route in made.values():
+        # Create all before starting any: a specification may be invalid.
+        routes = [self._route(spec) for spec in self._specs.values()]
+        for route in routes:
             self._start(route)
         self._running = asyncio.ensure_future(self._run())
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Stop the routes: wait for what is in flight, give back the rest, close.
+        """Stop the routes: wait for outcomes, release the unsent messages, close the connections.
 
         Raises:
-            LinkError: an end cannot be used: wrong credentials, no such queue.
-            OSError: the quarantine, or the file of duplicates, cannot be written.
+            LinkError: a source or target cannot be used: wrong credentials, no such queue.
+            OSError: the quarantine or the deduplication file cannot be written.
         """
         self.stop()
         if self._running is not None:
@@ -127,7 +126,7 @@ class Bridge:
         self._changed.set()
 
     async def _run(self) -> None:
-        """Wait for all routes: the fault of one does not end the others."""
+        """Wait for all routes. A failed route does not end the others; its error is raised last."""
         while pending := {*(t for t in self._tasks.values() if not t.done()), *self._replacing}:
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
@@ -140,11 +139,12 @@ class Bridge:
             raise self._fault
 
     async def run(self) -> dict[str, Statistics]:
-        """Return the counts by route when all have ended: stopped, idle, or enough of them.
+        """Wait until all routes have ended, and return their statistics by name.
 
         Raises:
-            LinkError: an end cannot be used: wrong credentials, no such queue.
-            OSError: the quarantine, or the file of duplicates, cannot be written.
+            LinkError: a source or target cannot be used: wrong credentials, no such queue.
+            OSError: the quarantine or the deduplication file cannot be written.
+            RuntimeError: the bridge was not entered with ``async with``.
         """
         if self._running is None:
             raise RuntimeError("a bridge runs inside of 'async with'")
@@ -152,72 +152,72 @@ class Bridge:
         return self.statistics
 
     def stop(self) -> None:
-        """Ask all routes to end: they wait for the outcomes of what is in flight."""
+        """Stop all routes. They end after the outcomes of the messages in flight have arrived."""
         self._stopping = True
         for route in self._routes.values():
             route.stop()
 
     def reload(self, specs: Iterable[RouteSpec]) -> Changes:
-        """Go on with these routes, told apart by their names; return what changes, at once.
+        """Replace the routes by others, matched by name. Return what will change, without waiting.
 
-        A route that is as it was goes on, or stays ended; one that failed starts again. Where it
-        changed, the old one drains, and then the new one starts; so where its name alone changed,
-        and then it goes on with the position and the message-ids of the old one.
+        An unchanged route goes on, or stays ended; a failed route starts again. The old version of
+        a changed route drains before the new one starts. A route of which only the name changed
+        also keeps its position in the state file and its message-ids in the deduplication file.
 
         Raises:
-            ValueError: two routes have one name, or one makes no sense; nothing is changed then.
-            RuntimeError: the bridge does not run.
+            ValueError: two routes have the same name, or a route is invalid; nothing changes then.
+            RuntimeError: the bridge is not running.
         """
         if self._running is None or self._running.done() or self._stopping:
-            raise RuntimeError("a bridge that does not run takes no routes")
-        wanted = _by_name(specs)
-        made = {name: self._route(spec) for name, spec in wanted.items()}
-        stopped = [name for name in self._specs if name in self._wanted - wanted.keys()]
+            raise RuntimeError("the bridge is not running: routes cannot be replaced")
+        new_specs = _by_name(specs)
+        new_routes = {name: self._route(spec) for name, spec in new_specs.items()}
+        stopped = [name for name in self._specs if name in self._current - new_specs.keys()]
         started, replaced, kept = [], [], []
-        for name, spec in wanted.items():
+        for name, spec in new_specs.items():
             failed = name in self._routes and self._routes[name].statistics.failed
-            if name not in self._wanted or (failed and name not in self._next):
+            if name not in self._current or (failed and name not in self._next):
                 started.append(name)
             elif spec != self._specs[name]:
                 replaced.append(name)
             else:
                 kept.append(name)
-        self._wanted = set(wanted)
+        self._current = set(new_specs)
         for name in stopped:
             self._next.pop(name, None)
             if (before := self._routes.get(name)) is not None:
                 before.stop()
-        self._follows |= self._renamed(started, stopped, wanted)
+        self._follows |= self._find_renamed(started, stopped, new_specs)
         for name in [*started, *replaced]:
-            self._specs[name] = wanted[name]
-            self._next[name] = made[name]
+            self._specs[name] = new_specs[name]
+            self._next[name] = new_routes[name]
             if (before := self._routes.get(name)) is not None:
                 before.stop()
             task = asyncio.ensure_future(self._replace(name))
             self._replacing.add(task)
             task.add_done_callback(self._replacing.discard)
-        self._forget_old()
+        self._merge_removed()
         self._changed.set()
         return Changes(*map(tuple, (started, replaced, stopped, kept)))
 
-    def _renamed(
-        self, started: list[str], stopped: list[str], wanted: Mapping[str, RouteSpec]
+    def _find_renamed(
+        self, started: list[str], stopped: list[str], new_specs: Mapping[str, RouteSpec]
     ) -> dict[str, str]:
-        """Return the old names of routes that have a new one, and are otherwise as they were."""
-        found: dict[str, str] = {}
+        """Map the new name of each route that was only renamed to its old name."""
+        old_names: dict[str, str] = {}
         for name in started:
             for old in stopped:
-                same = attrs.evolve(wanted[name], name=old) == self._specs[old]
-                if same and old in self._routes and old not in found.values():
-                    found[name] = old
+                same = attrs.evolve(new_specs[name], name=old) == self._specs[old]
+                if same and old in self._routes and old not in old_names.values():
+                    old_names[name] = old
                     break
-        return found
+        return old_names
 
-    def _forget_old(self) -> None:
-        """Count the routes that are no more, but for the latest, as one."""
-        gone = [name for name in self._routes if name not in self._wanted]
-        ended = [name for name in gone if self._tasks[name].done() and name not in self._next]
-        for name in ended[: max(len(gone) - _GONE, 0)]:
+    def _merge_removed(self) -> None:
+        """Add up the statistics of removed routes beyond the `_MAX_REMOVED` latest."""
+        removed = [name for name in self._routes if name not in self._current]
+        ended = [name for name in removed if self._tasks[name].done() and name not in self._next]
+        for name in ended[: max(len(removed) - _MAX_REMOVED, 0)]:
             counts = self.statistics[name]
             self._older = counts if self._older is None else counts.after(self._older)
             error = self._tasks.pop(name).exception()
@@ -226,10 +226,10 @@ class Bridge:
             self._before.pop(name, None)
 
     async def _replace(self, name: str) -> None:
-        """Start the next route of a name when the one before it has ended, whatever its name."""
+        """Start the next route of this name when its predecessor has ended."""
         old = self._follows.get(name, name)
-        before = [self._tasks[one] for one in (old, name) if one in self._tasks]
-        await asyncio.gather(*before, return_exceptions=True)
+        predecessors = [self._tasks[n] for n in (old, name) if n in self._tasks]
+        await asyncio.gather(*predecessors, return_exceptions=True)
         route = self._next.get(name)
         if route is None or self._stopping:
             self._next.pop(name, None)
@@ -250,44 +250,47 @@ class Bridge:
 
     @property
     def specs(self) -> list[RouteSpec]:
-        """The routes, as they ran last."""
+        """The specifications of the routes that were started, also of removed ones."""
         return [spec for name, spec in self._specs.items() if name in self._routes]
 
     @property
     def routes(self) -> list[Route]:
-        """The routes, while it runs and after."""
+        """The routes that were started, also those that have ended."""
         return list(self._routes.values())
 
     @property
     def statistics(self) -> dict[str, Statistics]:
-        """What each route counted, by name, with those of its name that it replaced.
+        """The statistics by name of the route, which include the routes that it replaced.
 
-        Routes that `reload` ended are there, the latest 100 of them by name, older ones in one that
-        is called ``…``.
+        Of the routes that `reload` removed, the latest 100 have their own entries; the entry ``…``
+        is the sum of the others.
         """
-        found = {}
+        statistics = {}
         for name, route in self._routes.items():
             before = self._before.get(name)
             counts = route.statistics
-            found[name] = counts if before is None else counts.after(before)
+            statistics[name] = counts if before is None else counts.after(before)
         if self._older is not None:
-            found[_OLDER] = self._older
-        return found
+            statistics[_OLDER] = self._older
+        return statistics
 
 
 def _by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
-    """Return routes by name."""
-    found: dict[str, RouteSpec] = {}
+    """Index specifications by name. Raises ValueError if two have the same name."""
+    by_name: dict[str, RouteSpec] = {}
     for spec in specs:
-        if spec.name in found:
-            raise ValueError(f"two routes have the name {spec.name!r}: give them others")
-        found[spec.name] = spec
-    return found
+        if spec.name in by_name:
+            raise ValueError(f"two routes have the name {spec.name!r}: give them different names")
+        by_name[spec.name] = spec
+    return by_name
 
 
-_LAG_SECONDS = 1.0
-#: Seconds that a source has to answer.
-_ANSWER_SECONDS = 0.2
+#: Seconds between two measurements of the lag.
+_LAG_INTERVAL = 1.0
+#: Seconds from the query of a source's depth until its answer is read.
+_DEPTH_TIMEOUT = 0.2
+#: Seconds between two checks for pending signals in `ask`.
+_SIGNAL_INTERVAL = 0.2
 
 _T = TypeVar("_T")
 Show = Callable[[Mapping[str, Statistics]], None]
@@ -304,20 +307,29 @@ def run_bridge(
     again: Callable[[], Iterable[RouteSpec]] | None = None,
     hold: bool = False,
 ) -> tuple[list[RouteSpec], dict[str, Statistics], BaseException | None]:
-    """Run routes in this thread, which SIGINT and SIGTERM stop: what is in flight is waited for.
+    """Run routes in this thread until they end, or SIGINT or SIGTERM stops them.
 
-    systemd is told how it is, where it asks (``NOTIFY_SOCKET``).
+    The state is reported to systemd if ``NOTIFY_SOCKET`` is set.
 
-    The counts are shown every so many seconds. `listen` is the host and port where metrics and
-    health are served, and `listening` is called with the URL of that, whose port may be one that
-    was free. SIGHUP replaces the routes by those that `again` returns; without it, SIGHUP is
-    ignored. With `hold`, SIGINT, SIGTERM and SIGHUP are blocked once all routes have ended, until
-    `drop_signals`: a report is still to be written. Return the routes as they ran last, the counts
-    by route, and what ended a route against its will.
+    Args:
+        specs: the routes.
+        logger: receives events, as for `Bridge`.
+        show: called with the statistics every `every` seconds.
+        every: seconds between two calls of `show`.
+        listen: the host and port to serve metrics and health at; port 0 chooses a free one.
+        listening: called with the URL of the metrics and health, which has the chosen port.
+        again: called on SIGHUP; returns the routes that replace the present ones. Without it,
+            SIGHUP is ignored.
+        hold: block SIGINT, SIGTERM and SIGHUP from the end of all routes until `drop_signals` is
+            called, so that the caller can write a report first.
+
+    Returns:
+        The specifications of the routes, the statistics by route, and the error of a route that
+        failed, or None.
 
     Raises:
-        ValueError: a route makes no sense.
-        OSError: the metrics cannot be served there.
+        ValueError: a route is invalid.
+        OSError: the metrics cannot be served at `listen`.
     """
     bridge, service = Bridge(specs, logger=logger), Service()
 
@@ -336,24 +348,25 @@ def run_bridge(
                 bridge.stop()
 
             begun = asyncio.Event()
-            _on_hangup(loop, _reading(bridge, again, logger, service, begun))
+            _on_hangup(loop, _reload_handler(bridge, again, logger, service, begun))
             _on_signals(loop, stop)
             try:
                 async with bridge:
                     begun.set()
                     service.started()
-                    others = [asyncio.ensure_future(_measure(bridge))]
+                    helpers = [asyncio.ensure_future(_measure_lag(bridge))]
                     if service.every is not None:
-                        others.append(asyncio.ensure_future(_live(bridge, service, service.every)))
+                        watchdog = _notify_watchdog(bridge, service, service.every)
+                        helpers.append(asyncio.ensure_future(watchdog))
                     if show is not None:
-                        others.append(asyncio.ensure_future(_show(bridge, show, every)))
+                        helpers.append(asyncio.ensure_future(_show(bridge, show, every)))
                     try:
                         await bridge.run()
                     finally:
                         service.stopping()
-                        for task in others:
+                        for task in helpers:
                             task.cancel()
-                        await asyncio.gather(*others, return_exceptions=True)
+                        await asyncio.gather(*helpers, return_exceptions=True)
                         if hold:
                             _hold_signals()
             except (OSError, ValueError) as error:
@@ -366,33 +379,34 @@ def run_bridge(
     return bridge.specs, bridge.statistics, fault
 
 
-def _on_hangup(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    """Call `act` on SIGHUP, whose default action would end the process without settling anything.
+def _on_hangup(loop: asyncio.AbstractEventLoop, handler: Callable[[], None]) -> None:
+    """Call `handler` on SIGHUP, whose default action ends the process without settling anything.
 
-    A SIGHUP that came during the imports is delivered now. nohup's choice to ignore it stays.
+    A SIGHUP that arrived during the imports, while it was blocked, is delivered now. If SIGHUP is
+    ignored, as under nohup, it stays ignored.
     """
     if not hasattr(signal, "SIGHUP"):  # on Windows
         return
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGHUP, act)
+        loop.add_signal_handler(signal.SIGHUP, handler)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 
 
-def _reading(
+def _reload_handler(
     bridge: Bridge,
     again: Callable[[], Iterable[RouteSpec]] | None,
     logger: logging.Logger,
     service: Service,
     begun: asyncio.Event,
 ) -> Callable[[], None]:
-    """Return the handler of SIGHUP: it replaces a bridge's routes by those that `again` returns.
+    """Return a handler of SIGHUP that replaces the bridge's routes by those that `again` returns.
 
-    The handler returns immediately. It waits until the bridge has `begun`, and reads the routes
-    once at a time. Without `again`, the signal is logged and ignored.
+    The handler starts a task and returns. The task waits until the bridge has `begun`, and for
+    earlier tasks. Without `again`, the signal is logged and ignored.
     """
     if again is None:
-        why = "there is no --config to read again"
+        why = "no --config that could be read again"
         return lambda: log_event(logger, "hangup-ignored", logging.INFO, why=why)
     turn, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 
@@ -401,12 +415,12 @@ def _reading(
         async with turn:
             service.reloading()
             try:
-                # A management API may be asked for its queues.
+                # In a thread, because it may wait for the answer of a management API.
                 changes = attrs.asdict(bridge.reload(await beside(again)))
             except (OSError, ValueError, RuntimeError) as error:
                 log_event(logger, "routes-refused", logging.ERROR, why=str(error))
             else:
-                fields = {name: list(found) for name, found in changes.items()}
+                fields = {change: list(names) for change, names in changes.items()}
                 log_event(logger, "routes-read", logging.INFO, **fields)
             service.started()
 
@@ -418,7 +432,7 @@ def _reading(
     return begin
 
 
-#: SIGHUP where the system has it: Windows does not.
+#: SIGHUP, which Windows does not have.
 _HANGUP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()
 
 
@@ -426,27 +440,32 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> 
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
             loop.add_signal_handler(number, stop)
-        except NotImplementedError:  # the loops of Windows
+        except NotImplementedError:  # on Windows
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
     release_signals()
 
 
 def _hold_signals() -> None:
+    """Block SIGINT, SIGTERM and SIGHUP, so that they stay pending."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, *_HANGUP})
 
 
 class Interrupted(Exception):  # noqa: N818  (as KeyboardInterrupt)
-    """SIGINT or SIGTERM came, which are held back, before there was an answer."""
+    """`ask` was ended by a blocked SIGINT or SIGTERM before the call returned."""
 
 
 def ask(call: Callable[[], _T]) -> _T:
-    """Return the result of a call that may wait for an API, unless a signal that is held comes."""
+    """Run a call that may wait for an API in a thread, and return its result.
+
+    Raises:
+        Interrupted: SIGINT or SIGTERM is blocked and arrived during the call.
+    """
 
     async def run() -> _T:
         asking = asyncio.ensure_future(beside(call))
         while not asking.done():
-            await asyncio.wait([asking], timeout=_ANSWER_SECONDS)
+            await asyncio.wait([asking], timeout=_SIGNAL_INTERVAL)
             if signals_are_held() and signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
                 asking.cancel()
                 raise Interrupted
@@ -456,7 +475,7 @@ def ask(call: Callable[[], _T]) -> _T:
 
 
 def signals_are_held() -> bool:
-    """Whether SIGINT and SIGTERM are held back, as in the command's own process."""
+    """Whether SIGTERM is blocked, as it is in the process of the command, together with SIGINT."""
     if not hasattr(signal, "pthread_sigmask"):
         return False
     return signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -466,19 +485,19 @@ def drop_signals() -> None:
     """Unblock SIGINT, SIGTERM and SIGHUP, and discard those that came while they were blocked."""
     for number in (signal.SIGINT, signal.SIGTERM, *_HANGUP):
         handler = signal.getsignal(number)
-        signal.signal(number, signal.SIG_IGN)  # which discards the one that waits
+        signal.signal(number, signal.SIG_IGN)  # discards a pending one
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         signal.signal(number, handler)
 
 
 def release_signals() -> None:
-    """Let SIGINT and SIGTERM through, which the command holds back while it is imported."""
+    """Unblock SIGINT and SIGTERM, which the command blocks during the imports."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
 
 
-#: What the exit status of a bridge means that ended without a fault, the gravest first.
+#: Meanings of the exit statuses of a bridge that ended without an error, most serious first.
 STATUSES: Mapping[int, str] = {
     3: "messages remain at a source",
     4: "a source could not say whether messages remain",
@@ -488,21 +507,21 @@ STATUSES: Mapping[int, str] = {
 
 
 def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) -> int:
-    """Return the exit status of routes that ended without a fault: a key of `STATUSES`, or 0.
+    """Return the exit status of routes that ended without an error: a key of `STATUSES`, or 0.
 
-    With `accept_quarantine`, messages in the quarantine are 0, too.
+    With `accept_quarantine`, quarantined messages do not count.
     """
-    found = {0}
-    for one in counts:
-        if one.remaining or one.unacknowledged or one.left:
-            found.add(3)
-        elif one.asked and not one.is_empty:
-            found.add(4)
-        if one.quarantined and not accept_quarantine:
-            found.add(5)
-        if one.missed:
-            found.add(6)
-    return min(found - {0}, default=0)
+    statuses = set()
+    for statistics in counts:
+        if statistics.remaining or statistics.unacknowledged or statistics.left:
+            statuses.add(3)
+        elif statistics.asked and not statistics.is_empty:
+            statuses.add(4)
+        if statistics.quarantined and not accept_quarantine:
+            statuses.add(5)
+        if statistics.missed:
+            statuses.add(6)
+    return min(statuses, default=0)
 
 
 async def _show(bridge: Bridge, show: Show, every: float) -> None:
@@ -511,23 +530,25 @@ async def _show(bridge: Bridge, show: Show, every: float) -> None:
         show(bridge.statistics)
 
 
-async def _live(bridge: Bridge, service: Service, every: float) -> None:
-    """Give signs of life, as long as this loop turns."""
+async def _notify_watchdog(bridge: Bridge, service: Service, every: float) -> None:
+    """Notify systemd's watchdog that the event loop is responsive, with a line of status."""
     while True:
-        counts = bridge.statistics
-        states = ", ".join(f"{name}: {found.state}" for name, found in counts.items())
-        service.alive(f"{sum(one.accepted for one in counts.values()):,} taken; {states}")
+        statistics = bridge.statistics
+        states = ", ".join(f"{name}: {counts.state}" for name, counts in statistics.items())
+        moved = sum(counts.accepted for counts in statistics.values())
+        service.alive(f"{moved:,} messages moved; {states}")
         await asyncio.sleep(every)
 
 
-async def _measure(bridge: Bridge) -> None:
-    """Ask now and then how many messages are still to come."""
+async def _measure_lag(bridge: Bridge) -> None:
+    """Update the lag of each route: the number of messages that its source still holds."""
     while True:
+        # `depth` sends a query and returns the answer to the previous one.
         await asyncio.gather(*(route.depth() for route in bridge.routes))
-        await asyncio.sleep(_ANSWER_SECONDS)
+        await asyncio.sleep(_DEPTH_TIMEOUT)
         for route in bridge.routes:
             route.statistics.lag = await route.depth()
-        await asyncio.sleep(_LAG_SECONDS)
+        await asyncio.sleep(_LAG_INTERVAL)
 
 
 def run_check(
@@ -538,15 +559,18 @@ def run_check(
     idle: float,
     tell: Callable[[Checked], None],
 ) -> list[Checked]:
-    """Run `check_queue` for each in this thread, towards AMQP 1.0, as the same user there."""
+    """Run `check_queue` for each queue, for a target of AMQP 1.0 and the same user.
+
+    `tell` is called with each result.
+    """
     target = Endpoint("1.0", "localhost", 5672, user=endpoint.user)
-    found = []
+    results = []
     with asyncio.Runner() as runner:
         for queue in queues:
-            one = runner.run(check_queue(endpoint, target, queue, options, count, idle))
-            tell(one)
-            found.append(one)
-    return found
+            checked = runner.run(check_queue(endpoint, target, queue, options, count, idle))
+            tell(checked)
+            results.append(checked)
+    return results
 
 
 def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
@@ -555,14 +579,15 @@ def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
 
 
 def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, bool]:
-    """Run `dry_run` in this thread until SIGINT or SIGTERM, which are held back when it ends.
+    """Run `dry_run` in this thread until it ends or SIGINT or SIGTERM arrives.
 
-    Return also whether a signal ended it; what was read is given back all the same.
+    These signals are blocked on return. The second element of the result says whether one of them
+    ended the run; the messages that were read are released to the source in any case.
     """
-    found = DryRun(spec)
+    result = DryRun(spec)
 
     async def run() -> bool:
-        reading = asyncio.ensure_future(dry_run(found, count, idle))
+        reading = asyncio.ensure_future(dry_run(result, count, idle))
         _on_signals(asyncio.get_running_loop(), reading.cancel)
         try:
             await asyncio.wait([reading])
@@ -573,4 +598,4 @@ def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, b
         reading.result()
         return False
 
-    return found, asyncio.run(run())
+    return result, asyncio.run(run())

@@ -1,7 +1,7 @@
-"""What a publisher of AMQP 0-9-1 has sent, until the broker confirms it.
+"""The unconfirmed messages of an AMQP 0-9-1 publisher.
 
-A confirm names what it is about by number (delivery-tag). A basic.return names nothing: it has the
-message.
+A confirm refers to messages by delivery-tag. A basic.return has no delivery-tag: the returned
+message must be found by its content.
 """
 
 from __future__ import annotations
@@ -13,68 +13,67 @@ import attrs
 
 from amqp10msg.net.bridge.terms import ACCEPTED, Outcome, Outgoing, SourceDelivery
 
-#: SourceDelivery-tags in the order of their numbers; an ordered dict has its first one at once.
+#: Delivery-tags in ascending order. An ordered dict finds its first key in constant time.
 _Tags = OrderedDict[int, None]
 
 
 @attrs.define
 class Unconfirmed:
-    """Messages that are published and not confirmed, found by number and by content.
+    """The published messages that are not confirmed, indexed by delivery-tag and by content.
 
-    Work is constant for each message, confirm and return, whatever the window: contents are hashed
-    once, and only where the broker returns something.
+    The work per message, confirm and return is constant, whatever the window: each message is
+    hashed once, and only after the broker has returned a message.
 
-    The delivery-tag of the last one is `published`.
+    Attributes:
+        published: the delivery-tag of the latest message.
     """
 
     published: int = 0
     _sent: OrderedDict[int, tuple[SourceDelivery, Outgoing]] = attrs.Factory(OrderedDict)
     _returned: dict[int, Outcome] = attrs.Factory(dict)
-    # Those of `_sent` that did not come back, by content with and without header; up to a number.
+    # Tags of unconfirmed, unreturned messages by content, with and without the header.
     _by_content: dict[Hashable, _Tags] = attrs.Factory(dict)
-    _indexed: int = 0
+    _indexed: int = 0  # the last tag that was considered for `_by_content`
 
     def __len__(self) -> int:
         return len(self._sent)
 
     def add(self, delivery: SourceDelivery, outgoing: Outgoing) -> None:
-        """Take note of what is published next."""
+        """Record the message that is published next."""
         self.published += 1
         self._sent[self.published] = (delivery, outgoing)
 
-    def give_back(
+    def add_returned(
         self, exchange: str, key: str, header: bytes, body: bytes, outcome: Outcome
     ) -> None:
-        """Take note that a message came back; its confirm follows.
+        """Record that the broker returned a message. Its confirm, which follows, means `outcome`.
 
-        Messages that are the same are one as good as the other, and the first one is taken. A
-        header may have been written again: where none is the same, it is not compared.
-
-        Its confirm means `outcome` then.
+        Of several identical messages, the earliest one is chosen. The broker may have encoded the
+        header again: if no header is identical, headers are not compared.
         """
         self._index()
         for content in ((exchange, key, body, header), (exchange, key, body)):
             if (tags := self._by_content.get(content)) is not None:
                 tag = next(iter(tags))
                 self._returned[tag] = outcome
-                self._forget(tag, self._sent[tag][1])
+                self._remove_from_index(tag, self._sent[tag][1])
                 return
 
     def confirm(
         self, tag: int, *, multiple: bool, accepted: bool
     ) -> list[tuple[SourceDelivery, Outcome]]:
-        """Take those that a basic.ack or basic.nack is about, with their outcomes.
+        """Remove the messages of a basic.ack or basic.nack, and return them with their outcomes.
 
-        With `multiple`, all before it are meant, too, and all where the tag is 0.
+        With `multiple`, these are all messages up to `tag`; tag 0 means all messages.
         """
         sent = self._sent
         if not multiple:
             return [self._confirm(tag, accepted)] if tag in sent else []
         last = tag or self.published
-        found = []
+        confirmed = []
         while sent and (first := next(iter(sent))) <= last:
-            found.append(self._confirm(first, accepted))
-        return found
+            confirmed.append(self._confirm(first, accepted))
+        return confirmed
 
     def _confirm(self, tag: int, accepted: bool) -> tuple[SourceDelivery, Outcome]:
         delivery, outgoing = self._sent.pop(tag)
@@ -82,25 +81,26 @@ class Unconfirmed:
         if returned is not None:
             return delivery, returned
         if tag <= self._indexed:
-            self._forget(tag, outgoing)
+            self._remove_from_index(tag, outgoing)
         return delivery, ACCEPTED if accepted else Outcome("nacked")
 
     def _index(self) -> None:
-        """Find what was published since the last return by its content."""
+        """Index the messages that were published since the last return by their content."""
         for tag in range(self._indexed + 1, self.published + 1):
-            if (found := self._sent.get(tag)) is not None:
-                for content in _contents(found[1]):
+            if (sent := self._sent.get(tag)) is not None:
+                for content in _content_keys(sent[1]):
                     self._by_content.setdefault(content, OrderedDict())[tag] = None
         self._indexed = self.published
 
-    def _forget(self, tag: int, outgoing: Outgoing) -> None:
-        for content in _contents(outgoing):
+    def _remove_from_index(self, tag: int, outgoing: Outgoing) -> None:
+        for content in _content_keys(outgoing):
             tags = self._by_content[content]
             del tags[tag]
             if not tags:
                 del self._by_content[content]
 
 
-def _contents(sent: Outgoing) -> tuple[Hashable, Hashable]:
-    names = (sent.exchange, sent.routing_key, sent.octets)
-    return (*names, sent.content_header or b""), names
+def _content_keys(outgoing: Outgoing) -> tuple[Hashable, Hashable]:
+    """Return the keys of a message in the index: with and without its content header."""
+    key = (outgoing.exchange, outgoing.routing_key, outgoing.octets)
+    return (*key, outgoing.content_header or b""), key

@@ -1,6 +1,7 @@
-"""Asks a source what it has: whether it is empty, and what stands there before it is read.
+"""Counts the messages of a source: before it is read, and to find out whether it is empty.
 
-The source is asked by its own connection, over 0-9-1 beside it, or by RabbitMQ's management API.
+The count comes from the connection of the source, from a second connection over AMQP 0-9-1, or from
+RabbitMQ's management API.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from amqp10msg.net.bridge.entries import MAX_MESSAGE
 from amqp10msg.net.bridge.links import at_first, open_source
 from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.terms import (
-    NOT_SAID,
+    NO_COUNT,
     Countable,
     Depth,
     LinkError,
@@ -27,13 +28,13 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Lines, beside
 from amqp10msg.net.options import WAITS, Waits
 
-_OTHERS_NOT_SAID = "it does not say what other consumers hold"
+_OTHERS_UNKNOWN = "the broker does not report the messages that other consumers hold"
 
 
 def over_basic(endpoint: Endpoint) -> Endpoint | None:
-    """Return where RabbitMQ has the queue of a source over 0-9-1, on the same port.
+    """Return the endpoint of a source's queue for AMQP 0-9-1, which RabbitMQ serves on this port.
 
-    None where its address is not one of a queue of RabbitMQ.
+    Return None if the source's address is not that of a RabbitMQ queue.
     """
     if endpoint.protocol == "0-9-1":
         return endpoint
@@ -60,23 +61,29 @@ def over_basic(endpoint: Endpoint) -> Endpoint | None:
         user=user,
         password=password,
         mechanism=endpoint.mechanism if endpoint.mechanism == "EXTERNAL" else None,
-        others=tuple(one for one in map(over_basic, endpoint.others) if one is not None),
+        others=tuple(other for other in map(over_basic, endpoint.others) if other is not None),
     )
 
 
 class Counting:
-    """Counts what a source has for a route.
+    """Counts the messages of the source of a route.
 
-    With `sole`, the caller asserts that the route is the only consumer of the source: an unknown
-    number of other consumers counts as zero.
+    Args:
+        source: the source.
+        management: the URL of RabbitMQ's management API; None for no API.
+        sole: the route is the only consumer of the source: an unknown number of other consumers
+            counts as zero.
+        lines: the connections that can be shared.
+        waits: timeouts.
 
     Attributes:
+        is_stream: whether the source is a stream.
         first: the position of the first message to read from a stream.
         end: the position after the last message of the stream when the route started.
         oldest: the position of the oldest message that the stream still has.
         gone: positions between the last message read and `oldest`, which retention removed.
 
-    All but `gone` are None if they are not known.
+    The positions are None if they are unknown.
     """
 
     def __init__(
@@ -100,21 +107,21 @@ class Counting:
             else Management(management, source, timeout=waits.management_answer)
         )
         if management is not None and (source.file is not None or self._over_basic is None):
-            raise ValueError(f"{source}: the management API is asked for a queue of RabbitMQ")
-        self._nought_since: float | None = None
+            raise ValueError(f"{source}: management needs a source that is a queue of RabbitMQ")
+        self._zero_since: float | None = None  # when the count first was zero, on the loop's clock
         self.end: int | None = None
         self.first: int | None = None
         self.oldest: int | None = None
         self.gone = 0
 
     def restart(self) -> None:
-        """Note that messages came."""
-        self._nought_since = None
+        """Forget earlier counts of zero, because a message came."""
+        self._zero_since = None
 
     async def begin(self, source: Endpoint, following: int | None = None) -> Depth:
-        """Count what is there before the source is read, and where a stream begins and ends.
+        """Count the messages before the source is read; find the positions of a stream.
 
-        Of a stream, `following` is the position after the last message that was read.
+        `following` is the position after the last message that was read from a stream.
         """
         if self.is_stream:
             depth = await self._begin_stream()
@@ -140,15 +147,16 @@ class Counting:
                 return await link.count()
         except TimeoutError:
             raise LinkError(
-                f"it did not say within {self._waits.answer:g} s how many messages it has"
+                f"the source did not report its number of messages within {self._waits.answer:g} s"
             ) from None
         finally:
             await link.close(5.0)
 
     async def check(self, following: int) -> None:
-        """Refuse a stream that ends before what was read of it, where that can be known.
+        """Raise LinkError if the stream is known to end before position `following`.
 
-        RabbitMQ delivers nothing of it before that position, and does not say so.
+        Then it was replaced by a new stream, from which RabbitMQ would silently deliver nothing
+        until it has that position.
         """
         at = self._over_basic
         if at is None:
@@ -157,23 +165,23 @@ class Counting:
             _, end = await self._end(at)
             first = await self._positions(at, "first")
         except LinkError:
-            return  # whether it is there is seen when it is read
+            return  # if the stream is missing, reading it fails
         self.oldest = end if first is None else first[0]
         self._compare(self.oldest, end, following)
 
     def _compare(self, oldest: int | None, end: int | None, following: int) -> None:
-        """Compare where a stream begins and ends with what was read of it; see `check`."""
-        _refuse_another(end, following)
+        """Compare the positions of a stream with the position up to which it was read."""
+        _refuse_replaced(end, following)
         self.gone = 0 if oldest is None else max(oldest - following, 0)
 
     async def _positions(self, at: Endpoint, offset: str) -> tuple[int, int] | None:
-        """Return the positions of the first and the last message that come from an offset on."""
+        """Return the first and the last position that the broker delivers from an offset on."""
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
 
-        return await at_first(at, lambda one: positions_of(one, offset, self._lines))
+        return await at_first(at, lambda address: positions_of(address, offset, self._lines))
 
     async def _end(self, at: Endpoint) -> tuple[tuple[int, int] | None, int]:
-        """Return the last messages of a stream, and the position after them."""
+        """Return the positions of the last messages of a stream, and the position after its end."""
         last = await self._positions(at, "last")
         return last, 0 if last is None else last[1] + 1
 
@@ -181,7 +189,7 @@ class Counting:
         start = self._source.start
         at = self._over_basic
         if at is None:
-            return Depth(why=NOT_SAID)
+            return Depth(why=NO_COUNT)
         last, self.end = await self._end(at)
         if start == "next":
             self.first = self.end
@@ -195,86 +203,91 @@ class Counting:
             if isinstance(start, int):
                 self.first = max(self.first, start)
         if self.first is None:
-            return Depth(why=f"what a stream has from {start} on is not known before it is read")
+            return Depth(why=f"the number of messages from {start} on is unknown before reading")
         return Depth(ready=max(self.end - self.first, 0), others=0, unacknowledged=0)
 
     def observer(self) -> Observer | None:
-        """Return an observer of the source's queue; None if it is not known to be on RabbitMQ."""
+        """Return an observer of the source's queue; None if the source is not a RabbitMQ queue."""
         at = self._over_basic
         return None if at is None or self.is_stream else Observer(at, self._lines, self._waits)
 
     async def ask(self, link: Countable | None, following: int | None, held: int) -> Depth:
-        """Count what is there now; nothing of the route is unsettled besides what it holds.
+        """Count the messages at the source now.
 
-        Of a stream, `following` is the position after the last message that was read; the route
-        holds `held` messages unsettled, and gives them back.
+        Args:
+            link: the link of the source; None if it is not open.
+            following: for a stream, the position after the last message that was read.
+            held: number of deliveries that the route holds, and will release. All of its other
+                deliveries must be settled.
         """
-        depth = await self._asked(link, following, held)
-        if depth.ready == 0 and self._source.others and (why := await self._elsewhere()):
+        depth = await self._count(link, following, held)
+        if depth.ready == 0 and self._source.others and (why := await self._check_others()):
             return Depth(why=why)
         return depth
 
-    async def _elsewhere(self) -> str:
-        """Return why zero at one place of the source need not be zero at all of them.
+    async def _check_others(self) -> str:
+        """Check that the other addresses of the source are empty, too. Return why not, or "".
 
-        Several places are taken for nodes of one cluster, which nobody has checked.
+        The addresses should be nodes of one cluster, which would give the same answer.
         """
         at = self._over_basic
         if at is None:
-            return "its places are not known to be one cluster, and cannot be asked one by one"
+            return "the other addresses of the source cannot be queried one by one"
         from amqp10msg.net.bridge.basic import last_of  # noqa: PLC0415  (an extra)
 
-        # Of a stream, which is not empty, the last message is the same one everywhere.
-        lasts = set()
+        # The nodes of a cluster have the same last message of a stream.
+        last_messages = set()
         for place in at.places:
-            one = attrs.evolve(place, others=())
+            node = attrs.evolve(place, others=())
             try:
                 if self.is_stream:
-                    lasts.add(await last_of(one, self._lines))
-                elif (await _declared(one, self._waits.answer, self._lines)).ready:
-                    return f"{one.host}:{one.port} has messages, and another place has none"
+                    last_messages.add(await last_of(node, self._lines))
+                elif (await _declared(node, self._waits.answer, self._lines)).ready:
+                    return f"{node.host}:{node.port} has messages, but another address has none"
             except LinkError as error:
-                text = str(error.without(one.password))
-                return f"{one.host}:{one.port} does not say what it has: {text}"
-        return "its places are different streams" if len(lasts) > 1 else ""
+                text = str(error.without(node.password))
+                return f"{node.host}:{node.port} cannot be counted: {text}"
+        return "its addresses are different streams" if len(last_messages) > 1 else ""
 
-    async def _asked(self, link: Countable | None, following: int | None, held: int) -> Depth:
+    async def _count(self, link: Countable | None, following: int | None, held: int) -> Depth:
         if self.is_stream:
             return await self._rest_of_stream(following)
         if link is None:
-            return await self._apart("the source is away")
+            return await self._count_separately("the source is not connected")
         if link.incomplete:
-            return await self._apart("a message of it does not come to its end")
+            return await self._count_separately("the source stopped partway through a message")
         try:
             async with asyncio.timeout(self._waits.answer):
                 depth = await link.count()
         except (TimeoutError, LinkError) as error:
             why = str(error) or f"no answer within {self._waits.answer:g} s"
-            return await self._apart(why)
+            return await self._count_separately(why)
         if depth.ready != 0:
-            self._nought_since = None
+            self._zero_since = None
             return depth
         now = asyncio.get_running_loop().time()
-        self._nought_since = self._nought_since or now
+        self._zero_since = self._zero_since or now
         if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
             try:
-                found = await _declared(self._over_basic, self._waits.answer, self._lines)
-                others = None if found.others is None else max(found.others - 1, 0)
+                declared = await _declared(self._over_basic, self._waits.answer, self._lines)
+                # Without the route itself.
+                others = None if declared.others is None else max(declared.others - 1, 0)
                 depth = attrs.evolve(depth, others=others)
             except LinkError as error:
-                depth = attrs.evolve(depth, why=f"{_OTHERS_NOT_SAID}: {error}")
+                depth = attrs.evolve(depth, why=f"{_OTHERS_UNKNOWN}: {error}")
         if self._management is not None:
             depth = await self._held_by_others(depth, now, held)
         elif self._sole and depth.others is None and depth.unacknowledged is None:
             depth = attrs.evolve(depth, others=0, why="")
         elif depth.others is None and depth.unacknowledged is None and not depth.why:
-            depth = attrs.evolve(depth, why=_OTHERS_NOT_SAID)
+            depth = attrs.evolve(depth, why=_OTHERS_UNKNOWN)
         return depth
 
-    async def _apart(self, why: str) -> Depth:
-        """Count over another connection, as the route's own does not answer.
+    async def _count_separately(self, why: str) -> Depth:
+        """Count over another connection, because that of the route cannot be used (`why`).
 
-        So the source need not know yet what the route settled: zero is not certain.
+        A count of zero is not used: the source may not have processed the settlements of the
+        route's own connection yet.
         """
         if self._over_basic is None or self._source.file is not None:
             return Depth(why=why)
@@ -287,30 +300,35 @@ class Counting:
     async def _rest_of_stream(self, following: int | None) -> Depth:
         at = self._over_basic
         if at is None:
-            return Depth(why=NOT_SAID)
+            return Depth(why=NO_COUNT)
         try:
             last, end = await self._end(at)
-            _refuse_another(end, following)
+            _refuse_replaced(end, following)
         except LinkError as error:
             return Depth(why=str(error.without(at.password)))
         following = self.first if following is None else following
         if last is not None and following is None:
-            return Depth(why=f"nothing came from {self._source.offset} on, and it has messages")
+            return Depth(
+                why=f"the stream has messages, but delivered none from {self._source.offset} on"
+            )
         return Depth(ready=max(end - (following or 0), 0), others=0, unacknowledged=0)
 
     async def _held_by_others(self, depth: Depth, now: float, held: int) -> Depth:
-        """Add what the management API says others hold, once it must know of all that is held."""
-        at, since = self._over_basic, self._nought_since
+        """Add the messages held by other consumers, from the management API.
+
+        The API lags behind: it is queried only after a count of zero has held for `management_lag`.
+        """
+        at, since = self._over_basic, self._zero_since
         if at is None or self._management is None or since is None:
             return depth
         if now - since < self._waits.management_lag:
-            return Depth(why="the management API does not know yet what others hold")
+            return Depth(why="the management API may not count yet what other consumers hold")
         try:
             count = await beside(self._management.unacknowledged, at.queue or "")
         except (LinkError, ValueError) as error:
             return Depth(why=str(error))
         if count is None:
-            return Depth(why="the management API does not say what others hold")
+            return Depth(why="the management API does not report what other consumers hold")
         return attrs.evolve(depth, unacknowledged=max(count - held, 0))
 
 
@@ -319,8 +337,8 @@ class Observer:
 
     Args:
         at: the queue, as an endpoint of 0-9-1.
-        lines: connections to use; None for a new connection for each count.
-        waits: how long to wait for an answer, and between two counts.
+        lines: the connections to use; None for a new connection per count.
+        waits: timeout of a count, and the time between two counts.
     """
 
     product = "RabbitMQ"
@@ -332,13 +350,13 @@ class Observer:
         self._waits = waits
 
     async def count(self) -> Depth:
-        """Return how many messages are ready, and how many consumers the queue has.
+        """Return the number of ready messages and of consumers.
 
-        Zero of both is counted twice. A bridge that has just cancelled its consumer may receive a
-        message that was in flight: it holds the message, and only then consumes the queue again.
+        If both are zero, they are counted again after a while: another bridge that has just
+        cancelled its consumer may still receive a message, hold it, and then consume again.
 
         Raises:
-            LinkError: the queue cannot be asked.
+            LinkError: the queue cannot be queried.
         """
         depth = await _declared(self._at, self._waits.answer, self._lines)
         if depth.ready == 0 and depth.others == 0:
@@ -347,10 +365,10 @@ class Observer:
         return depth
 
 
-def _refuse_another(end: int | None, following: int | None) -> None:
-    """Refuse a stream that ends before what was read of it.
+def _refuse_replaced(end: int | None, following: int | None) -> None:
+    """Raise LinkError if a stream ends before the position up to which it was read.
 
-    A replica may lag for a moment, so a route that was running tries again.
+    A route that was running retries in spite of this error, because a replica may lag for a moment.
     """
     if end is not None and following is not None and end < following:
         raise LinkError(
@@ -362,10 +380,10 @@ def _refuse_another(end: int | None, following: int | None) -> None:
 
 
 def declared(endpoint: Endpoint) -> Depth:
-    """Ask a queue of RabbitMQ how many messages it has, by a connection of its own over 0-9-1."""
+    """Count the messages of a RabbitMQ queue over a new connection of AMQP 0-9-1."""
     at = over_basic(endpoint)
     if at is None:
-        return Depth(why=NOT_SAID)
+        return Depth(why=NO_COUNT)
     try:
         return asyncio.run(_declared(at, WAITS.answer))
     except (LinkError, ModuleNotFoundError) as error:
@@ -373,6 +391,7 @@ def declared(endpoint: Endpoint) -> Depth:
 
 
 async def _declared(endpoint: Endpoint, timeout: float, lines: Lines | None = None) -> Depth:
+    """Count the messages and consumers of a queue with a passive queue.declare."""
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     def ask(at: Endpoint) -> Awaitable[Depth]:

@@ -20,7 +20,7 @@ from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.sending import losses_of_names, message_of, without_delivery
-from amqp10msg.net.bridge.statistics import count_apart
+from amqp10msg.net.bridge.statistics import count_bounded
 from amqp10msg.net.bridge.terms import LinkError, Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
@@ -136,20 +136,20 @@ class DryRun:
             if one.is_permanent:
                 lost[one.path, one.action, one.reason] = None
             elif one.owner == "broker":
-                count_apart(self.marks, (one.path, one.action, one.reason))
+                count_bounded(self.marks, (one.path, one.action, one.reason))
             elif one.action == "carried":
-                count_apart(self.carried, (one.path, one.reason))
+                count_bounded(self.carried, (one.path, one.reason))
             else:
-                count_apart(self.changed, (one.path, one.action, one.reason))
+                count_bounded(self.changed, (one.path, one.action, one.reason))
         self.exact += not lost
         for key in lost:
-            count_apart(self.losses, key)
+            count_bounded(self.losses, key)
         new = [key for key in lost if key not in self.examples and key in self.losses]
         if new:
             self._show(new, example())
 
     def _fail(self, why: str, example: Example) -> None:
-        why = count_apart(self.failures, why)
+        why = count_bounded(self.failures, why)
         if why not in self.examples:
             self._show([why], example)
 

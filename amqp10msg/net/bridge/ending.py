@@ -1,4 +1,4 @@
-"""When a route has done what it was to, and what is left then."""
+"""Decides when a route ends, and counts the messages that remain at its source."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Lines
 from amqp10msg.net.options import RouteOptions
 
-#: Seconds without a message after which the source is asked, where `idle` does not say.
+#: Default of `RouteOptions.idle`, in seconds, if only `until_length` is set.
 _IDLE = 2.0
 
 
 class Ending:
-    """When a route has done what it was to, and what its source has left then.
+    """Decides when a route ends, and counts the messages that remain at its source.
 
-    It ends after `most` messages; None where their number is not known.
+    Attributes:
+        max_settled: the route ends after this number of settled messages; None for no limit.
     """
 
     def __init__(
@@ -33,15 +34,15 @@ class Ending:
         finish: Callable[[str], None],
         lines: Lines | None = None,
     ) -> None:
-        self.most = options.max_messages
+        self.max_settled = options.max_messages
         self._source = source
         self._options = options
         self._statistics = statistics
         self._log = log
         self._finish = finish
-        self._until: int | None = None  # the position in a stream that it is read up to
+        self._end_position: int | None = None  # of a stream or file: read up to this position
         self._begun = not options.asks
-        self._counted_to = 0  # positions of a stream before this one are counted as missed or read
+        self._counted_to = 0  # missed messages of a stream before this position are counted
         self._counting = Counting(
             source,
             options.management,
@@ -49,15 +50,18 @@ class Ending:
             lines=lines,
             waits=options.waits,
         )
-        # Seconds without a message; the same with nothing unsettled; times asked since.
-        self._idle, self._stalled, self._asked = 0.0, 0.0, 0
+        # Since the last message: seconds; seconds with all deliveries settled; queries.
+        self._idle, self._stalled, self._queries = 0.0, 0.0, 0
 
     async def begin(self, source: Endpoint, following: int | None) -> None:
-        """Count what is to be done, before the source is opened for the first time.
+        """Prepare the opening of the source.
 
-        Before each time, a stream is refused that ends before what was read of it.
+        The first time, the messages to read are counted. Later, a stream is refused if it ends
+        before the position up to which it was read.
 
-        Of a stream or file, `following` is the position after all that is finished.
+        Args:
+            source: the source.
+            following: for a stream or file, the position after all settled messages.
         """
         if not self._begun:
             await self._begin(source, following)
@@ -72,7 +76,7 @@ class Ending:
         return self._counting.oldest
 
     def _count_gone(self, following: int | None) -> None:
-        """Log and count the messages that retention removed before they were read, once each."""
+        """Log and count the messages that retention removed before they were read."""
         gone, self._counting.gone = self._counting.gone, 0
         if not gone or following is None:
             return
@@ -93,56 +97,60 @@ class Ending:
         if not self._options.until_length:
             return
         if counting.end is not None:
-            self._until = counting.end
+            self._end_position = counting.end
             ready = depth.ready if following is None else max(counting.end - following, 0)
         else:
             ready = depth.ready
             if ready is None:
-                text = f"until-length: {depth.why}; until-empty needs no number"
+                text = f"until-length: {depth.why}; use until-empty, which needs no count"
                 raise LinkError(text, said=True, permanent=True)
-            self.most = ready if self.most is None else min(ready, self.most)
+            self.max_settled = ready if self.max_settled is None else min(ready, self.max_settled)
         self._log("source-counted", at=str(self._source), messages=ready)
         if ready == 0:
             self._finish("length")
 
     def open(self) -> None:
-        """Note that the source is open again."""
+        """Record that the source was opened."""
         self._idle = 0.0
 
     def lose(self) -> None:
-        """Note that the source was lost: what was settled may come again, and be counted twice."""
-        if self._options.until_length and self.most != self._options.max_messages:
-            self.most = self._options.max_messages  # so all is to be taken
+        """Record that the source was lost.
+
+        A settled message may be delivered again, and would count twice for `until_length`. From now
+        on the route ends when the source is empty.
+        """
+        if self._options.until_length and self.max_settled != self._options.max_messages:
+            self.max_settled = self._options.max_messages
             self._log("length-unknown", at=str(self._source), until="empty")
 
     def restart(self) -> tuple[float, float, int]:
-        """Note that a message came; return the silence that it ended."""
-        silence = self._idle, self._stalled, self._asked
-        self._idle, self._stalled, self._asked = 0.0, 0.0, 0
+        """Reset the idle times, because a message came. Return their values for `resume`."""
+        silence = self._idle, self._stalled, self._queries
+        self._idle, self._stalled, self._queries = 0.0, 0.0, 0
         self._counting.restart()
         return silence
 
     def resume(self, silence: tuple[float, float, int]) -> None:
-        """Take a silence for one that was not ended."""
-        self._idle, self._stalled, self._asked = silence
+        """Restore the idle times that `restart` returned, if that message does not count."""
+        self._idle, self._stalled, self._queries = silence
 
     def wait(self, passed: float, *, settled: bool) -> bool:
-        """Note that so many seconds passed; return whether the source is to be asked.
+        """Add `passed` seconds to the idle times. Return whether to query the source now.
 
-        It is `settled` where the source is there, and nothing of it is unsettled.
+        `settled`: the source is open, and all of its deliveries are settled.
         """
         options = self._options
         self._idle += passed
         if not settled:
             return False
         self._stalled += passed
-        # More seldom where it was asked in vain.
+        # The interval doubles with each query that found messages.
         idle = options.idle or _IDLE
-        quiet = idle * 2 ** min(self._asked, 30)
-        return options.asks and self._idle >= min(quiet, max(idle, options.waits.ask_again))
+        interval = min(idle * 2 ** min(self._queries, 30), max(idle, options.waits.ask_again))
+        return options.asks and self._idle >= interval
 
     def end_if_late(self) -> None:
-        """End where the time is over, or nothing came for too long."""
+        """End the route after its deadline, or if no message came for `stall` seconds."""
         options = self._options
         if options.deadline is not None and self._statistics.seconds >= options.deadline:
             self._finish("deadline")
@@ -150,27 +158,29 @@ class Ending:
             self._finish("stalled")
 
     def end_if_done(self, following: int | None) -> None:
-        """End where as much is settled as was wanted."""
-        most = self.most
-        if most is not None and self._statistics.settled >= most:
-            wanted = self._options.max_messages
-            self._finish("count" if wanted is not None and wanted <= most else "length")
-        if self._until is not None and following is not None and following >= self._until:
+        """End the route if the requested number of messages is settled."""
+        limit = self.max_settled
+        if limit is not None and self._statistics.settled >= limit:
+            max_messages = self._options.max_messages
+            by_count = max_messages is not None and max_messages <= limit
+            self._finish("count" if by_count else "length")
+        end = self._end_position
+        if end is not None and following is not None and following >= end:
             self._finish("length")
 
     def observer(self) -> Observer | None:
-        """Return a way to count the source without consuming it; None if there is no such way."""
+        """Return an observer of the source, which does not consume it; None if impossible."""
         return self._counting.observer()
 
     async def ask(self, source: Countable, following: int | None, held: int) -> Depth:
-        """Ask the source what it has."""
+        """Query the number of messages at the source, which are in addition to the `held` ones."""
         depth = await self._counting.ask(source, following, held)
         self._idle = 0.0
-        self._asked += 1
+        self._queries += 1
         return depth
 
     def end_if_empty(self, depth: Depth, held: int) -> None:
-        """End where the source has nothing, by its answer."""
+        """End the route if the answer of the source says that it is empty; otherwise log it."""
         counts = self.note(depth, held)
         if depth.ready == 0 and not counts.is_shared:
             self._finish("empty")
@@ -182,7 +192,7 @@ class Ending:
         self._log("source-silent", logging.WARNING, at=str(self._source), **known)
 
     def note(self, depth: Depth, held: int) -> Statistics:
-        """Note what the source has, with what is held here and goes back to it."""
+        """Store the counts of the source, plus the `held` messages that will be released to it."""
         counts = self._statistics
         counts.asked = True
         counts.remaining = None if depth.ready is None else depth.ready + held
@@ -191,7 +201,7 @@ class Ending:
         return counts
 
     def end_unasked(self, why: str) -> None:
-        """Note that the route ended before its source was asked: it is not known to be empty."""
+        """Record that the route ended before its source was queried, and why."""
         counts = self._statistics
         counts.state = "ended"
         counts.asked, counts.uncounted = self._options.asks, why
@@ -199,13 +209,16 @@ class Ending:
     async def count_rest(
         self, source: Countable | None, following: int | None, wait: float, held: Callable[[], int]
     ) -> None:
-        """Count what is left, where the route was to empty the source and ended before that.
+        """Count the remaining messages, if the route was to empty its source and ended early.
 
-        The source is asked until two counts are the same: it may answer while messages are on their
-        way that it delivered before it was stopped. No count has them then, and the next one does.
+        The source is queried until two counts are equal: while a message that was delivered before
+        the route stopped is in flight, neither the source nor this route counts it.
 
-        It has `wait` seconds to answer; `held` returns how many messages are held here, and go back
-        to it.
+        Args:
+            source: the link to query, if it is open.
+            following: for a stream or file, the position after all settled messages.
+            wait: timeout in seconds.
+            held: returns the number of messages that will be released to the source.
         """
         counts = self._statistics
         if not self._options.asks or counts.ending in {"empty", "length", "count"}:
@@ -218,7 +231,7 @@ class Ending:
                     depth = await self._counting.ask(source, following, 0)
                     if last is not None and depth.ready is None:
                         return
-                    since = counts.requeued.total() - before  # which it did not count
+                    since = counts.requeued.total() - before  # released after the count
                     self._note_last(depth, held() + since)
                     if source is None or self._source.keeps or counts.remaining in {None, last}:
                         return
@@ -228,6 +241,6 @@ class Ending:
 
     def _note_last(self, depth: Depth, held: int) -> None:
         counts = self._statistics
-        # What it said before it stalled says more than that it is silent.
+        # The count from before the stall is more useful than the missing answer.
         if depth.ready is not None or counts.ending != "stalled" or not counts.asked:
             self.note(depth, held)

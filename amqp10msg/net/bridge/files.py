@@ -60,14 +60,14 @@ __all__ = [
 
 
 class Quarantine:
-    """A file of JSON lines, one a message; routes and processes may share it.
+    """A file of JSON lines, one per message. Several routes and processes may write to it.
 
-    ``raw`` is the message in hex, as the commands of amqp10msg read it: of 0-9-1, the payload of
-    the content header, of which ``content_header`` says how many bytes it has, and the body. What
-    was too large for memory is in a file of its own, which ``raw_file`` names from the folder on.
+    The field ``raw`` is the message in hex, which the commands of amqp10msg read. For 0-9-1 this is
+    the payload of the content header frame, with ``content_header`` bytes, and the body. A message
+    that was too large for memory has its own file: ``raw_file`` is its path relative to the folder.
 
     Args:
-        path: of the file; it is made with the first entry.
+        path: the path of the file, which is created with the first entry.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,10 +82,10 @@ class Quarantine:
         source: str,
         target: str,
     ) -> None:
-        """Write messages, and return when they are on disk.
+        """Write messages to disk.
 
         Raises:
-            OSError: they could not be written; none of them may be settled.
+            OSError: the messages could not be written; the caller must not settle any of them.
         """
         names = {"route": route, "source": source, "target": target}
         lines = [
@@ -101,9 +101,9 @@ def line_of(
 ) -> str:
     """Return the line of a message.
 
-    A large message is kept, in a file that is named from `folder` on.
+    The file of a large message is made permanent; its path in the line is relative to `folder`.
     """
-    about = {
+    fields = {
         **names,
         "reason": outcome.kind,
         "condition": outcome.condition,
@@ -113,48 +113,48 @@ def line_of(
     }
     if delivery.large is not None:
         kept = delivery.large.keep().relative_to(folder or Path())
-        return _line(about, raw_file=str(kept))
-    return _line(about, raw=delivery.raw.hex())
+        return _line(fields, raw_file=str(kept))
+    return _line(fields, raw=delivery.raw.hex())
 
 
-def _line(about: Mapping[str, Any], **raw: str) -> str:
-    moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    return json.dumps({"time": moment, **about, **raw})
+def _line(fields: Mapping[str, Any], **raw: str) -> str:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": now, **fields, **raw})
 
 
-def content_of(given: SourceDelivery | Outgoing) -> dict[str, Any]:
-    """Return the parts of a line besides the bytes of a message: its protocol, and names."""
-    header = given.content_header
+def content_of(message: SourceDelivery | Outgoing) -> dict[str, Any]:
+    """Return the fields of a line that are needed to read the bytes of a message."""
+    header = message.content_header
     if header is None:
-        kind = given.message_format
-        return {"protocol": "1.0", **({"message_format": kind} if kind else {})}
+        message_format = message.message_format
+        return {"protocol": "1.0"} | ({"message_format": message_format} if message_format else {})
     return {
         "protocol": "0-9-1",
-        "exchange": given.exchange,
-        "routing_key": given.routing_key,
+        "exchange": message.exchange,
+        "routing_key": message.routing_key,
         "content_header": len(header),
     }
 
 
 def append_lines(path: Path, lines: Sequence[str]) -> None:
-    """Write lines after those of a file, and return when they are on disk.
+    """Append lines to a file on disk.
 
     Raises:
-        OSError: they could not be written; the file is as before.
+        OSError: the lines could not be written; the file is unchanged.
     """
-    # Without a buffer, which would be written again after an error, also beyond the truncation.
+    # Unbuffered: after an error, closing the file would write the buffer again.
     with open(path, "ab", buffering=0, opener=regular_opener) as file:
         lock(file.fileno(), wait=True)
         end = file.seek(0, os.SEEK_END)
         try:
             if end and not _ends_a_line(path, end):
-                lines = ["\n", *lines]  # after that of a process that was killed while it wrote
+                lines = ["\n", *lines]  # end the line of a process that was killed while it wrote
             octets = memoryview("".join(lines).encode())
             while octets:
                 octets = octets[file.write(octets) :]
             os.fsync(file.fileno())
             if not end:
-                sync_folder(path.parent)  # its name, too, outlives a loss of power
+                sync_folder(path.parent)  # so that the name of a new file survives a loss of power
         except OSError as error:
             file.truncate(end)
             raise OSError(error.errno, error.strerror, str(path)) from None
@@ -166,16 +166,16 @@ def _ends_a_line(path: Path, end: int) -> bool:
         return file.read(1) == b"\n"
 
 
-#: Messages that are handed over in one turn of the loop.
-_TURN = 100
+#: Maximum number of deliveries in one iteration of the event loop.
+_MAX_PER_TURN = 100
 
 
 def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]:
-    """Yield the messages to read, and the unreadable lines, each with its number from 0.
+    """Yield the messages to read and the unreadable lines, each with its line number from 0.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: ``offset=`` is wrong, or the file is shorter than what was read of it.
+        ValueError: ``offset=`` is invalid, or the file has fewer messages than were read before.
     """
     endpoint = request.endpoint
     start = 0 if endpoint.offset in {None, "", "first"} else endpoint.start
@@ -202,11 +202,11 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]
 
 
 def _count(request: SourceRequest) -> int:
-    """Return how many lines are to be read.
+    """Return the number of lines to read.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: as of `_entries`; or there are lines, and none of them can be sent.
+        ValueError: as for `_entries`, or the file has lines, but none of them can be sent.
     """
     sendable, unreadable, first = 0, 0, ""  # the first fault that is not an unfinished line
     for _, entry in _entries(request):
@@ -221,7 +221,7 @@ def _count(request: SourceRequest) -> int:
 
 
 def _delivery(number: int, entry: Entry | Unreadable) -> SourceDelivery:
-    """Return a line as a delivery without a link; an unreadable one has the reason as `fault`.
+    """Make a delivery of a line, without a link. Of an unreadable line, `fault` is the reason.
 
     Raises:
         OSError: the file of a large message cannot be read because of a local error.
@@ -247,7 +247,7 @@ def _delivery(number: int, entry: Entry | Unreadable) -> SourceDelivery:
 
 
 def message_in_file(endpoint: Endpoint, position: int, max_message: int) -> SourceDelivery | None:
-    """Return the line at a position, from 0, of a file as a delivery; None if there is none.
+    """Return the delivery of the line at `position`, from 0; None if the file is shorter.
 
     Raises:
         LinkError: the file cannot be read.
@@ -262,7 +262,7 @@ def message_in_file(endpoint: Endpoint, position: int, max_message: int) -> Sour
 
 
 class FileSource:
-    """Reads the messages of a file; deliveries come by `receive`. The file stays as it is."""
+    """Reads the messages of a file, and passes them to `receive`. The file is not changed."""
 
     product = "file"
     incomplete = False
@@ -272,9 +272,9 @@ class FileSource:
         self._receive, self._on_lost = request.receive, request.on_lost
         self._window = request.window
         self._loop = asyncio.get_running_loop()
-        self._left = _count(request)  # the whole file is checked before anything is sent
+        self._remaining = _count(request)  # checks the whole file before the first delivery
         self._entries = _entries(request)
-        self._back: deque[tuple[int, Entry | Unreadable]] = deque()
+        self._released: deque[tuple[int, Entry | Unreadable]] = deque()
         self._unsettled = 0
         self._held = self._stopped = self._scheduled = False
         self.alive = True
@@ -282,19 +282,19 @@ class FileSource:
     def _schedule(self) -> None:
         if not self._scheduled and not (self._stopped or self._held):
             self._scheduled = True
-            self._loop.call_soon(self._more)
+            self._loop.call_soon(self._deliver)
 
-    def _more(self) -> None:
+    def _deliver(self) -> None:
         self._scheduled = False
-        for _ in range(_TURN):
+        for _ in range(_MAX_PER_TURN):
             if not self.alive or self._stopped or self._held or self._unsettled >= self._window:
                 return
-            if not self._left:
+            if not self._remaining:
                 return
             try:
-                found = self._back.popleft() if self._back else next(self._entries)
-                delivery = _delivery(*found)
-                delivery.tag, delivery.link = found, self
+                numbered = self._released.popleft() if self._released else next(self._entries)
+                delivery = _delivery(*numbered)
+                delivery.tag, delivery.link = numbered, self
             except OSError as error:
                 self.abort()
                 self._on_lost(LinkError(f"cannot read the source file: {error}", local=True))
@@ -304,40 +304,40 @@ class FileSource:
                 self._on_lost(LinkError(f"the file was changed while it was read: {error}"))
                 return
             self._unsettled += 1
-            self._left -= 1
+            self._remaining -= 1
             self._receive([delivery])
         self._schedule()
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries; what is released comes again."""
+        """Settle deliveries. Released ones are delivered again."""
         for delivery in deliveries:
             if delivery.link is self:
                 delivery.link = None
                 self._unsettled -= 1
                 if how is Settle.RELEASE:
-                    self._back.append(delivery.tag)
-                    self._left += 1
+                    self._released.append(delivery.tag)
+                    self._remaining += 1
         self._schedule()
 
     async def depth(self) -> int | None:
-        """Return how many messages are still to come."""
-        return self._left
+        """Return the number of messages that were not delivered yet."""
+        return self._remaining
 
     async def count(self) -> Depth:
-        """Return how many messages are still to come."""
-        return Depth(ready=self._left, others=0, unacknowledged=0)
+        """Return the number of messages that were not delivered yet."""
+        return Depth(ready=self._remaining, others=0, unacknowledged=0)
 
     def stop(self) -> None:
-        """Hand over no more."""
+        """Deliver nothing more."""
         self._stopped = True
 
     def resume(self) -> None:
-        """Hand messages over again, after `stop`."""
+        """Deliver again after `stop`."""
         self._stopped = not self.alive
         self._schedule()
 
     def hold(self, held: bool) -> bool:
-        """Stop reading, or read on."""
+        """Pause (`held`) or resume deliveries."""
         self._held = held
         self._schedule()
         return True
@@ -358,20 +358,21 @@ def _line_of(outgoing: Outgoing) -> str:
 
 
 def _entry_in(outgoing: Outgoing) -> str:
-    """Return the line that a message of a quarantine's queue is."""
+    """Return the line of a file in the body of a message from a quarantine queue."""
     if outgoing.content_header is not None:
-        found = parse_json(outgoing.octets)
+        line = parse_json(outgoing.octets)
     else:
         try:
-            found = Message.decode(outgoing.octets).json()
+            line = Message.decode(outgoing.octets).json()
         except RecursionError:
             raise ValueError("not JSON: nested too deeply") from None
-    entry_of(found, None)  # whoever sent it must not name files of this machine
-    return json.dumps(found)
+    # Without a folder, so that the sender cannot name files of this machine.
+    entry_of(line, None)
+    return json.dumps(line)
 
 
 class FileTarget:
-    """Writes messages to a file; their outcomes come by `on_outcomes` when they are on disk."""
+    """Writes messages to a file. Their outcomes are reported once they are on disk."""
 
     product = "file"
     waits = False
@@ -386,15 +387,15 @@ class FileTarget:
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[SourceDelivery, str]] = []
         self.alive = True
-        append_lines(self._path, [])  # it can be written
+        append_lines(self._path, [])  # raises if the file cannot be written
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now."""
+        """The number of messages that can be sent now."""
         return self._window - len(self._pending)
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Write messages at the end of this turn of the loop."""
+        """Write messages in the next iteration of the event loop, all at once."""
         if not self._pending:
             self._loop.call_soon(self._flush)
         for outgoing, delivery in messages:
@@ -414,8 +415,8 @@ class FileTarget:
         except OSError as error:
             self.alive = False
             text = (
-                f"cannot write the target file: {error}; what it does not hold yet stays at the "
-                "source: make room for the file, and start the bridge again"
+                f"cannot write the target file: {error}; messages that are not in it yet stay at "
+                "the source: make room for the file, and start the bridge again"
             )
             self._on_lost(LinkError(text, local=True))
             return
@@ -423,27 +424,27 @@ class FileTarget:
         self._on_room()
 
     async def close(self, wait: float) -> None:  # noqa: ARG002  (of the protocol)
-        """Write what is pending."""
+        """Write the pending messages, and close."""
         self._flush()
         self.abort()
 
     def abort(self) -> None:
-        """Write no more."""
+        """Drop the pending messages, and close."""
         self.alive = False
 
 
 async def open_source(request: SourceRequest) -> FileSource:
-    """Read a file."""
+    """Open a file as a source. Raises LinkError if it cannot be read or has no valid message."""
     try:
-        made = FileSource(request)
+        source = FileSource(request)
     except (OSError, ValueError) as error:
         raise LinkError(str(error), permanent=True) from None
-    made._schedule()
-    return made
+    source._schedule()
+    return source
 
 
 async def open_target(request: TargetRequest) -> FileTarget:
-    """Write to a file, after what is in it."""
+    """Open a file as a target, to append to. Raises LinkError if it cannot be written."""
     try:
         return FileTarget(request)
     except OSError as error:

@@ -37,7 +37,7 @@ _GAUGES = (
     ("waiting", "Deliveries that wait to be sent.", "waiting"),
     ("held", "Messages that are kept back: they are tried again or go back later.", "held"),
     ("lag", "Messages in the source's queue.", "lag"),
-    ("failed", "1 where the route ended because an end cannot be used, or the disk.", "failed"),
+    ("failed", "1 if the route ended because its source, target or disk cannot be used.", "failed"),
     ("last_success_timestamp_seconds", "When the target took a message last.", "last_success"),
 )
 _SECONDS = 5.0

@@ -590,7 +590,7 @@ class Route:
     @property
     def _window(self) -> int:
         """How many deliveries of the source may be unsettled."""
-        return min(self.options.window, self._ending.most or self.options.window)
+        return min(self.options.window, self._ending.max_settled or self.options.window)
 
     def _source_now(self) -> Endpoint:
         """Return the source, to be read from where it was read to."""
@@ -767,7 +767,7 @@ class Route:
         counts.received += 1
         delivery.came = now
         counts.redelivered += delivery.redelivered
-        most, source = self._ending.most, self._from.link
+        most, source = self._ending.max_settled, self._from.link
         if self._stopping or (most is not None and self._taken >= most):
             if not self._surplus and source is not None:
                 source.stop()

@@ -1,8 +1,8 @@
-"""What is sent for a delivery: the same bytes, or their translation.
+"""Makes the message to send from a delivery: the same bytes, or their translation.
 
-The deliveries of a turn of the loop are translated at once, by the kernel that does batches. What
-it leaves, and all where there is no such kernel or where somebody wants to see each message, is
-translated one by one.
+The deliveries of one iteration of the event loop are translated together, by the batch kernel.
+Messages that the kernel does not handle are translated one by one; so are all messages if there is
+no kernel for the profile, or a hook must see each message.
 """
 
 from __future__ import annotations
@@ -28,35 +28,39 @@ from amqp10msg.translate.batches import kernel, tells_of_delivery
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.limits import UNLIMITED
 
-_SECTION, _USUAL = b"\x00\x53\x70", b"\x00\x53"
-_LIST8, _EMPTY = 0xC0, 0x45
-_CODE_AT, _SIZE_AT = len(_SECTION), len(_SECTION) + 1
+#: The usual encoding of the header's descriptor, and the beginning of any section's descriptor.
+_HEADER, _SECTION = b"\x00\x53\x70", b"\x00\x53"
+#: Constructors of list8 and list0, and where the constructor and the size of the list are.
+_LIST8, _LIST0 = 0xC0, 0x45
+_CODE_AT, _SIZE_AT = len(_HEADER), len(_HEADER) + 1
 
 
 def header_of(octets: bytes) -> Header | None:
-    """Return the header of an encoded message; None where it has none, or none that can be read."""
-    if not octets.startswith(_SECTION) or len(octets) <= _SIZE_AT:
-        # A descriptor may be written in other ways; another section stands after the header.
-        return None if octets.startswith(_USUAL) else _read.__wrapped__(octets)
+    """Decode the header of an encoded message; None if there is no header or it is invalid."""
+    if not octets.startswith(_HEADER) or len(octets) <= _SIZE_AT:
+        # The descriptor has other encodings, too. Without a header, another section comes first.
+        return None if octets.startswith(_SECTION) else _decode_header.__wrapped__(octets)
     code = octets[_CODE_AT]
     if code == _LIST8:
-        # Messages of a queue have few different ones.
-        return _read(octets[: _SIZE_AT + 1 + octets[_SIZE_AT]])
-    return _read(octets[:_SIZE_AT]) if code == _EMPTY else _read.__wrapped__(octets)
+        # Cached: the messages of a queue have few different headers.
+        return _decode_header(octets[: _SIZE_AT + 1 + octets[_SIZE_AT]])
+    return (
+        _decode_header(octets[:_SIZE_AT]) if code == _LIST0 else _decode_header.__wrapped__(octets)
+    )
 
 
 @functools.lru_cache(256)
-def _read(octets: bytes) -> Header | None:
+def _decode_header(octets: bytes) -> Header | None:
     try:
         return scan(octets).section("header")
     except ValueError:
         return None
 
 
-#: Whose messages a user may send, the target decides.
+#: The bridge does not check user-ids: the target decides whose messages a user may send.
 ANY_USER = Circumstances(user=None)
 
-#: Makes what is sent of some deliveries, None for each that is to be translated by itself.
+#: Translates deliveries together; None for each delivery that must be translated by itself.
 Translate = Callable[[Sequence[SourceDelivery]], list[Outgoing | None]]
 
 
@@ -67,51 +71,56 @@ def translator_of(
     statistics: Statistics,
     fixed: tuple[str, str] | None = None,
 ) -> Translate | None:
-    """Return the translator of batches, without what is of deliveries; None where there is none.
+    """Return a translator of batches, or None if there is no kernel for the profile.
 
-    `names` returns exchange and routing key to publish with, of what has those two attributes;
-    `fixed` is what it returns, where it is the same for all.
+    Args:
+        to_1_0: translate to 1.0; False for 0-9-1.
+        profile: the profile.
+        names: returns the exchange and routing key to publish with, from an object that has the
+            attributes `exchange` and `routing_key`.
+        statistics: receives the losses.
+        fixed: the result of `names`, if it is the same for all messages.
     """
-    found = kernel("1.0" if to_1_0 else "0-9-1", profile, circumstances=ANY_USER)
-    if found is None:
+    batches = kernel("1.0" if to_1_0 else "0-9-1", profile, circumstances=ANY_USER)
+    if batches is None:
         return None
 
     def to_message(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | None]:
-        headers = _column([one.content_header or b"" for one in deliveries])
-        bodies = _column([one.octets for one in deliveries])
+        headers = _column([delivery.content_header or b"" for delivery in deliveries])
+        bodies = _column([delivery.octets for delivery in deliveries])
         rows = len(deliveries)
-        odd, (_, wires, losses) = found.run(rows, headers, bodies, None, None, None)
-        # What a header says of one delivery is to be taken out first.
-        made: list[Outgoing | None] = [
-            None if tells_of_delivery(one.content_header or b"") else Outgoing(wire)
-            for one, wire in zip(deliveries, _cells(wires), strict=True)
+        unhandled, (_, wires, losses) = batches.run(rows, headers, bodies, None, None, None)
+        # Headers that describe the delivery (such as x-delivery-count) must be removed first.
+        outgoing: list[Outgoing | None] = [
+            None if tells_of_delivery(delivery.content_header or b"") else Outgoing(wire)
+            for delivery, wire in zip(deliveries, _cells(wires), strict=True)
         ]
-        for row in odd:
-            made[row] = None
-        _count(deliveries, made, losses, statistics)
-        return made
+        for row in unhandled:
+            outgoing[row] = None
+        _count_losses(deliveries, outgoing, losses, statistics)
+        return outgoing
 
     def to_basic(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | None]:
         rows = len(deliveries)
-        wires = [one.octets for one in deliveries]
-        odd, (_, *texts, _, losses) = found.run(rows, _column(wires))
-        made: list[Outgoing | None] = []
-        for wire, header, body, exchange, key in zip(wires, *map(_cells, texts), strict=True):
-            if exchange or key or not _was_under_way(wire):
-                at, by = fixed or names(_Names(exchange, key))
-                made.append(Outgoing(body, header, at, by))
+        wires = [delivery.octets for delivery in deliveries]
+        unhandled, (_, *columns, _, losses) = batches.run(rows, _column(wires))
+        outgoing: list[Outgoing | None] = []
+        for wire, header, body, exchange, key in zip(wires, *map(_cells, columns), strict=True):
+            if exchange or key or not _describes_delivery(wire):
+                to_exchange, with_key = fixed or names(_Names(exchange, key))
+                outgoing.append(Outgoing(body, header, to_exchange, with_key))
             else:
-                made.append(None)
-        for row in odd:
-            made[row] = None
-        _count(deliveries, made, losses, statistics)
-        return made
+                outgoing.append(None)
+        for row in unhandled:
+            outgoing[row] = None
+        _count_losses(deliveries, outgoing, losses, statistics)
+        return outgoing
 
     return to_message if to_1_0 else to_basic
 
 
 class _Names:
-    """Exchange and routing key of a message, as RabbitMQ says them at delivery."""
+    """The exchange and routing key of a message, decoded when they are read."""
 
     __slots__ = ("_exchange", "_key")
 
@@ -127,61 +136,65 @@ class _Names:
         return self._key.decode("utf-8", "surrogateescape")
 
 
-def _was_under_way(octets: bytes) -> bool:
-    """Whether the header tells of this delivery, or of earlier ones, which are not passed on."""
+def _describes_delivery(octets: bytes) -> bool:
+    """Whether the header has fields about this or earlier deliveries, which are not passed on."""
     header = header_of(octets)
     return header is not None and (header.first_acquirer or header.delivery_count > 0)
 
 
 def _column(cells: list[bytes]) -> tuple[None, Any, bytes, int]:
-    """Return cells as a column of the kernel's."""
+    """Return byte strings as a column in the kernel's format: offsets and data."""
     return None, array("i", [0, *accumulate(map(len, cells))]), b"".join(cells), 0
 
 
-def _ends(octets: bytes) -> array[int]:
+def _offsets(octets: bytes) -> array[int]:
+    """Return the offsets of a column of the kernel."""
     ends = array("i")
     ends.frombytes(octets)
     return ends
 
 
 def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
-    _, ends, data = buffers
+    """Return the byte strings of a column of the kernel."""
+    _, offsets, data = buffers
     if not data:
-        return [b""] * (len(_ends(ends)) - 1)
-    return [data[start:end] for start, end in pairwise(_ends(ends))]
+        return [b""] * (len(_offsets(offsets)) - 1)
+    return [data[start:end] for start, end in pairwise(_offsets(offsets))]
 
 
-def _count(
+def _count_losses(
     deliveries: Sequence[SourceDelivery],
-    made: list[Outgoing | None],
+    outgoing: list[Outgoing | None],
     losses: Any,
     statistics: Statistics,
 ) -> None:
-    """Count the losses of the messages that were made, once for each."""
-    ends, paths, actions, *_ = losses
-    of_rows = _ends(ends)
-    if not of_rows[-1]:
+    """Count the losses of the translated messages, but not again in further attempts."""
+    row_ends, paths, actions, *_ = losses
+    row_offsets = _offsets(row_ends)
+    if not row_offsets[-1]:
         return
-    found = list(zip(_cells(paths), _cells(actions), strict=True))
+    all_losses = list(zip(_cells(paths), _cells(actions), strict=True))
     counted: Counter[tuple[bytes, bytes]] = Counter()
-    for delivery, one, (start, end) in zip(deliveries, made, pairwise(of_rows), strict=True):
-        if start < end and one is not None and delivery.is_new:
-            counted.update(found[start:end])
+    for delivery, message, (start, end) in zip(
+        deliveries, outgoing, pairwise(row_offsets), strict=True
+    ):
+        if start < end and message is not None and delivery.is_new:
+            counted.update(all_losses[start:end])
     for (path, action), count in counted.items():
         statistics.lose(path.decode("utf-8", "surrogateescape"), action.decode(), count)
 
 
 def losses_of_names(
-    source: Endpoint, target: Endpoint, options: RouteOptions, given: Any
+    source: Endpoint, target: Endpoint, options: RouteOptions, message: Any
 ) -> list[Loss]:
-    """Return the losses of exchange and routing key of a 0-9-1 message or delivery.
+    """Return the losses of the exchange and routing key of a 0-9-1 message or delivery.
 
-    The sender chose them. They are lost on the way to 1.0 unless `keep_names` puts them into
-    annotations, and on the way to 0-9-1 where the URL of the target names other ones.
-    A message that was sent directly to the queue that the route reads loses nothing: exchange and
+    The sender chose them. They are lost on the way to 1.0 unless `keep_names` stores them in
+    annotations, and on the way to 0-9-1 if the URL of the target names others. Nothing is lost if
+    the message was published directly to the queue that the route reads: then the exchange and
     routing key only name that queue.
     """
-    own = given.exchange, given.routing_key
+    own = message.exchange, message.routing_key
     queue = None if source.file is not None else source.queue
     if source.protocol != "0-9-1" or own in (("", ""), ("", queue)):
         return []
@@ -190,7 +203,7 @@ def losses_of_names(
             return []
         sent, reason = ("", ""), "1.0 has no such field; --keep-names puts it into an annotation"
     else:
-        sent, reason = _names(target, given), "the URL of the target names another one"
+        sent, reason = _publish_names(target, message), "the URL of the target names another one"
     return [
         Loss(path, "dropped", before, after or None, reason, recoverable=False)
         for path, before, after in zip(("exchange", "routing-key"), own, sent, strict=True)
@@ -198,13 +211,13 @@ def losses_of_names(
     ]
 
 
-#: Returns what to send, or None where the hook dropped the message.
+#: Returns the message to send for a delivery, or None if the hook dropped it.
 Prepare = Callable[[SourceDelivery], Outgoing | None]
-#: Returns that of each delivery, or what its `Prepare` raised.
+#: Returns the same for each delivery, or the exception that preparing it raised.
 PrepareAll = Callable[[Sequence[SourceDelivery]], "list[Outgoing | Exception | None]"]
 
-#: Bytes of a message that is translated together with others.
-_SMALL = 1 << 16
+#: Maximum size in bytes of a message that is translated in a batch.
+_MAX_IN_BATCH = 1 << 16
 
 
 def message_of(delivery: SourceDelivery) -> BasicMessage | Message:
@@ -224,17 +237,17 @@ def message_of(delivery: SourceDelivery) -> BasicMessage | Message:
 def sender_of(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> PrepareAll:
-    """Return the preparation of deliveries; what goes wrong with one is in its place."""
-    one = _sender_of_one(source, target, options, statistics)
+    """Return the function that prepares deliveries for the target."""
+    prepare_one = _sender_of_one(source, target, options, statistics)
 
-    def count_names(given: Any) -> None:
-        for loss in losses_of_names(source, target, options, given):
+    def count_names(delivery: SourceDelivery) -> None:
+        for loss in losses_of_names(source, target, options, delivery):
             statistics.lose(loss.path, loss.action)
 
     translates = source.protocol != target.protocol
     translate = None
     if translates and options.change is None and not options.keep_names:
-        names = functools.partial(_names, target)
+        names = functools.partial(_publish_names, target)
         to_1_0 = target.protocol == "1.0"
         fixed = ("", target.queue) if target.queue is not None else None
         translate = translator_of(to_1_0, options.profile, names, statistics, fixed)
@@ -242,29 +255,31 @@ def sender_of(
     def prepare(delivery: SourceDelivery) -> Outgoing | Exception | None:
         if delivery.message_format and (translates or options.change is not None):
             return AmqpError(
-                f"it has message-format {delivery.message_format}, and only messages of format 0 "
-                "are translated or changed: move it to a target of 1.0, without a hook"
+                f"only messages of message-format 0 can be translated or changed, and this one has "
+                f"{delivery.message_format}: move it to a target of 1.0, without a hook"
             )
         try:
-            made = one(delivery)
-        except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
+            outgoing = prepare_one(delivery)
+        except Exception as error:  # noqa: BLE001  (a hook's error quarantines the message)
             return error
-        if made is not None and delivery.is_new:
+        if outgoing is not None and delivery.is_new:
             count_names(delivery)
-        return made
+        return outgoing
 
     def prepare_all(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | Exception | None]:
-        if translate is None or any(one.size > _SMALL or one.message_format for one in deliveries):
+        if translate is None or any(
+            delivery.size > _MAX_IN_BATCH or delivery.message_format for delivery in deliveries
+        ):
             return [prepare(delivery) for delivery in deliveries]
-        made: list[Outgoing | Exception | None] = []
-        for delivery, found in zip(deliveries, translate(deliveries), strict=True):
-            if found is None:
-                made.append(prepare(delivery))
+        prepared: list[Outgoing | Exception | None] = []
+        for delivery, outgoing in zip(deliveries, translate(deliveries), strict=True):
+            if outgoing is None:
+                prepared.append(prepare(delivery))
                 continue
-            made.append(found)
+            prepared.append(outgoing)
             if delivery.is_new:
                 count_names(delivery)
-        return made
+        return prepared
 
     return prepare_all
 
@@ -272,22 +287,22 @@ def sender_of(
 def _sender_of_one(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> Prepare:
-    """Return the preparation of one delivery, which may raise an `AmqpError`."""
+    """Return the function that prepares one delivery; it may raise `AmqpError`."""
     change = options.change
     to_1_0 = target.protocol == "1.0"
     translates = source.protocol != target.protocol
     if not translates and change is None:
-        return _as_it_is if to_1_0 else _with_names(target)
-    make: Any = to_amqp10 if to_1_0 else to_basic
+        return _unchanged if to_1_0 else _with_names(target)
+    translate: Any = to_amqp10 if to_1_0 else to_basic
     profile = options.profile
 
     def prepare(delivery: SourceDelivery) -> Outgoing | None:
         message: Any = message_of(delivery)
         if translates:
             message = without_delivery(message, source, options)
-            made = make(message, profile, circumstances=ANY_USER)
-            message = made.message
-            for loss in made.losses if delivery.is_new else ():
+            translation = translate(message, profile, circumstances=ANY_USER)
+            message = translation.message
+            for loss in translation.losses if delivery.is_new else ():
                 statistics.lose(loss.path, loss.action)
         if change is not None:
             message = change(message, delivery)
@@ -296,13 +311,13 @@ def _sender_of_one(
         if to_1_0:
             return Outgoing(message.encode())
         header = encode_content_header(message.properties, len(message.body))
-        return Outgoing(message.body, header, *_names(target, message))
+        return Outgoing(message.body, header, *_publish_names(target, message))
 
     return prepare
 
 
 def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> Any:
-    """Take out of a message what the source says of this delivery: it is not of the message."""
+    """Remove the fields of a message that describe only its delivery by the source."""
     if isinstance(message, BasicMessage):
         if not options.keep_names:
             return as_published(message, stream=source.file is None and source.keeps)
@@ -312,28 +327,28 @@ def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> A
     if header is None or not (header.first_acquirer or header.delivery_count):
         return message
     if "x-exchange" in (message.message_annotations or {}):
-        return message  # the translation knows what RabbitMQ adds
+        return message  # the translation handles the fields that RabbitMQ adds
     plain = copy.copy(header)
     plain.first_acquirer, plain.delivery_count = False, 0
     return message.evolve(header=None if plain == Header() else plain)
 
 
-def _as_it_is(delivery: SourceDelivery) -> Outgoing:
+def _unchanged(delivery: SourceDelivery) -> Outgoing:
     return Outgoing(delivery.octets, message_format=delivery.message_format)
 
 
 def _with_names(target: Endpoint) -> Prepare:
     def prepare(delivery: SourceDelivery) -> Outgoing:
-        names = _names(target, delivery)
+        names = _publish_names(target, delivery)
         return Outgoing(delivery.octets, delivery.content_header, *names)
 
     return prepare
 
 
-def _names(target: Endpoint, given: Any) -> tuple[str, str]:
-    """Return exchange and routing key: the target's, and where it has none those of the message."""
+def _publish_names(target: Endpoint, message: Any) -> tuple[str, str]:
+    """Return the exchange and routing key of the target's URL, by default those of the message."""
     if target.queue is not None:
         return "", target.queue
-    exchange = given.exchange if target.exchange is None else target.exchange
-    key = given.routing_key if target.routing_key is None else target.routing_key
+    exchange = message.exchange if target.exchange is None else target.exchange
+    key = message.routing_key if target.routing_key is None else target.routing_key
     return exchange, key

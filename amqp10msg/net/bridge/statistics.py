@@ -1,4 +1,4 @@
-"""What a route counts."""
+"""The statistics of a route."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from typing import Any
 
 import attrs
 
-#: How many different losses are told apart: a path has names that a message chose.
-_MOST = 1_000
-_REST = ("…", "")
+#: Maximum number of different losses that are counted separately. The path of a loss can contain
+#: names that the sender chose, so their number has no other bound.
+_MAX_LOSSES = 1_000
+#: The key of all further losses.
+_OTHER_LOSSES = ("…", "")
 
 
-def count_apart(counts: Counter[Any], key: Any, count: int = 1) -> Any:
-    """Count a key, as the rest where no more are told apart; return what it counts as."""
-    if key not in counts and len(counts) >= _MOST:
+def count_bounded(counts: Counter[Any], key: Any, count: int = 1) -> Any:
+    """Add to the count of `key`, or of ``…`` if there are too many keys. Return the counted key."""
+    if key not in counts and len(counts) >= _MAX_LOSSES:
         key = ("…", *("" for _ in key[1:])) if isinstance(key, tuple) else "…"
     counts[key] += count
     return key
 
 
 def _bounded(losses: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Return losses of which no more are told apart than of one route, the commonest."""
-    if len(losses) <= _MOST + 1:
+    """Keep the `_MAX_LOSSES` most common losses, and add up the others."""
+    if len(losses) <= _MAX_LOSSES + 1:
         return losses
-    rest = losses.pop(_REST, 0)
-    found = Counter(dict(losses.most_common(_MOST)))
-    found[_REST] = rest + losses.total() - found.total()
-    return found
+    others = losses.pop(_OTHER_LOSSES, 0)
+    bounded = Counter(dict(losses.most_common(_MAX_LOSSES)))
+    bounded[_OTHER_LOSSES] = others + losses.total() - bounded.total()
+    return bounded
 
 
-#: Why a route ends.
+#: The reasons for which a route ends.
 ENDINGS: Mapping[str, str] = {
-    "empty": "the source has nothing more",
-    "length": "what stood at the source at the start is settled",
-    "count": "as many messages as were wanted are settled",
-    "stalled": "nothing came for long, though the source has messages or does not say",
-    "deadline": "its time was over",
-    "stopped": "it was asked to end",
-    "failed": "an end cannot be used, or the disk",
+    "empty": "the source is empty",
+    "length": "the messages that the source had at the start are settled",
+    "count": "max_messages are settled",
+    "stalled": "no message came for too long, but the source is not known to be empty",
+    "deadline": "the deadline has passed",
+    "stopped": "the route was stopped",
+    "failed": "the source, the target or the disk cannot be used",
 }
 
 
@@ -51,30 +53,31 @@ LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 
 @attrs.define
 class Latency:
-    """How long messages took, as a histogram of Prometheus.
+    """A histogram of latencies, as in Prometheus.
 
-    A message is counted by the first of `LATENCIES` that is not less; those that took longer come
-    last.
+    Attributes:
+        counts: the number of messages in each bucket: the upper bounds `LATENCIES`, then infinity.
+        seconds: the sum of all latencies.
     """
 
     counts: list[int] = attrs.Factory(lambda: [0] * (len(LATENCIES) + 1))
     seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count a message."""
+        """Count a message with this latency."""
         self.counts[bisect_left(LATENCIES, seconds)] += 1
         self.seconds += seconds
 
     def cumulated(self) -> list[int]:
-        """Return how many took at most so long, for each bound, and all of them."""
+        """Return the number of messages up to each bound of `LATENCIES`, then of all messages."""
         return list(accumulate(self.counts))
 
     def __add__(self, other: Latency) -> Latency:
-        counts = [one + two for one, two in zip(self.counts, other.counts, strict=True)]
+        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
         return Latency(counts, self.seconds + other.seconds)
 
 
-#: The counts that go on where a route is replaced by another one of its name.
+#: The counts that a route takes over from an earlier route of the same name.
 _SUMMED = (
     *("received", "redelivered", "accepted", "octets", "duplicates", "dropped", "unmatched"),
     *("quarantined", "requeued", "rejected", "refused", "losses", "missed", "skipped"),
@@ -85,50 +88,51 @@ _SUMMED = (
 
 @attrs.define
 class Statistics:
-    """Counts of a route since its start.
+    """The counts and the state of a route since its start.
 
     Attributes:
-        received: deliveries of the source.
-        redelivered: of these, those that the source says may have come before.
-        accepted: messages that the target took.
-        octets: their bytes, as they came.
-        duplicates: deliveries that the target had taken before, by their message-id.
+        received: deliveries from the source.
+        redelivered: deliveries that the source marked as possibly delivered before.
+        accepted: messages that the target accepted.
+        octets: size in bytes of the accepted messages, as the source delivered them.
+        duplicates: deliveries not sent because the target had accepted their message-id before.
         dropped: messages that the hook dropped.
-        unmatched: messages that the filter passed over.
+        unmatched: messages that did not pass the filter.
         quarantined: messages in the quarantine, by reason.
-        requeued: messages that went back to the source for good, by reason.
-        rejected: messages that the source was told to dead-letter, by reason.
-        left: messages too large for memory and for the folder, which go back to the source.
+        requeued: messages released to the source for good, by reason.
+        rejected: messages rejected at the source, which may dead-letter them, by reason.
+        left: messages released to the source because they are too large for memory and for the
+            folder of large messages.
         missed: messages of a stream that its retention removed before they were read.
-        skipped: positions of a stream between two messages, for which the broker delivered nothing:
-            its own entries, or messages that it delivers only over its stream protocol.
-        refused: times that the target did not take a message, by reason; one may count often.
+        skipped: positions of a stream for which the broker delivered nothing: its own entries, or
+            messages that it delivers only over its stream protocol.
+        refused: refusals by the target, by reason. A message counts once per attempt.
         losses: values that the translation changed or dropped, by path and action.
-        source_lost: times that the source's connection ended.
-        target_lost: times that the target's did.
-        in_flight: messages that wait for an outcome now.
-        waiting: deliveries that wait to be sent now, also those that are to be tried again.
-        held: messages that are kept back now: they were refused and are tried again later, or the
-            filter passed over them, or they are too large, and they go back.
-        connected: whether each end is connected now, by its name: ``source``, ``target``,
-            ``quarantine``.
-        unreachable: times that an end could not be connected to, likewise.
-        last_success: when the target took a message last, in seconds since 1970; None for never.
-        latency: of messages, from when they came until they were settled at the source; without
-            those that went back when the route ended.
-        remaining: messages at the source when the route ended, as its broker counted them, without
-            those that others hold; None where it was not asked, or could not say.
-        unacknowledged: messages that other consumers of it held then; None where that is not known.
-        others: how many other consumers it had then; None likewise.
+        source_lost: times that the connection to the source ended.
+        target_lost: times that the connection to the target ended.
+        in_flight: messages sent that have no outcome yet.
+        waiting: deliveries to be sent, including retries.
+        held: deliveries kept for later: they wait for a retry, or will be released because they did
+            not pass the filter or are too large.
+        connected: whether each end is connected, by name: ``source``, ``target``, ``quarantine``.
+        unreachable: failed attempts to connect, by the same names.
+        last_success: time at which the target last accepted a message, in seconds since 1970; None
+            if it accepted none.
+        latency: time from delivery until settlement at the source. Messages that were released
+            when the route ended are not included.
+        remaining: ready messages at the source when the route ended, by its broker's count; None if
+            it was not queried or did not report it.
+        unacknowledged: messages that other consumers held then; None if unknown.
+        others: number of other consumers then; None if unknown.
         ending: why the route ended, a key of `ENDINGS`; empty while it runs.
-        asked: whether the source was asked at the end how many messages remain.
-        uncounted: why the messages at the source, or those that others hold, could not be counted.
-        lag: messages in the source's queue, None where that is not known.
-        position: of a stream or a file, the position after the last message settled without a gap,
-            from which the next run continues; None for a queue, or if no message was settled.
-        state: what the route does, in words.
-        seconds: that it ran.
-        busy: of these, until a message was settled last, from when the source was open.
+        asked: whether the number of remaining messages was queried at the end.
+        uncounted: why the remaining messages, or those of other consumers, could not be counted.
+        lag: number of messages that the source still holds; None if unknown.
+        position: for a stream or file, the position from which the next run continues: all earlier
+            messages are settled. None for a queue, or if no message was settled.
+        state: the state of the route, such as ``running`` or ``draining``.
+        seconds: duration of the run.
+        busy: seconds from the opening of the source until the latest settlement.
     """
 
     received: int = 0
@@ -168,11 +172,11 @@ class Statistics:
     busy: float = 0.0
 
     def lose(self, path: str, action: str, count: int = 1) -> None:
-        """Count losses of a translation."""
-        count_apart(self.losses, (path, action), count)
+        """Count `count` losses of a translation."""
+        count_bounded(self.losses, (path, action), count)
 
     def after(self, earlier: Statistics) -> Statistics:
-        """Return it with what an earlier route of this name counted."""
+        """Return a copy that includes the counts of an earlier route of the same name."""
         sums = {name: getattr(earlier, name) + getattr(self, name) for name in _SUMMED}
         sums["losses"] = _bounded(sums["losses"])
         last = self.last_success or earlier.last_success
@@ -180,63 +184,63 @@ class Statistics:
 
     @property
     def settled(self) -> int:
-        """Messages whose fate is settled, whatever it is."""
-        counts = (self.quarantined, self.requeued, self.rejected)
+        """Number of settled messages, whatever their outcome."""
+        by_reason = (self.quarantined, self.requeued, self.rejected)
         single = self.accepted + self.duplicates + self.dropped + self.unmatched
-        return single + sum(count.total() for count in counts)
+        return single + sum(counts.total() for counts in by_reason)
 
     @property
     def failed(self) -> bool:
-        """Whether the route ended against its will."""
+        """Whether the route ended because of an error."""
         return self.state == "failed"
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is connected at each end and goes on, or has ended as it was to."""
+        """Whether the route is connected and running, or has ended without an error."""
         if self.state == "ended":
             return True
-        going = not self.ending and self.state not in {"draining", "failed"}
-        return going and bool(self.connected) and all(self.connected.values())
+        running = not self.ending and self.state not in {"draining", "failed"}
+        return running and bool(self.connected) and all(self.connected.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether the source, as its broker said, and its other consumers have nothing more."""
+        """Whether the broker reported that neither the source nor other consumers hold messages."""
         return self.remaining == 0 and not self.is_shared
 
     @property
     def is_shared(self) -> bool:
-        """Whether other consumers of the source hold messages, or may hold some for all we know."""
+        """Whether other consumers of the source hold messages, or may hold some."""
         return (self.others if self.unacknowledged is None else self.unacknowledged) != 0
 
     @property
     def rate(self) -> float:
-        """Messages that the target took in a second, on average while there were some."""
+        """Accepted messages per second, while messages were available."""
         return self.accepted / self.busy if self.busy > 0 else 0.0
 
     @property
     def lost(self) -> Counter[str]:
-        """What the translation did to values that do not come back, by action."""
-        found: Counter[str] = Counter()
+        """Number of values that the reverse translation does not restore, by action."""
+        by_action: Counter[str] = Counter()
         for (_, action), count in self.losses.items():
             if action != "carried":
-                found[action] += count
-        return found
+                by_action[action] += count
+        return by_action
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
-        made: dict[str, Any] = attrs.asdict(self)
-        made["losses"] = [
+        """Return the statistics as an object that can be written as JSON."""
+        result: dict[str, Any] = attrs.asdict(self)
+        result["losses"] = [
             {"path": path, "action": action, "count": count}
             for (path, action), count in self.losses.most_common()
         ]
         for name in ("quarantined", "requeued", "rejected", "refused", "unreachable"):
-            made[name] = dict(made[name])
+            result[name] = dict(result[name])
         bounds = [*map(str, LATENCIES), "more"]
-        made["latency"] = {
+        result["latency"] = {
             "seconds": round(self.latency.seconds, 3),
             "at_most": dict(zip(bounds, self.latency.counts, strict=True)),
         }
-        made["rate"] = round(self.rate, 1)
+        result["rate"] = round(self.rate, 1)
         for name in ("seconds", "busy"):
-            made[name] = round(made[name], 3)
-        return made
+            result[name] = round(result[name], 3)
+        return result

@@ -1,7 +1,8 @@
-"""What the ends of a bridge and the route between them say to each other.
+"""The types that the sources, the targets and the routes of a bridge exchange.
 
-A source hands over deliveries and settles them; a target sends messages and reports outcomes. Both
-are callbacks of one event loop: nothing here waits, and a message costs no task and no future.
+A source delivers messages and settles them; a target sends messages and reports their outcomes.
+Deliveries and outcomes are passed to callbacks in one event loop: nothing in their way awaits, and
+a message needs no task or future of its own.
 """
 
 from __future__ import annotations
@@ -26,25 +27,32 @@ if TYPE_CHECKING:
 
 
 class Oversized:
-    """The bytes of one message, in a file that is gone again unless it is kept.
+    """The bytes of a message that is too large for memory, in a temporary file.
 
-    A process that is killed leaves the file of what it was reading, with the suffix ``.part``.
+    The file is removed unless `keep` is called. If the process is killed, it stays, with the
+    suffix ``.part``.
 
-    All files in the folder may have `most` bytes; of a message that would exceed them, nothing is
-    kept, and it `is_whole` no more. `on_fault` is told that bytes could not be added; where None,
-    that is raised.
+    Args:
+        folder: the folder of the file. It is created if it does not exist.
+        max_folder_size: total bytes of all files in the folder. When a message exceeds them, its
+            bytes are dropped.
+
+    Attributes:
+        folder: as above.
+        is_whole: whether the file has all bytes of the message, because the limit was not exceeded.
+        on_fault: called if bytes could not be written; if None, the OSError is raised.
     """
 
-    def __init__(self, folder: Path, most: int) -> None:
+    def __init__(self, folder: Path, max_folder_size: int) -> None:
         self.folder = folder
         self.is_whole = True
         self.on_fault: Callable[[OSError], None] | None = None
         self._size = 0
         folder.mkdir(0o700, exist_ok=True)
-        self._room = most
-        for one in os.scandir(folder):
-            with contextlib.suppress(FileNotFoundError):  # another bridge is done with it
-                self._room -= one.stat().st_size
+        self._max_size = max_folder_size
+        for entry in os.scandir(folder):
+            with contextlib.suppress(FileNotFoundError):  # removed by another bridge since
+                self._max_size -= entry.stat().st_size
         # Closed by `keep` or `discard`.
         self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".part")  # noqa: SIM115  (see above)
 
@@ -52,25 +60,25 @@ class Oversized:
         return self._size
 
     def extend(self, octets: bytes | bytearray) -> None:
-        """Add bytes at the end."""
+        """Append bytes. Raises OSError if they cannot be written and `on_fault` is None."""
         self._size += len(octets)
         try:
-            if self._size > self._room and self.is_whole:
+            if self._size > self._max_size and self.is_whole:
                 self.is_whole = False
                 self._file.truncate(0)
             if self.is_whole:
-                with self._named():
+                with self._name_folder_in_errors():
                     self._file.write(octets)
-                    self._file.flush()  # the next one asks the system how much the folder has
+                    self._file.flush()  # another message reads the sizes of all files in the folder
         except OSError as error:
             if self.on_fault is None:
                 raise
             self.on_fault(error)
 
     def keep(self) -> Path:
-        """Return the file, which is on disk and stays; nothing may be added any more."""
+        """Make the file permanent, and return its path. Nothing can be appended afterwards."""
         path = self.folder / f"{uuid.uuid4()}.bin"
-        with self._named():
+        with self._name_folder_in_errors():
             self._file.flush()
             os.fsync(self._file.fileno())
         os.link(self._file.name, path)
@@ -80,56 +88,59 @@ class Oversized:
         return path
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """Say of which folder an error is."""
+    def _name_folder_in_errors(self) -> Iterator[None]:
+        """Raise each OSError again with the folder as its file name."""
         try:
             yield
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.folder)) from None
 
     def discard(self) -> None:
-        """Remove the file, unless it was kept; twice does nothing."""
-        with contextlib.suppress(OSError):  # the buffered bytes, which a full disk refuses again
+        """Close and remove the temporary file. May be called several times."""
+        with contextlib.suppress(OSError):  # a full disk refuses the buffered bytes again
             self._file.close()
 
 
 class Settle(enum.Enum):
-    """How a delivery is settled at its source: Part 3, 3.4, and what 0-9-1 has for it."""
+    """How a delivery is settled at its source: outcomes of Part 3, 3.4, and methods of 0-9-1."""
 
-    #: accepted; basic.ack.
+    #: Outcome accepted, or basic.ack.
     ACCEPT = "accept"
-    #: released; basic.reject with requeue.
+    #: Outcome released, or basic.reject with requeue.
     RELEASE = "requeue"
-    #: rejected; basic.reject without requeue, which dead-letters where the queue says so.
+    #: Outcome rejected, or basic.reject without requeue, which dead-letters the message if the
+    #: queue has a dead-letter exchange.
     REJECT = "reject"
 
 
 @attrs.define(eq=False)
 class SourceDelivery:
-    """One delivery of a source, which is not settled yet.
+    """An unsettled delivery of a source.
 
     Attributes:
         octets: the payload of a 1.0 transfer, or the body of a 0-9-1 message.
-        content_header: of 0-9-1, the payload of its content header frame; None for 1.0.
-        exchange: of 0-9-1, where it was published to; what is not UTF-8 as surrogates.
-        routing_key: of 0-9-1, what it was published with.
-        redelivered: the source says that it may have been delivered before.
-        tag: the source's own handle.
-        link: what it came by: another link of the same source cannot settle it.
-        large: its bytes, where they are too large for memory; `octets` is empty then.
-        position: in its stream or file; None where it is of a queue.
-        written: of a file, when the line was written, in ISO 8601; empty where it is not known.
-        fault: of a file, why its line is not a message, and `octets` are the line; else empty.
-        message_format: of a 1.0 transfer; 0 is that of the specification.
-        tries: how often the target refused it.
-        attempts: how often it did so for another reason than that it is full.
-        deaths: how often the target's connection ended while this alone was in flight.
-        suspected: the target's connection ended while this was in flight, alone or with others.
-        came: when it came, in seconds of the loop's clock.
-        sent: when it was sent last, on the same clock.
-        first: when it was refused first, on the same clock; 0.0 where it was not.
-        identity: its message-id with its type, where the route looks for duplicates.
-        size: bytes of the message.
+        content_header: the payload of the content header frame of 0-9-1; None for 1.0.
+        exchange: the exchange that a 0-9-1 message was published to. Bytes that are not UTF-8 are
+            surrogate escapes.
+        routing_key: the routing key that a 0-9-1 message was published with.
+        redelivered: the source marked the message as possibly delivered before.
+        tag: the source's own handle of the delivery.
+        link: the link that delivered it, and the only one that can settle it.
+        large: the bytes of a message that is too large for memory; `octets` is empty then.
+        position: the position in a stream or file; None for a queue.
+        written: for a file, the time at which the line was written, in ISO 8601; empty if unknown.
+        fault: for a file, why the line `octets` is not a message; empty if it is one.
+        message_format: the message-format of the 1.0 transfer (Part 2, 2.7.5); 0 is AMQP's own.
+        tries: number of refusals by the target.
+        attempts: number of refusals for other reasons than a full target.
+        deaths: number of times that the target's connection ended while this was the only message
+            in flight.
+        suspected: the target's connection ended while this message was in flight.
+        came: time of arrival, in seconds of the event loop's clock.
+        sent: time of the latest attempt to send it, on the same clock.
+        first: time of the first refusal, on the same clock; 0.0 if it was not refused.
+        identity: the message-id with its type, if the route looks for duplicates.
+        size: size of the message in bytes.
     """
 
     octets: bytes
@@ -160,20 +171,25 @@ class SourceDelivery:
 
     @property
     def is_new(self) -> bool:
-        """Whether it was not sent before."""
+        """Whether the message was not sent before."""
         return not (self.tries or self.suspected)
 
     @property
     def raw(self) -> bytes:
-        """The bytes of a 1.0 message, or content header and body of one of 0-9-1."""
+        """The bytes of a 1.0 message, or the content header and body of a 0-9-1 message."""
         return (self.content_header or b"") + self.octets
 
 
 @attrs.define
 class Outgoing:
-    """One message as it is to be sent.
+    """A message in the form in which it is sent.
 
-    The bytes are the payload of the transfer, or the body; what else there is, is of one protocol.
+    Attributes:
+        octets: the payload of a 1.0 transfer, or the body of a 0-9-1 message.
+        content_header: the payload of the content header frame of 0-9-1; None for 1.0.
+        exchange: the exchange to publish a 0-9-1 message to.
+        routing_key: the routing key to publish a 0-9-1 message with.
+        message_format: the message-format of a 1.0 transfer.
     """
 
     octets: bytes
@@ -185,16 +201,17 @@ class Outgoing:
 
 @attrs.frozen
 class Outcome:
-    """What the target made of a message.
+    """The result of sending a message to the target.
 
     Attributes:
-        kind: ``accepted``; ``released``, ``rejected``, ``modified`` (1.0), ``full``, where
-            RabbitMQ rejects without saying why; ``nacked``, ``returned`` (0-9-1); ``too-large``,
-            where the target says what it takes at most; of the route itself ``untranslatable``,
-            ``fatal``, where the target ended the connection because of it.
-        condition: such as ``amqp:not-allowed``, or a reply code.
-        description: what the target says.
-        final: another attempt is pointless.
+        kind: ``accepted``; of 1.0 ``released``, ``rejected``, ``modified``, or ``full`` if RabbitMQ
+            rejected the message without an error; of 0-9-1 ``nacked`` or ``returned``;
+            ``too-large`` if it exceeds the target's max-message-size. The route itself adds
+            ``untranslatable``, and ``fatal`` if the target ended the connection because of the
+            message.
+        condition: an error condition such as ``amqp:not-allowed``, or a reply code.
+        description: the description of the error.
+        final: whether a retry cannot succeed.
     """
 
     kind: str
@@ -203,7 +220,7 @@ class Outcome:
     final: bool = False
 
     def without(self, secret: str | None) -> Outcome:
-        """Return it without a password, which a peer may have repeated."""
+        """Return a copy in which `secret` is replaced, in case the peer repeated a password."""
         if not secret or secret not in self.description + self.condition:
             return self
         condition, description = (
@@ -213,20 +230,23 @@ class Outcome:
 
 
 ACCEPTED = Outcome("accepted")
-#: What is sent, and the delivery that it is sent for.
+#: A message to send, and the delivery that it was made from.
 Sent = tuple[Outgoing, SourceDelivery]
 
 
-#: Why a source cannot be counted that tells nothing of its messages.
-NOT_SAID = "it does not say how many messages it has"
+#: `Depth.why` of a broker that does not report the number of its messages.
+NO_COUNT = "the broker does not report the number of messages"
 
 
 @attrs.frozen(kw_only=True)
 class Depth:
-    """What a source answers that is asked how many messages it has.
+    """The number of messages that a source holds. A count that is unknown is None.
 
-    What is not known is None: messages that it could deliver now, consumers besides this one, which
-    may hold messages, and the messages that they hold. `why` says why they cannot be counted.
+    Attributes:
+        ready: messages that the source could deliver now.
+        others: consumers other than this one; each of them may hold messages.
+        unacknowledged: messages that these consumers hold.
+        why: the reason why messages cannot be counted, or empty.
     """
 
     ready: int | None = None
@@ -238,18 +258,17 @@ class Depth:
 class LinkError(ConnectionError):
     """A connection, session, channel or link ended.
 
-    The text is printable: what a peer says in it cannot act on a terminal.
+    The text is printable: control characters that a peer sent cannot affect a terminal.
 
     Attributes:
-        said: the peer gave an error: it was not merely cut.
-        permanent: trying again is pointless: wrong credentials, no such queue.
-        failed: the peer says that it failed itself, whatever it was doing.
-        scope: what the peer ended: ``connection``, ``session`` or ``link``; empty where it is not
-            known.
-        shared: other links ended with it, and its cause may be one of theirs.
-        missing: there is no such queue, exchange or address.
-        local: this machine failed, for example its disk is full: neither the peer nor a message
-            is the cause, and the route must end.
+        said: whether the peer gave an error, instead of only cutting the connection.
+        permanent: whether a retry cannot succeed: wrong credentials, no such queue.
+        failed: whether the peer reported a failure of its own (an internal error).
+        scope: what the peer ended: ``connection``, ``session`` or ``link``; empty if unknown.
+        shared: whether other links used the connection, so that one of them may be the cause.
+        missing: whether the queue, exchange or address does not exist.
+        local: whether this machine failed, for example because its disk is full: neither the peer
+            nor a message is the cause, and the route must end.
     """
 
     def __init__(
@@ -264,7 +283,8 @@ class LinkError(ConnectionError):
         missing: bool = False,
         local: bool = False,
     ) -> None:
-        super().__init__(printable(reason))
+        # Peers send stack traces of several lines; logs and reports need one line.
+        super().__init__(printable(" ".join(reason.splitlines())))
         self.said = said
         self.permanent = permanent
         self.failed = failed
@@ -274,23 +294,23 @@ class LinkError(ConnectionError):
         self.local = local
 
     def without(self, secret: str | None) -> LinkError:
-        """Return it without a password, which a peer may have repeated."""
+        """Return a copy in which `secret` is replaced, in case the peer repeated a password."""
         text = str(self)
         if not secret or secret not in text:
             return self
         return LinkError(text.replace(secret, "…"), **vars(self))
 
     def of_several(self) -> LinkError:
-        """Return it as that of a connection that several links had."""
+        """Return a copy with `shared` set: several links used the connection."""
         return LinkError(str(self), **{**vars(self), "shared": True})
 
 
 class Link(Protocol):
-    """One attachment to a terminus, from when it is open until it is lost.
+    """An open connection to a source or target, until it is lost or closed.
 
     Attributes:
-        product: what the peer says that it is, such as ``RabbitMQ 4.0.5``; empty if it does not.
-        endpoint: where it is.
+        product: name and version of the peer, such as ``RabbitMQ 4.0.5``; empty if unknown.
+        endpoint: where it is connected to.
     """
 
     product: str
@@ -298,17 +318,17 @@ class Link(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it is not lost yet."""
+        """Whether the link is still open."""
 
     async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
+        """Send the pending messages and settlements, and close. Give up after `wait` seconds."""
 
     def abort(self) -> None:
-        """Drop the connection at once; nothing is called any more."""
+        """Drop the connection without a close. No callback is called afterwards."""
 
 
 def no_room_for_large(error: OSError) -> LinkError:
-    """Return the error of a source whose large message could not be written to a file."""
+    """Return the LinkError for a large message that could not be written to its file."""
     text = (
         f"cannot write a message that is too large for memory to a file: {error}; it stays at the "
         "source: make room for the file, and start the bridge again"
@@ -328,50 +348,51 @@ class Countable(Protocol):
         """Whether the first bytes of a message have arrived, and the last ones have not."""
 
     async def count(self) -> Depth:
-        """Ask how many messages there are, and wait for the answer to this very question.
+        """Query the number of messages and wait for the answer to this query.
 
-        What was settled before, the peer knows when it answers. Nothing may be unsettled.
+        The peer has processed all earlier settlements when it answers. The caller must have
+        settled every delivery.
 
         Raises:
-            LinkError: the peer cannot be asked.
+            LinkError: the peer cannot be queried.
         """
 
 
 class SourceLink(Link, Countable, Protocol):
-    """An open source. Deliveries come through the callback that it was opened with."""
+    """An open source. Deliveries are passed to the callback that it was opened with."""
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries of this link; those of another one stay as they are."""
+        """Settle deliveries of this link. Deliveries of other links are ignored."""
 
     async def depth(self) -> int | None:
-        """Ask how many messages are still to come, and return the last answer; None without one."""
+        """Query the number of remaining messages. Return the previous answer, or None at first."""
 
     def stop(self) -> None:
-        """Ask for no more deliveries; those under way may still come."""
+        """Request no more deliveries. Deliveries in flight may still arrive."""
 
     def resume(self) -> None:
-        """Ask for deliveries again, after `stop`."""
+        """Request deliveries again after `stop`."""
 
     def hold(self, held: bool) -> bool:
-        """Stop reading from the connection, or read on: too many bytes are here.
+        """Pause (`held`) or resume reading from the connection, to bound the bytes in memory.
 
-        Return whether that was done: it is not where other links have the connection, too.
+        Return whether that was done: a connection that other links use is not paused.
         """
 
 
 class TargetLink(Link, Protocol):
-    """An open target. Outcomes come through the callback that it was opened with."""
+    """An open target. Outcomes are passed to the callback that it was opened with."""
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now."""
+        """The number of messages that can be sent now."""
 
     @property
     def waits(self) -> bool:
-        """Whether the target said that it takes nothing for now, so that outcomes may be late."""
+        """Whether the target has blocked publishing for now, so that outcomes may be late."""
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Send messages; their outcomes come later, with the deliveries."""
+        """Send messages. Their outcomes are reported later, with the deliveries."""
 
 
 Receive = Callable[[Sequence[SourceDelivery]], None]
@@ -379,16 +400,20 @@ Overflow = Callable[[], Oversized]
 OnOutcomes = Callable[[Sequence[tuple[SourceDelivery, Outcome]]], None]
 OnLost = Callable[[LinkError], None]
 OnRoom = Callable[[], None]
-#: Takes a place that was passed over for a later one of the same end, and why.
+#: Called with an address of an end that could not be used, and the error.
 OnPassed = Callable[[Endpoint, LinkError], None]
 
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """What is asked of an end: a link.
+    """The parameters for opening a link.
 
-    `on_passed` is told of a place that could not be used, where a later one can. One of `lines` may
-    be used as its connection, unless it is to be `alone`.
+    Attributes:
+        endpoint: where to connect to.
+        on_lost: called when the link is lost.
+        on_passed: called if an address of the endpoint could not be used and a later one could.
+        lines: the connections that links can share; None to open one.
+        alone: open a connection for this link alone.
     """
 
     endpoint: Endpoint
@@ -400,10 +425,13 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class SourceRequest(Request):
-    """What is asked of a source.
+    """The parameters for opening a source.
 
-    At most `window` deliveries are not settled. A message of more than `max_message` bytes goes to
-    what `overflow` makes.
+    Attributes:
+        receive: called with deliveries.
+        window: maximum number of unsettled deliveries.
+        max_message: size in bytes from which on a message is written to a file.
+        overflow: returns such a file.
     """
 
     receive: Receive
@@ -414,9 +442,12 @@ class SourceRequest(Request):
 
 @attrs.frozen(kw_only=True)
 class TargetRequest(Request):
-    """What is asked of a target.
+    """The parameters for opening a target.
 
-    At most `window` messages have no outcome.
+    Attributes:
+        on_outcomes: called with outcomes.
+        on_room: called when messages can be sent again.
+        window: maximum number of messages without an outcome.
     """
 
     on_outcomes: OnOutcomes

@@ -1,4 +1,4 @@
-"""URLs of the ends of a bridge: where, as whom, and which queue, exchange or address."""
+"""URLs of a bridge's sources and targets: host, credentials, and queue, exchange or address."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import attrs
 
 from amqp10msg.brokers import stream_start
 
-#: Protocol, whether by TLS, and the usual port, by scheme.
+#: Protocol, whether TLS is used, and the default port, by scheme.
 _SCHEMES = {
     "amqp091": ("0-9-1", False, 5672),
     "amqp091s": ("0-9-1", True, 5671),
     "amqp": ("1.0", False, 5672),
     "amqps": ("1.0", True, 5671),
 }
-#: Those of RabbitMQ's stream protocol, which only few take.
+#: The same for RabbitMQ's stream protocol, which a bridge does not use.
 STREAM_SCHEMES = {
     "rabbitmq-stream": ("stream", False, 5552),
     "rabbitmq-stream+tls": ("stream", True, 5551),
@@ -35,36 +35,38 @@ _SURROGATES: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 @attrs.frozen
 class Endpoint:
-    """One end of a bridge; its text has no credentials.
+    """A source or target of a bridge. Its `str` and `repr` contain no credentials.
 
     Attributes:
         protocol: ``0-9-1`` or ``1.0``; ``stream`` for RabbitMQ's stream protocol.
-        host: its name or address.
+        host: host name or IP address.
         port: 1 to 65535.
-        tls: by TLS, with the certificate verified unless `verify` says otherwise.
-        user: for SASL PLAIN; None for ANONYMOUS (1.0) or guest (0-9-1).
-        password: for SASL PLAIN.
-        mechanism: of SASL: ``PLAIN``, ``EXTERNAL`` or ``ANONYMOUS``; None to choose by `user`.
-        virtual_host: of RabbitMQ.
-        address: of 1.0; None for the anonymous relay, where each message says where it goes.
-        queue: of 0-9-1: the queue to consume, or to publish to by the default exchange.
-        exchange: of 0-9-1; None for that of each message.
-        routing_key: of 0-9-1; None for that of each message.
+        tls: whether to use TLS. The peer's certificate is verified unless `verify` is False.
+        user: user name for SASL PLAIN; None for ANONYMOUS (1.0) or guest (0-9-1).
+        password: password for SASL PLAIN.
+        mechanism: SASL mechanism: ``PLAIN``, ``EXTERNAL`` or ``ANONYMOUS``; None to choose by
+            `user`.
+        virtual_host: RabbitMQ's virtual host.
+        address: the address of a 1.0 terminus; None for the anonymous terminus, to which each
+            message names its own address.
+        queue: for 0-9-1, the queue to consume, or to publish to by the default exchange.
+        exchange: for 0-9-1, the exchange; None for the exchange of each message.
+        routing_key: for 0-9-1, the routing key; None for the routing key of each message.
         file: the path of a file of messages, instead of a broker.
-        route: of such a file, the name of the route that alone is meant; None for all.
-        entries: of such a file as a target: the messages are those of a quarantine's queue, each
-            with a line of the file in it.
-        offset: where reading a stream begins: ``first``, ``last``, ``next``, an interval such as
+        route: for such a file as a source, read only the messages of this route; None for all.
+        entries: for such a file as a target, the messages come from a quarantine queue: the body
+            of each is a line of the file.
+        offset: where to start reading a stream: ``first``, ``last``, ``next``, an interval such as
             ``10m``, or an offset.
-        heartbeat: seconds between signs of life, 1 to 65535.
-        timeout: seconds that connecting and opening may take.
-        cacertfile: certificates to trust, PEM; the system's where None.
-        certfile: our own certificate, PEM.
-        keyfile: its key, PEM.
-        verify: whether the certificate of the peer is verified.
-        server_name: the name that the certificate is for; the host where None.
-        others: other places of the same, such as the other nodes of a cluster, which are tried in
-            this order where this one cannot be reached.
+        heartbeat: heartbeat interval in seconds, 1 to 65535.
+        timeout: timeout of connecting and opening, in seconds.
+        cacertfile: PEM file of the trusted certificates; None for those of the system.
+        certfile: PEM file of the client's certificate.
+        keyfile: PEM file of its key.
+        verify: whether to verify the peer's certificate.
+        server_name: host name that the peer's certificate must have; None for `host`.
+        others: alternative addresses of the same end, such as the other nodes of a cluster. They
+            are tried in this order if this one cannot be reached.
     """
 
     protocol: str
@@ -93,7 +95,7 @@ class Endpoint:
     others: tuple[Endpoint, ...] = ()
 
     def __str__(self) -> str:
-        """Return it as a URL without credentials, for people to read."""
+        """Return the URL without credentials, for people to read."""
         if self.file is not None:
             return f"file:{quote(self.file, **_SURROGATES)}?protocol={self.protocol}"
         scheme = next(
@@ -106,12 +108,12 @@ class Endpoint:
         shown = f"{scheme}://{host}:{self.port}/"
         if path is not None and path != "/":
             shown += quote(path, safe="/", **_SURROGATES)
-        given = [
+        parameters = [
             f"{name}={quote(value, safe='', **_SURROGATES)}"
             for name in ("queue", "exchange", "routing_key")
             if self.protocol == "0-9-1" and (value := getattr(self, name)) is not None
         ]
-        return shown + ("?" + "&".join(given) if given else "")
+        return shown + ("?" + "&".join(parameters) if parameters else "")
 
     @property
     def name(self) -> str:
@@ -126,53 +128,53 @@ class Endpoint:
 
     @property
     def places(self) -> tuple[Endpoint, ...]:
-        """Return this one and the others, in the order in which they are tried."""
+        """This endpoint and its alternatives, in the order in which they are tried."""
         return (self, *self.others)
 
     @property
     def start(self) -> str | int | None:
-        """`offset` as a filter or an argument has it: an int where it is a number."""
+        """`offset` as the stream filter or argument expects it: a number as an int."""
         return None if self.offset is None else stream_start(self.offset)
 
     def read_from(self, offset: str) -> Endpoint:
-        """Return it with another offset to read from, at each place."""
-        others = tuple(attrs.evolve(one, offset=offset) for one in self.others)
+        """Return a copy with another offset, also for the alternative addresses."""
+        others = tuple(attrs.evolve(other, offset=offset) for other in self.others)
         return attrs.evolve(self, offset=offset, others=others)
 
     @property
     def keeps(self) -> bool:
-        """Whether this source keeps what was read, as streams and files do."""
+        """Whether messages stay at this source after reading, as in streams and files."""
         return self.offset is not None or self.file is not None
 
     @property
     def is_exposed(self) -> bool:
-        """Whether a password would go to another machine in the clear."""
+        """Whether a password would be sent to another machine without TLS."""
         local = self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
         return self.password is not None and not self.tls and not local
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return the settings of TLS, None where the connection has none.
+        """Return the TLS settings, or None for a connection without TLS.
 
         Raises:
             OSError: a file cannot be read.
         """
         if not self.tls:
             return None
-        with _reading(f"cacertfile={self.cacertfile}", "no certificates in PEM"):
+        with _name_file(f"cacertfile={self.cacertfile}", "no certificates in PEM"):
             context = ssl.create_default_context(cafile=self.cacertfile)
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.certfile is not None:
-            wanted = "no certificate in PEM with its key, which keyfile= may name"
-            with _reading(f"certfile={self.certfile}", wanted):
+            otherwise = "no certificate in PEM with its key, which keyfile= may name"
+            with _name_file(f"certfile={self.certfile}", otherwise):
                 context.load_cert_chain(self.certfile, self.keyfile)
         return context
 
 
 @contextlib.contextmanager
-def _reading(file: str, otherwise: str) -> Iterator[None]:
-    """Say which file cannot be read, and what it is not: OpenSSL does not."""
+def _name_file(file: str, otherwise: str) -> Iterator[None]:
+    """Name the file in OSErrors and OpenSSL's errors. `otherwise` describes invalid content."""
     try:
         yield
     except ssl.SSLError:
@@ -181,8 +183,8 @@ def _reading(file: str, otherwise: str) -> Iterator[None]:
         raise OSError(f"{file}: {error.strerror or error}") from None
 
 
-#: What may be another at each place of one end.
-_PLACE = (
+#: Attributes that may differ between the alternative addresses of an end.
+_ADDRESS_FIELDS = (
     *("host", "port", "tls", "user", "password", "mechanism", "heartbeat", "timeout"),
     *("cacertfile", "certfile", "keyfile", "verify", "server_name", "others"),
 )
@@ -193,35 +195,38 @@ def parse_urls(
     environment: Mapping[str, str] | None = None,
     also: Mapping[str, tuple[str, bool, int]] = MappingProxyType({}),
 ) -> Endpoint:
-    """Read the URLs of one end, which is reached at any of them, in this order of preference.
+    """Parse alternative URLs of one end, such as the nodes of a cluster, in order of preference.
 
     Args:
-        texts: the URLs, as `parse_url` takes them.
-        environment: variables; those of the process where None.
-        also: other schemes, such as ``STREAM_SCHEMES``.
+        texts: the URLs, as for `parse_url`.
+        environment: environment variables; None for those of the process.
+        also: additional schemes, such as ``STREAM_SCHEMES``.
 
     Raises:
-        ValueError: one is no such URL, there is none, or they name different things.
+        ValueError: a URL is invalid, `texts` is empty, or the URLs differ in more than the address.
     """
-    found = [parse_url(text, environment, also) for text in texts]
-    if not found:
-        raise ValueError("an end has a URL")
-    first, *others = found
-    for one in others:
-        if attrs.evolve(one, **{name: getattr(first, name) for name in _PLACE}) != first:
-            raise ValueError(f"{one} is not another place of {first}: they differ in more")
-        if one.file is not None:
-            raise ValueError(f"{one}: a file is in one place")
+    endpoints = [parse_url(text, environment, also) for text in texts]
+    if not endpoints:
+        raise ValueError("no URL: an end needs at least one")
+    first, *others = endpoints
+    for other in others:
+        if attrs.evolve(other, **{name: getattr(first, name) for name in _ADDRESS_FIELDS}) != first:
+            raise ValueError(
+                f"{other} is not an alternative address of {first}: they differ in more than host, "
+                "port, credentials and TLS"
+            )
+        if other.file is not None:
+            raise ValueError(f"{other}: a file has no alternative addresses")
     return attrs.evolve(first, others=tuple(others))
 
 
 def split_url(text: str) -> SplitResult:
-    """Split a URL into its parts, whose host and port can be read without another error.
+    """Split a URL into its parts. Accessing the host or port of the result does not raise.
 
     Raises:
-        ValueError: the URL cannot be split, its port is wrong, or there is an ``@`` after the host,
-            as if the user or password had a ``/`` or ``?``. Unlike the errors of urllib, the
-            message repeats no part of the URL, which may be a password.
+        ValueError: the URL cannot be split, its port is invalid, or an ``@`` follows the host, as
+            if the user or password contained ``/`` or ``?``. Unlike urllib's errors, the message
+            repeats no part of the URL, because it may be a password.
     """
     try:
         parts = urlsplit(text)
@@ -236,7 +241,7 @@ def split_url(text: str) -> SplitResult:
     except ValueError:
         raise ValueError("the port of a URL is a number from 1 to 65535") from None
     try:
-        host.encode("idna")  # as the resolver does, whose error says nothing of a URL
+        host.encode("idna")  # as the resolver does; its error would not mention the URL
     except UnicodeError:
         raise ValueError(
             "the host of a URL has an empty part between dots, or one of more than 63 characters"
@@ -254,35 +259,36 @@ def parse_url(
     environment: Mapping[str, str] | None = None,
     also: Mapping[str, tuple[str, bool, int]] = MappingProxyType({}),
 ) -> Endpoint:
-    """Read the URL of one end.
+    """Parse the URL of a source or target.
 
-    ``amqp091://user:password@host:port/vhost?queue=NAME`` is AMQP 0-9-1, also with ``exchange=``
-    and ``routing_key=``; ``amqp://user:password@host:port/ADDRESS`` is 1.0, with ``?queue=`` or
-    ``?exchange=`` for RabbitMQ's addresses (``address_version=1`` for those before 4.0). With an
-    ``s`` after it, ``amqp091s`` and ``amqps``, by TLS. User and password may be ``${NAME}``, a
-    variable of the environment, or ``${file:PATH}``, what a file holds. The other parameters are
-    those of RabbitMQ's URIs: heartbeat, connection_timeout (ms), auth_mechanism, cacertfile,
-    certfile, keyfile, verify, server_name_indication; and vhost (1.0), offset.
+    ``amqp091://user:password@host:port/vhost?queue=NAME`` is AMQP 0-9-1; ``exchange=`` and
+    ``routing_key=`` may take the place of ``queue=``. ``amqp://user:password@host:port/ADDRESS`` is
+    AMQP 1.0; ``?queue=`` or ``?exchange=`` stand for RabbitMQ's addresses (with
+    ``address_version=1``, for those of RabbitMQ before 4.0). ``amqp091s`` and ``amqps`` use TLS.
+    User and password may be ``${NAME}``, an environment variable, or ``${file:PATH}``, the content
+    of a file. The other parameters are those of RabbitMQ's URIs: heartbeat (s), connection_timeout
+    (ms), auth_mechanism, cacertfile, certfile, keyfile, verify, server_name_indication; and vhost
+    (1.0) and offset.
 
-    ``file:PATH?protocol=0-9-1`` is a file of messages, a line each, as a quarantine has them;
-    ``protocol`` is 1.0 where it is not given. A source may have ``route=`` and ``offset=``; a
-    target that takes the messages of a quarantine's queue has ``entries=true``.
+    ``file:PATH?protocol=0-9-1`` is a file of messages, one per line, in the format of a quarantine;
+    the default of ``protocol`` is 1.0. A source may have ``route=`` and ``offset=``. A target for
+    the messages of a quarantine queue has ``entries=true``.
 
     Args:
         text: the URL.
-        environment: variables; those of the process where None.
-        also: other schemes, such as ``STREAM_SCHEMES``: a URL of RabbitMQ's stream protocol is
+        environment: environment variables; None for those of the process.
+        also: additional schemes, such as ``STREAM_SCHEMES``: a URL of RabbitMQ's stream protocol is
             ``rabbitmq-stream://user:password@host:port/vhost``.
 
     Raises:
-        ValueError: it is not such a URL. The message does not repeat it: it may hold a password.
+        ValueError: the URL is invalid. The message does not repeat it: it may contain a password.
     """
     text = with_files(text)
     if "#" in text:
         raise ValueError("a # in a URL is written %23")
     parts = split_url(text.strip())
     if parts.scheme == "file":
-        return _file(parts)
+        return _parse_file(parts)
     schemes = {**_SCHEMES, **also}
     if parts.scheme not in schemes:
         raise ValueError(
@@ -295,8 +301,8 @@ def parse_url(
     protocol, tls, port = schemes[parts.scheme]
     variables = os.environ if environment is None else environment
     port = parts.port or port
-    query = _query(parts.query)
-    made: dict[str, Any] = {
+    query = _parse_query(parts.query)
+    attributes: dict[str, Any] = {
         "protocol": protocol,
         "host": parts.hostname or "localhost",
         "port": port,
@@ -309,21 +315,22 @@ def parse_url(
     if protocol == "stream" and any(one is not None for one in named.values()):
         raise ValueError("a URL of the stream protocol names no queue and no exchange")
     if protocol != "1.0":
-        made["virtual_host"] = unquote(path) if path else "/"
-        made |= named
+        attributes["virtual_host"] = unquote(path) if path else "/"
+        attributes |= named
         if named["queue"] is not None and named["exchange"] is not None:
             raise ValueError("queue= and exchange= exclude each other")
-        if made["user"] is None and query.get("auth_mechanism", "").upper() != "EXTERNAL":
-            made["user"], made["password"] = "guest", "guest"
+        if attributes["user"] is None and query.get("auth_mechanism", "").upper() != "EXTERNAL":
+            attributes["user"], attributes["password"] = "guest", "guest"
     else:
-        made["virtual_host"] = query.pop("vhost", None)
-        made["address"] = _address(unquote(path, **_SURROGATES), query, named)
-    made |= _options(query)
-    return Endpoint(**made)
+        attributes["virtual_host"] = query.pop("vhost", None)
+        attributes["address"] = _address(unquote(path, **_SURROGATES), query, named)
+    attributes |= _connection_attributes(query)
+    return Endpoint(**attributes)
 
 
-def _file(parts: SplitResult) -> Endpoint:
-    query = _query(parts.query)
+def _parse_file(parts: SplitResult) -> Endpoint:
+    """Make the endpoint of a ``file:`` URL."""
+    query = _parse_query(parts.query)
     path = unquote(parts.path, **_SURROGATES)
     if parts.netloc not in {"", "localhost"} or not path:
         raise ValueError("a file is file:PATH, or file:///PATH from the root on")
@@ -337,44 +344,46 @@ def _file(parts: SplitResult) -> Endpoint:
     if query:
         name, known = min(query), "protocol, route, offset, entries"
         raise ValueError(f"{name[:40]!r} is not a parameter of a file: use {known}")
-    whole: Any = {"route": route, "offset": offset, "entries": entries == "true"}
-    return Endpoint(protocol, "", 0, file=path, **whole)
+    return Endpoint(
+        protocol, "", 0, file=path, route=route, offset=offset, entries=entries == "true"
+    )
 
 
-def _query(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _parse_query(text: str) -> dict[str, str]:
+    """Return the parameters of a URL. Raises ValueError if one occurs twice."""
+    parameters: dict[str, str] = {}
     for name, value in parse_qsl(text, keep_blank_values=True, **_SURROGATES):
-        if name in found:
-            raise ValueError(f"the parameter {name!r} stands twice in a URL")
-        found[name] = value
-    return found
+        if name in parameters:
+            raise ValueError(f"the parameter {name!r} occurs twice in a URL")
+        parameters[name] = value
+    return parameters
 
 
 def with_files(text: str) -> str:
-    """Return a URL in which ``${file:PATH}`` is what the file holds, without a newline at its end.
+    """Replace each ``${file:PATH}`` of a URL by the file's content without its final newline.
 
     Raises:
-        ValueError: a file cannot be read; the message says which, and nothing of what it holds.
+        ValueError: a file cannot be read. The message names the file, and shows no content.
     """
 
     def read(match: re.Match[str]) -> str:
         try:
-            held = Path(match[1]).read_text(encoding="utf-8", errors="surrogateescape")
+            content = Path(match[1]).read_text(encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise ValueError(f"{match[1]}, which a URL names: {error.strerror}") from None
-        return quote(held.removesuffix("\n").removesuffix("\r"), safe="", **_SURROGATES)
+        return quote(content.removesuffix("\n").removesuffix("\r"), safe="", **_SURROGATES)
 
     return _FILE.sub(read, text)
 
 
 def without_credentials(text: str) -> str:
-    """Return the URL of a management API without user and password, for people to read."""
+    """Remove the user and password from the URL of a management API."""
     scheme, colon, rest = text.partition("://")
     return f"{scheme}{colon}{rest.rpartition('@')[2]}"
 
 
 def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return a user or password of a URL, which may be ``${NAME}``, a variable."""
+    """Decode a user or password of a URL. ``${NAME}`` stands for an environment variable."""
     if text is None:
         return None
     match = _VARIABLE.fullmatch(text)
@@ -386,28 +395,27 @@ def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
 
 
 def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> str | None:
-    """Return the address of a 1.0 terminus: as it stands, or RabbitMQ's for a queue or exchange."""
+    """Return the address of a 1.0 terminus: as given, or RabbitMQ's for a queue or exchange."""
     version = query.pop("address_version", "2")
     if version not in {"1", "2"}:
         raise ValueError(f"address_version is 1 or 2, not {version!r}")
-    stated = query.pop("address", None)
+    address = query.pop("address", None)
     queue, exchange, key = named["queue"], named["exchange"], named["routing_key"]
-    given = [path or None, stated, queue, exchange]
-    if sum(one is not None for one in given) > 1:
+    if sum(choice is not None for choice in (path or None, address, queue, exchange)) > 1:
         raise ValueError("give the address once: as the path, address=, queue= or exchange=")
     quoted = _quoted if version == "2" else _quoted_before_4
     if queue is not None:
         return queue_address(queue, version)
     if exchange is not None:
-        made = f"{'/exchanges' if version == '2' else '/exchange'}/{quoted(exchange)}"
-        return made if key is None else f"{made}/{quoted(key)}"
+        prefix = f"{'/exchanges' if version == '2' else '/exchange'}/{quoted(exchange)}"
+        return prefix if key is None else f"{prefix}/{quoted(key)}"
     if key is not None:
         raise ValueError("routing_key= needs exchange= in a URL of AMQP 1.0")
-    return stated if stated is not None else path or None
+    return address if address is not None else path or None
 
 
 def queue_address(queue: str, version: str = "2") -> str:
-    """Return the address that a queue has in RabbitMQ 4.0, or in version 1 that of older ones."""
+    """Return a queue's address in RabbitMQ 4.0 and later; `version` "1" is for older ones."""
     if version == "2":
         return f"/queues/{_quoted(queue)}"
     return f"/amq/queue/{_quoted_before_4(queue)}"
@@ -418,55 +426,56 @@ def _quoted(text: str) -> str:
 
 
 def _quoted_before_4(text: str) -> str:
-    """Return a name as RabbitMQ 3 reads it: a slash alone is percent-encoded."""
+    """Encode a name for RabbitMQ 3, which decodes %2F and no other percent-encoding."""
     if not text.isascii() or "%2F" in text:
         raise ValueError(
-            "address_version=1 has no address for a name that is not ASCII, or has %2F in it: "
-            "RabbitMQ 3 has it over amqp091"
+            "address_version=1 cannot express a name that is not ASCII or contains %2F: use "
+            "amqp091 for RabbitMQ 3"
         )
     return text.replace("/", "%2F")
 
 
-def _options(query: dict[str, str]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _connection_attributes(query: dict[str, str]) -> dict[str, Any]:
+    """Convert the remaining parameters of a URL to attributes of `Endpoint`."""
+    attributes: dict[str, Any] = {}
     for name, value in query.items():
         if name in {"cacertfile", "certfile", "keyfile"}:
-            made[name] = value
+            attributes[name] = value
         elif name == "offset":
             if stream_start(value) is None:
                 raise ValueError(
                     "offset is first, last, next, a number, or an interval such as 10m (of Y, M, "
                     f"D, h, m, s), not {value[:20]!r}"
                 )
-            made[name] = value
+            attributes[name] = value
         elif name == "server_name_indication":
-            made["server_name"] = value
+            attributes["server_name"] = value
         elif name == "heartbeat":
-            made[name] = parameter_number(name, value, 1, 65_535)
+            attributes[name] = parameter_number(name, value, 1, 65_535)
         elif name == "connection_timeout":
-            made["timeout"] = parameter_number(name, value, 1, 86_400_000) / 1000
+            attributes["timeout"] = parameter_number(name, value, 1, 86_400_000) / 1000
         elif name == "auth_mechanism":
-            made["mechanism"] = value.upper()
-            if made["mechanism"] not in {"PLAIN", "EXTERNAL", "ANONYMOUS"}:
+            attributes["mechanism"] = value.upper()
+            if attributes["mechanism"] not in {"PLAIN", "EXTERNAL", "ANONYMOUS"}:
                 raise ValueError("auth_mechanism is plain, external or anonymous")
         elif name == "verify":
             if value not in {"verify_peer", "verify_none"}:
-                raise ValueError("verify is verify_peer (usual) or verify_none")
-            made[name] = value == "verify_peer"
+                raise ValueError("verify is verify_peer (default) or verify_none")
+            attributes[name] = value == "verify_peer"
         else:
             raise ValueError(
                 f"{name[:40]!r} is not a parameter of a URL: use queue, exchange, routing_key, "
                 "address, address_version, vhost, offset, heartbeat, connection_timeout, "
                 "auth_mechanism, cacertfile, certfile, keyfile, verify, server_name_indication"
             )
-    return made
+    return attributes
 
 
 def parameter_number(name: str, value: str, low: int, high: int) -> int:
-    """Return the number that a parameter of a URL has as its value.
+    """Parse a parameter of a URL as a decimal number.
 
     Raises:
-        ValueError: it is not a number from `low` to `high`.
+        ValueError: the value is not a number from `low` to `high`.
     """
     digits = value.isascii() and value.isdecimal() and len(value) <= 20
     if not digits or not low <= int(value) <= high:
