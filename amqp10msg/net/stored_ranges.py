@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from amqp10msg.net.bridge.links import first_of
+from amqp10msg.net.bridge.links import connect_first_reachable
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.stream_chunks import Chunk, ChunkError, RowsOfChunks, StoredRows, parse_chunk
@@ -51,7 +51,7 @@ class _Nodes:
     def any(self) -> StreamConnection:
         """Return the connection to the first place that is reached."""
         if self._first is None:
-            self._first = first_of(self._endpoint, StreamConnection)
+            self._first = connect_first_reachable(self._endpoint, StreamConnection)
         return self._first
 
     def with_replica(self, stream: str, ask: Callable[[StreamConnection], _T]) -> _T:

@@ -20,7 +20,7 @@ import attrs
 from amqp10msg import __version__
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import dialing_error, trusted
+from amqp10msg.net.bridge.wire import dialing_error, tls_context
 from amqp10msg.net.stream_chunks import MOST
 
 #: Commands, by their keys.
@@ -413,7 +413,7 @@ class StreamConnection:
 
 def _dialed(at: Endpoint) -> Any:
     """Connect."""
-    context = trusted(at)
+    context = tls_context(at)
     made: Any = None
     try:
         made = socket.create_connection((at.host, at.port), timeout=at.timeout)

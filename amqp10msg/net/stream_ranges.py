@@ -30,7 +30,7 @@ from amqp10msg.delivery.filters import (
 from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.bridge.amqp10 import Amqp10Connection, SessionLink, connected
-from amqp10msg.net.bridge.links import open_at_first
+from amqp10msg.net.bridge.links import open_first_reachable
 from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
 from amqp10msg.net.bridge.urls import Endpoint, queue_address
 from amqp10msg.net.bridge.wire import refuse
@@ -353,7 +353,7 @@ async def _open(endpoint: Endpoint, on_lost: OnLost, make: Makes) -> Streams:
     async def open_(request: Request) -> Any:
         return make(request, await connected(request.endpoint))
 
-    made: Streams = await open_at_first(open_, Request(endpoint=endpoint, on_lost=on_lost))
+    made: Streams = await open_first_reachable(open_, Request(endpoint=endpoint, on_lost=on_lost))
     return made
 
 

@@ -763,7 +763,7 @@ def test_a_message_that_does_not_come_to_its_end_is_said(
 
     _, (state, counts) = run(made)
 
-    assert "a message of the source does not come to its end" == state
+    assert "the source stopped partway through a message" == state
     assert any(one.startswith("source-slow") for one in caplog.messages)
     if given["idle"] is not None:
         assert ("stalled", 4) == (counts.ending, status_of([counts]))

@@ -16,7 +16,7 @@ pytest.importorskip("pika")
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, counting
 from amqp10msg.net.bridge.counting import over_basic
-from amqp10msg.net.bridge.links import at_first
+from amqp10msg.net.bridge.links import first_reachable
 from amqp10msg.net.bridge.routes import read_routes
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.serve import Server
@@ -53,11 +53,11 @@ def test_the_first_place_that_answers_is_used(answers: list[str]) -> None:
 
     if "" in answers:
         first = answers.index("")
-        assert f"h{first}" == asyncio.run(at_first(end, ask))
+        assert f"h{first}" == asyncio.run(first_reachable(end, ask))
         assert [f"h{n}" for n in range(first + 1)] == tried
         return
     with pytest.raises(LinkError) as caught:
-        asyncio.run(at_first(end, ask))
+        asyncio.run(first_reachable(end, ask))
     assert [f"h{n}" for n in range(len(answers))] == tried
     assert (set(answers) == {"refused"}) == caught.value.permanent
     assert "word" not in str(caught.value)

@@ -22,7 +22,7 @@ from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, links
 from amqp10msg.net.bridge.basic import open_target
 from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import _TURN, Lines, Tied, Wire
+from amqp10msg.net.bridge.wire import _TURN, AttachedLink, ConnectionPool, Wire
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import Refusing, bodies, numbered, options, quarantined, short_waits
@@ -490,7 +490,7 @@ def test_a_link_sends_no_more_than_its_turn() -> None:
     async def made() -> None:
         async with BasicBroker("a", "b") as broker:
             rooms: list[str] = []
-            lines = Lines()
+            pool = ConnectionPool()
 
             async def target(queue: str) -> Any:
                 return await open_target(
@@ -500,7 +500,7 @@ def test_a_link_sends_no_more_than_its_turn() -> None:
                         on_room=lambda: rooms.append(queue),
                         on_lost=lambda _: None,
                         window=1_000,
-                        lines=lines,
+                        pool=pool,
                     )
                 )
 
@@ -536,22 +536,22 @@ STEPS = st.lists(st.sampled_from(["join", "leave", "cut", "cancel", "wait", "ref
 @given(STEPS)
 def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
     async def made() -> None:
-        lines, at = Lines(), Endpoint("1.0", "h", 1)
+        pool, at = ConnectionPool(), Endpoint("1.0", "h", 1)
         wires: list[Plain] = []
         answers: list[asyncio.Future[None]] = []
-        joining: list[asyncio.Task[Tied]] = []
+        joining: list[asyncio.Task[AttachedLink]] = []
         lost: list[LinkError] = []
 
         async def call(_: Endpoint) -> Plain:
             answers.append(asyncio.get_running_loop().create_future())
             await answers[-1]
             made = Plain(at)
-            made.most = 3
+            made.max_links = 3
             wires.append(made)
             return made
 
-        def make(wire: Wire) -> Tied:
-            return Tied(wire, lost.append)
+        def make(wire: Wire) -> AttachedLink:
+            return AttachedLink(wire, lost.append)
 
         async def turn() -> None:
             for _ in range(6):
@@ -561,7 +561,7 @@ def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
             pending = [one for one in answers if not one.done()]
             alive = [one for one in wires if one.alive]
             if step == "join":
-                joining.append(asyncio.ensure_future(lines.join(at, call, make)))
+                joining.append(asyncio.ensure_future(pool.join(at, call, make)))
             elif step == "leave" and alive:
                 next(iter(alive[0].links)).abort()
             elif step == "cut" and alive:

@@ -135,15 +135,15 @@ def test_scram(name: str, password: str, allowed: bool, separately: bool) -> Non
 def test_a_name_that_is_not_known_has_a_salt_like_others() -> None:
     known = scram.Scram(USERS)
 
-    def first_of(name: str) -> str:
+    def connect_first_reachable(name: str) -> str:
         said: bytes = known.begin().step(Client(name, "").first.encode())
         _, _, rest = said.decode().partition(",")
         return rest
 
     for name in ("user", "eve"):
-        assert first_of(name) == first_of(name)
-        assert first_of(name).endswith("i=4096")
-    assert first_of("user") != first_of("eve")
+        assert connect_first_reachable(name) == connect_first_reachable(name)
+        assert connect_first_reachable(name).endswith("i=4096")
+    assert connect_first_reachable("user") != connect_first_reachable("eve")
 
 
 @pytest.mark.parametrize(

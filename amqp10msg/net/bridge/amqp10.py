@@ -32,7 +32,7 @@ from amqp10msg.net.bridge.terms import (
     no_room_for_large,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Tied, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import AttachedLink, Wire, attached, dial, refuse
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.wire.errors import (
     CONNECTION_FORCED,
@@ -70,7 +70,7 @@ class Amqp10Connection(Wire, transport.Handler):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._left = 0  # frames of this turn
-        self.stirred: dict[Tied, None] = {}
+        self.stirred: dict[AttachedLink, None] = {}
         self.opened: asyncio.Future[None] = self.loop.create_future()
         hostname = endpoint.server_name or endpoint.host
         if endpoint.virtual_host is not None:
@@ -189,7 +189,7 @@ class Amqp10Connection(Wire, transport.Handler):
             return
         said = {str(name): value for name, value in (remote.properties or {}).items()}
         self.product = f"{said.get('product', '')} {said.get('version', '')}"
-        self.most = min(remote.channel_max, _CHANNEL_MAX) + 1
+        self.max_links = min(remote.channel_max, _CHANNEL_MAX) + 1
         if not self.opened.done():
             self.opened.set_result(None)
 
@@ -221,7 +221,7 @@ class Amqp10Connection(Wire, transport.Handler):
         await asyncio.shield(self.closed)
 
 
-class SessionLink(Tied, transport.Handler):
+class SessionLink(AttachedLink, transport.Handler):
     """What has one session of a connection, and is called with what comes in it."""
 
     def __init__(self, request: Request, connection: Amqp10Connection) -> None:

@@ -54,7 +54,7 @@ from amqp10msg.net.bridge.terms import (
     no_room_for_large,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, Tied, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import AttachedLink, ConnectionPool, Wire, attached, dial, refuse
 
 _MAX_FRAME = 131_072
 #: Channels that are used of a connection, where the broker names no bound.
@@ -151,12 +151,12 @@ class BasicConnection(Wire):
     @property
     def joinable(self) -> bool:
         """Whether another channel may be opened."""
-        return super().joinable and len(self._channels) + len(self._left) < self.most
+        return super().joinable and len(self._channels) + len(self._left) < self.max_links
 
     def enter(self, channel: Channel) -> int:
         """Return the number of a channel that is to be opened."""
         used = self._channels.keys() | self._left
-        number = next(one for one in range(1, self.most + 1) if one not in used)
+        number = next(one for one in range(1, self.max_links + 1) if one not in used)
         self._channels[number] = channel
         return number
 
@@ -240,7 +240,7 @@ class BasicConnection(Wire):
         size = min(tune.frame_max or _MAX_FRAME, _MAX_FRAME)
         self._reader.max_frame = size
         self.max_frame = size
-        self.most = min(tune.channel_max or _MAX_CHANNELS, _MAX_CHANNELS)
+        self.max_links = min(tune.channel_max or _MAX_CHANNELS, _MAX_CHANNELS)
         beat = min(at.heartbeat, tune.heartbeat or at.heartbeat)
         self.write(method(0, spec.Connection.TuneOk(tune.channel_max, size, beat)))
         await self._ask(spec.Connection.Open(at.virtual_host or "/"), spec.Connection.OpenOk)
@@ -264,7 +264,7 @@ class BasicConnection(Wire):
         await self._ask(spec.Connection.Close(200, "", 0, 0), spec.Connection.CloseOk)
 
 
-class Channel(Tied):
+class Channel(AttachedLink):
     """One channel of a connection: contents, and what ends it.
 
     A body of more than `max_message` bytes goes to what `overflow` makes; None refuses it.
@@ -639,13 +639,13 @@ async def open_target(request: TargetRequest) -> BasicTarget:
     return await attached(request, _call, lambda at: BasicTarget(request, at))
 
 
-async def depth_of(endpoint: Endpoint, queue: str, lines: Lines | None = None) -> Depth:
+async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None = None) -> Depth:
     """Return how many messages are ready in a queue, and how many consumers it has."""
 
     def make(connection: BasicConnection) -> Channel:
         return Channel(connection, lambda _: None, 0)
 
-    channel = await (lines or Lines()).join(endpoint, _call, make)
+    channel = await (pool or ConnectionPool()).join(endpoint, _call, make)
 
     async def ask() -> Depth:
         await channel.attach()
@@ -659,7 +659,7 @@ async def depth_of(endpoint: Endpoint, queue: str, lines: Lines | None = None) -
 
 
 async def positions_of(
-    endpoint: Endpoint, offset: str, lines: Lines | None = None
+    endpoint: Endpoint, offset: str, pool: ConnectionPool | None = None
 ) -> tuple[int, int] | None:
     """Return where a stream is read from an offset on: its first message, and the last one here.
 
@@ -667,17 +667,19 @@ async def positions_of(
     before it answers what it is asked next; with another offset, some that follow it. None where
     there is none.
     """
-    found = await _read(endpoint, offset, lines)
+    found = await _read(endpoint, offset, pool)
     return (min(found), max(found)) if found else None
 
 
-async def last_of(endpoint: Endpoint, lines: Lines | None = None) -> tuple[int, bytes] | None:
+async def last_of(
+    endpoint: Endpoint, pool: ConnectionPool | None = None
+) -> tuple[int, bytes] | None:
     """Return the position of the last message of a stream, and a digest of it; None without one."""
-    found = await _read(endpoint, "last", lines)
+    found = await _read(endpoint, "last", pool)
     return max(found.items()) if found else None
 
 
-async def _read(endpoint: Endpoint, offset: str, lines: Lines | None) -> dict[int, bytes]:
+async def _read(endpoint: Endpoint, offset: str, pool: ConnectionPool | None) -> dict[int, bytes]:
     """Return digests of some messages of a stream from an offset on, by their positions."""
     found: dict[int, bytes] = {}
 
@@ -697,7 +699,7 @@ async def _read(endpoint: Endpoint, offset: str, lines: Lines | None) -> dict[in
             window=_MAX_PREFETCH if offset == "last" else 1,
             max_message=_GLANCE,
             overflow=lambda: Oversized(Path(folder), 0),
-            lines=lines,
+            pool=pool,
         )
         made = await open_source(request)
         # Answered after what there is.

@@ -20,7 +20,7 @@ from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Sides, beside
+from amqp10msg.net.bridge.wire import ConnectionPools, in_thread
 from amqp10msg.net.options import RouteOptions
 
 #: Number of removed routes whose statistics are kept under their own names.
@@ -75,7 +75,7 @@ class Bridge:
             specs = list(source)
         self._specs = _by_name(specs)
         self._logger = logger or logging.getLogger("amqp10msg.bridge")
-        self._sides = Sides()
+        self._sides = ConnectionPools()
         self._routes: dict[str, Route] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # The statistics of earlier routes, by the name that their successor has, too.
@@ -158,7 +158,7 @@ class Bridge:
             route.stop()
 
     def reload(self, specs: Iterable[RouteSpec]) -> Changes:
-        """Replace the routes by others, matched by name. Return what will change, without waiting.
+        """Replace the routes by others, matched by name. Return the changes, without waiting.
 
         An unchanged route goes on, or stays ended; a failed route starts again. The old version of
         a changed route drains before the new one starts. A route of which only the name changed
@@ -416,7 +416,7 @@ def _reload_handler(
             service.reloading()
             try:
                 # In a thread, because it may wait for the answer of a management API.
-                changes = attrs.asdict(bridge.reload(await beside(again)))
+                changes = attrs.asdict(bridge.reload(await in_thread(again)))
             except (OSError, ValueError, RuntimeError) as error:
                 log_event(logger, "routes-refused", logging.ERROR, why=str(error))
             else:
@@ -463,7 +463,7 @@ def ask(call: Callable[[], _T]) -> _T:
     """
 
     async def run() -> _T:
-        asking = asyncio.ensure_future(beside(call))
+        asking = asyncio.ensure_future(in_thread(call))
         while not asking.done():
             await asyncio.wait([asking], timeout=_SIGNAL_INTERVAL)
             if signals_are_held() and signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import attrs
 
 from amqp10msg.net.bridge.entries import MAX_MESSAGE
-from amqp10msg.net.bridge.links import at_first, open_source
+from amqp10msg.net.bridge.links import first_reachable, open_source
 from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.terms import (
     NO_COUNT,
@@ -25,7 +25,7 @@ from amqp10msg.net.bridge.terms import (
     SourceRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines, beside
+from amqp10msg.net.bridge.wire import ConnectionPool, in_thread
 from amqp10msg.net.options import WAITS, Waits
 
 _OTHERS_UNKNOWN = "the broker does not report the messages that other consumers hold"
@@ -73,7 +73,7 @@ class Counting:
         management: the URL of RabbitMQ's management API; None for no API.
         sole: the route is the only consumer of the source: an unknown number of other consumers
             counts as zero.
-        lines: the connections that can be shared.
+        pool: the connections that can be shared.
         waits: timeouts.
 
     Attributes:
@@ -92,10 +92,10 @@ class Counting:
         management: str | None,
         *,
         sole: bool = False,
-        lines: Lines | None = None,
+        pool: ConnectionPool | None = None,
         waits: Waits = WAITS,
     ) -> None:
-        self._lines = lines
+        self._pool = pool
         self._waits = waits
         self._sole = sole
         self._source = source
@@ -129,7 +129,7 @@ class Counting:
                 self._compare(self.oldest, self.end, following)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
-            return await _declared(source, self._waits.answer, self._lines)
+            return await _declared(source, self._waits.answer, self._pool)
         link = await open_source(
             SourceRequest(
                 endpoint=source,
@@ -139,7 +139,7 @@ class Counting:
                 # Of a broker, nothing is requested; the lines of a file are read to be counted.
                 max_message=1 if source.file is None else MAX_MESSAGE,
                 overflow=lambda: Oversized(Path(), 0),
-                lines=self._lines,
+                pool=self._pool,
             )
         )
         try:
@@ -178,7 +178,7 @@ class Counting:
         """Return the first and the last position that the broker delivers from an offset on."""
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
 
-        return await at_first(at, lambda address: positions_of(address, offset, self._lines))
+        return await first_reachable(at, lambda address: positions_of(address, offset, self._pool))
 
     async def _end(self, at: Endpoint) -> tuple[tuple[int, int] | None, int]:
         """Return the positions of the last messages of a stream, and the position after its end."""
@@ -209,7 +209,7 @@ class Counting:
     def observer(self) -> Observer | None:
         """Return an observer of the source's queue; None if the source is not a RabbitMQ queue."""
         at = self._over_basic
-        return None if at is None or self.is_stream else Observer(at, self._lines, self._waits)
+        return None if at is None or self.is_stream else Observer(at, self._pool, self._waits)
 
     async def ask(self, link: Countable | None, following: int | None, held: int) -> Depth:
         """Count the messages at the source now.
@@ -241,8 +241,8 @@ class Counting:
             node = attrs.evolve(place, others=())
             try:
                 if self.is_stream:
-                    last_messages.add(await last_of(node, self._lines))
-                elif (await _declared(node, self._waits.answer, self._lines)).ready:
+                    last_messages.add(await last_of(node, self._pool))
+                elif (await _declared(node, self._waits.answer, self._pool)).ready:
                     return f"{node.host}:{node.port} has messages, but another address has none"
             except LinkError as error:
                 text = str(error.without(node.password))
@@ -269,7 +269,7 @@ class Counting:
         self._zero_since = self._zero_since or now
         if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
             try:
-                declared = await _declared(self._over_basic, self._waits.answer, self._lines)
+                declared = await _declared(self._over_basic, self._waits.answer, self._pool)
                 # Without the route itself.
                 others = None if declared.others is None else max(declared.others - 1, 0)
                 depth = attrs.evolve(depth, others=others)
@@ -292,7 +292,7 @@ class Counting:
         if self._over_basic is None or self._source.file is not None:
             return Depth(why=why)
         try:
-            depth = await _declared(self._over_basic, self._waits.answer, self._lines)
+            depth = await _declared(self._over_basic, self._waits.answer, self._pool)
         except LinkError:
             return Depth(why=why)
         return depth if depth.ready else Depth(why=why)
@@ -324,7 +324,7 @@ class Counting:
         if now - since < self._waits.management_lag:
             return Depth(why="the management API may not count yet what other consumers hold")
         try:
-            count = await beside(self._management.unacknowledged, at.queue or "")
+            count = await in_thread(self._management.unacknowledged, at.queue or "")
         except (LinkError, ValueError) as error:
             return Depth(why=str(error))
         if count is None:
@@ -337,16 +337,16 @@ class Observer:
 
     Args:
         at: the queue, as an endpoint of 0-9-1.
-        lines: the connections to use; None for a new connection per count.
+        pool: the connections to use; None for a new connection per count.
         waits: timeout of a count, and the time between two counts.
     """
 
     product = "RabbitMQ"
     incomplete = False
 
-    def __init__(self, at: Endpoint, lines: Lines | None, waits: Waits) -> None:
+    def __init__(self, at: Endpoint, pool: ConnectionPool | None, waits: Waits) -> None:
         self._at = at
-        self._lines = lines
+        self._pool = pool
         self._waits = waits
 
     async def count(self) -> Depth:
@@ -358,10 +358,10 @@ class Observer:
         Raises:
             LinkError: the queue cannot be queried.
         """
-        depth = await _declared(self._at, self._waits.answer, self._lines)
+        depth = await _declared(self._at, self._waits.answer, self._pool)
         if depth.ready == 0 and depth.others == 0:
             await asyncio.sleep(self._waits.second_count)
-            depth = await _declared(self._at, self._waits.answer, self._lines)
+            depth = await _declared(self._at, self._waits.answer, self._pool)
         return depth
 
 
@@ -390,12 +390,14 @@ def declared(endpoint: Endpoint) -> Depth:
         return Depth(why=str(error))
 
 
-async def _declared(endpoint: Endpoint, timeout: float, lines: Lines | None = None) -> Depth:
+async def _declared(
+    endpoint: Endpoint, timeout: float, pool: ConnectionPool | None = None
+) -> Depth:
     """Count the messages and consumers of a queue with a passive queue.declare."""
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     def ask(at: Endpoint) -> Awaitable[Depth]:
         short = attrs.evolve(at, timeout=min(at.timeout, timeout))
-        return depth_of(short, short.queue or "", lines)
+        return depth_of(short, short.queue or "", pool)
 
-    return await at_first(endpoint, ask)
+    return await first_reachable(endpoint, ask)

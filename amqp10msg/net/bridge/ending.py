@@ -11,7 +11,7 @@ from amqp10msg.net.bridge.counting import Counting, Observer
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Countable, Depth, LinkError
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines
+from amqp10msg.net.bridge.wire import ConnectionPool
 from amqp10msg.net.options import RouteOptions
 
 #: Default of `RouteOptions.idle`, in seconds, if only `until_length` is set.
@@ -32,7 +32,7 @@ class Ending:
         statistics: Statistics,
         log: Callable[..., None],
         finish: Callable[[str], None],
-        lines: Lines | None = None,
+        pool: ConnectionPool | None = None,
     ) -> None:
         self.max_settled = options.max_messages
         self._source = source
@@ -47,7 +47,7 @@ class Ending:
             source,
             options.management,
             sole=options.sole_consumer,
-            lines=lines,
+            pool=pool,
             waits=options.waits,
         )
         # Since the last message: seconds; seconds with all deliveries settled; queries.

@@ -1,6 +1,6 @@
-"""The ends of a route over all their connections: when the next one is opened, and how.
+"""Keeps the source, the target and the quarantine queue of a route connected.
 
-`QuarantineQueue` is the third end: what the target refuses is sent there before it is settled.
+A message that the target refuses is sent to the `QuarantineQueue` before it is settled.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines
+from amqp10msg.net.bridge.wire import ConnectionPool
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Data, Header, Properties
 
-#: Consecutive connections that end before anything came, until the source is given up.
-_DEATHS = 3
-#: A source that ended before so many times the window came made no progress.
-_FAR = 4
-#: After so many of these it is asked for one message at a time.
-_FRUITLESS = 2
-#: Outcomes of what is sent to a queue that is no more.
-_NOWHERE = {"returned", "released"}
-#: Of the queue of a quarantine: messages without an outcome, at most.
+#: The route fails after this number of consecutive connections that delivered nothing.
+_MAX_DEATHS = 3
+#: A connection that delivered fewer than this many windows of messages made no progress.
+_MIN_WINDOWS = 4
+#: After this number of connections without progress, messages are requested one at a time.
+_MAX_FRUITLESS = 2
+#: Outcomes of a message that is sent to a deleted queue.
+_NO_QUEUE = {"returned", "released"}
+#: Maximum number of messages to the quarantine queue without an outcome.
 _WINDOW = 100
 _CONTENT_TYPE = "application/json"
 _DURABLE = 2
 
 _Link = TypeVar("_Link", bound=Link)
 _T = TypeVar("_T")
-#: Takes a delivery, and why it was not taken.
+#: Called with a delivery and the outcome for which it is quarantined.
 OnDecided = Callable[[SourceDelivery, Outcome], None]
 
 
 async def open_source(request: SourceRequest) -> SourceLink:
-    """Attach to a source, which hands over its deliveries from then on."""
-    link: SourceLink = await open_at_first(_ends(request.endpoint).open_source, request)
+    """Open a source. From then on its deliveries are passed to `request.receive`."""
+    link: SourceLink = await open_first_reachable(_protocol(request.endpoint).open_source, request)
     return link
 
 
 async def open_target(request: TargetRequest) -> TargetLink:
-    """Attach to a target, which tells the outcome of each message from then on."""
-    link: TargetLink = await open_at_first(_ends(request.endpoint).open_target, request)
+    """Open a target. Outcomes are passed to `request.on_outcomes`."""
+    link: TargetLink = await open_first_reachable(_protocol(request.endpoint).open_target, request)
     return link
 
 
-def _ends(endpoint: Endpoint) -> Any:
-    """Return the module of a protocol's ends."""
+def _protocol(endpoint: Endpoint) -> Any:
+    """Return the module with the sources and targets of the endpoint's protocol."""
     if endpoint.file is not None:
         return files
     if endpoint.protocol == "0-9-1":
@@ -78,56 +78,59 @@ def _ends(endpoint: Endpoint) -> Any:
     return amqp10
 
 
-def warn_of_strangers(ends: Iterable[Endpoint | None], log: Callable[..., None]) -> None:
-    """Log the places whose certificates are not verified."""
+def warn_unverified_tls(ends: Iterable[Endpoint | None], log: Callable[..., None]) -> None:
+    """Log a warning for each address whose TLS certificate is not verified."""
     for place in (place for end in ends if end is not None for place in end.places):
         if place.tls and not place.verify:
-            why = "verify=verify_none: whoever is there may read and change all"
+            why = "verify=verify_none: an attacker in between can read and change all messages"
             log("certificate-not-verified", logging.WARNING, at=str(place), why=why)
 
 
-async def open_at_first(open_: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
-    """Open what is asked for at the first place where that succeeds.
+async def open_first_reachable(open_: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
+    """Open a link at the first address of its endpoint that can be used.
 
-    The passwords are removed from errors, also from that of its end.
+    Passwords are removed from errors, also from the error that `request.on_lost` receives later.
     """
 
     def lost(error: LinkError) -> None:
         request.on_lost(_without(error, request.endpoint))
 
-    async def at(place: Endpoint) -> Any:
+    async def open_at(place: Endpoint) -> Any:
         return await open_(attrs.evolve(request, endpoint=place, on_lost=lost))
 
-    return await at_first(request.endpoint, at, request.on_passed)
+    return await first_reachable(request.endpoint, open_at, request.on_passed)
 
 
-async def at_first(
+async def first_reachable(
     endpoint: Endpoint, ask: Callable[[Endpoint], Awaitable[_T]], on_passed: OnPassed | None = None
 ) -> _T:
-    """Return the answer of the first place of an end that gives one.
+    """Return the result of `ask` for the first address of an endpoint for which it succeeds.
 
-    Those that did not are told to `on_passed`, where a later one did. The error says why at each,
-    and is permanent where it is at all of them.
+    `on_passed` is called for each earlier address.
+
+    Raises:
+        LinkError: `ask` failed for all addresses. The error has the reason of each address, and is
+            permanent if it is permanent for all of them.
     """
     errors: list[LinkError] = []
     for place in endpoint.places:
         try:
-            found = await ask(attrs.evolve(place, others=()))
+            result = await ask(attrs.evolve(place, others=()))
         except LinkError as error:
             errors.append(_without(error, endpoint))
             continue
         if on_passed is not None:
             for passed, why in zip(endpoint.places, errors, strict=False):
                 on_passed(passed, why)
-        return found
-    raise _at_none(endpoint, errors) from None
+        return result
+    raise _combined(endpoint, errors) from None
 
 
-def first_of(endpoint: Endpoint, connect: Callable[[Endpoint], _T]) -> _T:
-    """Connect to the first place of an end where that succeeds, without asyncio.
+def connect_first_reachable(endpoint: Endpoint, connect: Callable[[Endpoint], _T]) -> _T:
+    """Connect to the first address of an endpoint for which it succeeds, without asyncio.
 
     Raises:
-        LinkError: it did at none; see `at_first`.
+        LinkError: all addresses failed; see `first_reachable`.
     """
     errors: list[LinkError] = []
     for place in endpoint.places:
@@ -135,19 +138,19 @@ def first_of(endpoint: Endpoint, connect: Callable[[Endpoint], _T]) -> _T:
             return connect(attrs.evolve(place, others=()))
         except LinkError as error:
             errors.append(_without(error, endpoint))
-    raise _at_none(endpoint, errors) from None
+    raise _combined(endpoint, errors) from None
 
 
-def _at_none(endpoint: Endpoint, errors: list[LinkError]) -> LinkError:
-    """Return the error of an end of which no place gave an answer, from that of each."""
+def _combined(endpoint: Endpoint, errors: list[LinkError]) -> LinkError:
+    """Combine the errors of all addresses of an endpoint."""
     if len(errors) == 1:
         return errors[0]
-    said = "; ".join(
+    reasons = "; ".join(
         f"{place.host}:{place.port}: {error}"
         for place, error in zip(endpoint.places, errors, strict=True)
     )
     return LinkError(
-        said,
+        reasons,
         said=any(error.said for error in errors),
         permanent=all(error.permanent for error in errors),
         failed=any(error.failed for error in errors),
@@ -156,26 +159,42 @@ def _at_none(endpoint: Endpoint, errors: list[LinkError]) -> LinkError:
 
 
 def _without(error: LinkError, endpoint: Endpoint) -> LinkError:
-    """Return it without the passwords of an end."""
+    """Return `error` with the endpoint's passwords removed."""
     for place in endpoint.places:
         error = error.without(place.password)
     return error
 
 
 def pause(options: RouteOptions, tries: int) -> float:
-    """Return seconds until another attempt: they double, and are drawn from the upper half."""
+    """Return the seconds to wait before the next attempt: exponential backoff with jitter."""
     longest: float = min(options.backoff * 2.0 ** min(tries, 30), options.max_backoff)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  (jitter)
 
 
-class KeptLink(Generic[_Link]):
-    """One end of a route over all its connections.
+class ReconnectingLink(Generic[_Link]):
+    """Keeps one end of a route connected: opens a new link after the present one is lost.
 
-    What `open_` opens calls `lose` at its end. `on_refused` returns whether it is dealt with that
-    the peer does not let it in again, so that a route that is to end goes on. With `early`, a link
-    that was lost as soon as it was open counts as lost, too. `progress` says that the last
-    connection brought something about, so that the next one is opened at once, `alone` that it has
-    a connection of its own, and `since` when it was opened, in seconds of the loop's clock.
+    Args:
+        name: the name of the end in logs.
+        endpoint: where to connect to.
+        options: the options of the route.
+        log: logs an event.
+        open_: opens a link. The link calls `lose` when it is lost.
+        on_lost: called when the link is lost.
+        on_open: called when a link is open.
+        on_refused: called when the peer permanently refuses a link that was open before. Returns
+            whether the route can go on without the link.
+        early: also call `on_lost` for a link that was lost right after it was opened.
+
+    Attributes:
+        endpoint: as above.
+        link: the open link, or None.
+        progress: whether the present link achieved something. If so, the next link is opened
+            without a pause.
+        opened: set once a link was open.
+        failures: failed attempts to open a link.
+        alone: whether the link must not share its connection with other routes.
+        since: when the link was opened, in seconds of the event loop's clock.
     """
 
     def __init__(
@@ -206,14 +225,15 @@ class KeptLink(Generic[_Link]):
         self._early = early
         self._lost = asyncio.Event()
         self._why = "no answer"
-        self._error = LinkError("it was lost at once")
+        self._error = LinkError("it was lost as soon as it was open")
 
     async def keep(self) -> None:
-        """Keep it open.
+        """Keep the link open until cancelled.
 
         Raises:
-            LinkError: trying again is pointless; or it was not reached once in time, or refused
-                for so long later on, where the route is to end.
+            LinkError: a retry cannot succeed; the endpoint was not reached within
+                `RouteOptions.reach`; or the endpoint refused the link again for that long, and the
+                route ends by itself.
         """
         while True:
             link = await self._open()
@@ -227,27 +247,27 @@ class KeptLink(Generic[_Link]):
             await self._lost.wait()
 
     def lose(self, error: LinkError) -> None:
-        """Take note that the link ended, and open the next one."""
+        """Record that the link was lost, and open the next one."""
         if self.link is None:
-            self._error = error  # while it was opened, which fails unless that was just done
+            self._error = error  # lost while it was being opened
             return
         self.link = None
         self._on_lost(error)
         self._lost.set()
 
     def report(self, error: LinkError, **fields: Any) -> None:
-        """Log that it was lost."""
+        """Log that the link was lost."""
         at = str(self.endpoint)
         self._log(f"{self.name}-lost", logging.WARNING, at=at, why=str(error), **fields)
 
     def passed(self, place: Endpoint, error: LinkError) -> None:
-        """Log that a place of it could not be used, though a later one can."""
+        """Log that one address of the endpoint could not be used, but a later one could."""
         self.failures += 1
-        why = {"at": str(place), "why": str(error)}
-        self._log(f"{self.name}-place-unreachable", logging.WARNING, **why)
+        event = f"{self.name}-place-unreachable"
+        self._log(event, logging.WARNING, at=str(place), why=str(error))
 
     def give_up(self, *, failed: bool = False) -> None:
-        """Drop the link, which has not answered for too long."""
+        """Drop the link, because it did not answer in time."""
         link = self.link
         if link is not None:
             link.abort()
@@ -269,34 +289,35 @@ class KeptLink(Generic[_Link]):
         self._lost.set()
 
     async def close(self, wait: float) -> None:
-        """Close the link; give up after so many seconds."""
+        """Close the link. Give up after `wait` seconds."""
         link, self.link = self.link, None
         if link is not None:
             await link.close(wait)
 
     async def _open(self) -> _Link:
-        """Open a link; again, with growing pauses, where it did not succeed.
+        """Open a link, with retries. The returned link may have been lost already.
 
-        What is returned may be lost again before anybody looks.
+        Raises:
+            LinkError: as for `keep`.
         """
         reach = self._options.reach
         if self.opened.is_set() or reach is None:
-            return await self._open_at_last()
+            return await self._open_with_retries()
         try:
             async with asyncio.timeout(reach):
-                return await self._open_at_last()
+                return await self._open_with_retries()
         except TimeoutError:
             text = f"{self.endpoint}: not reached within {reach:g} s ({self._why})"
             raise LinkError(text, permanent=True) from None
 
     def _wait_on(self, at: str) -> None:
-        """Log that the peer does not answer, but may still."""
+        """Log that the peer has not answered yet."""
         why = f"no answer for {self._options.waits.silent:g} s"
         self._log(f"{self.name}-silent", logging.WARNING, at=at, why=why)
 
-    async def _open_at_last(self) -> _Link:
+    async def _open_with_retries(self) -> _Link:
         tries, at = 0, str(self.endpoint)
-        clock, refused = asyncio.get_running_loop().time, None  # since when it is refused
+        clock, refused = asyncio.get_running_loop().time, None  # time of the first refusal
         while True:
             if tries or not self.progress:
                 await asyncio.sleep(pause(self._options, tries))
@@ -330,13 +351,16 @@ class KeptLink(Generic[_Link]):
             return link
 
 
-class Caution:
-    """How many messages a source is asked for, which may end connections on one that it delivers.
+class PoisonGuard:
+    """Chooses the window for a source that may end the connection because of a poison message.
 
-    What was delivered on such a connection comes again, and would end the next one too. So after
-    two connections that achieved nothing, messages are asked for one at a time, each settled before
-    the next: that clears what precedes the cause, and a connection that ends before anything came
-    then ended on the next message.
+    The messages of the connection are delivered again, and the poison message would end the next
+    connection, too. So after two connections without progress, messages are requested one at a
+    time, and each is settled before the next. This removes the messages before the poison message.
+    A connection that then ends without a delivery must have ended on the next message.
+
+    Attributes:
+        careful: whether messages are requested one at a time.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -347,36 +371,36 @@ class Caution:
         self._deaths = 0
 
     def window(self, usual: int) -> int:
-        """Return how many messages may be unsettled on the next connection."""
+        """Return the window for the next connection; `usual` is that of the options."""
         self._received = 0
         return 1 if self.careful else usual
 
     def receive(self, count: int) -> None:
-        """Note that messages came."""
+        """Record the delivery of `count` messages."""
         self._received += count
 
     def is_over(self, usual: int) -> bool:
-        """Whether enough came one at a time that the source may deliver many at once again."""
+        """Whether a whole window was delivered one at a time, so that `relax` can be called."""
         return self.careful and self._received >= usual
 
     def relax(self) -> None:
-        """Ask for many messages at a time again, as no message ended the connection."""
+        """Request many messages at a time again, because no message ended the connection."""
         self.careful = False
         self._fruitless = self._deaths = 0
 
     def end(self, error: LinkError, usual: int) -> LinkError | None:
-        """Note the end of a connection; return what to stop with, None to go on.
+        """Record the end of a connection. Return the error to fail with, or None to go on.
 
-        A cut connection, or a broker that shuts down, says nothing about a message.
+        A connection that was cut, or whose broker shut down, did not end because of a message.
         """
         if not (error.said or error.failed):
             return None
         if not self.careful:
-            self._fruitless = self._fruitless + 1 if self._received <= _FAR * usual else 0
-            self.careful = self._fruitless >= _FRUITLESS
+            self._fruitless = self._fruitless + 1 if self._received <= _MIN_WINDOWS * usual else 0
+            self.careful = self._fruitless >= _MAX_FRUITLESS
             return None
         self._deaths = 0 if self._received else self._deaths + 1
-        if self._deaths < _DEATHS:
+        if self._deaths < _MAX_DEATHS:
             return None
         return LinkError(
             f"{self._endpoint} ended the connection {self._deaths} times in a row instead of "
@@ -388,15 +412,16 @@ class Caution:
         )
 
 
-class Absence:
-    """That the queue or address of a target is no more, which was there when the link was opened.
+class MissingTarget:
+    """Handles a target queue or address that was deleted after the link was opened.
 
-    What is to be sent there is tried again, as anything that is refused. Where a route is to end,
-    that is done in full for one message: others that it refuses then are tried once, or each
-    window would wait as long for a queue that does not come back. Where they go back to the source
-    and would come again, the route ends with an error instead.
+    Messages to it are retried like other refused messages. A route that ends by itself does so for
+    the first message only: later messages are tried once, because otherwise every window would
+    wait for a queue that is gone. If refused messages are requeued at the source, and so would be
+    delivered again, the route fails instead.
 
-    It is not waited for any more where it is `given_up`.
+    Attributes:
+        given_up: whether the route has stopped waiting for the target to return.
     """
 
     def __init__(self, endpoint: Endpoint, options: RouteOptions, log: Callable[..., None]) -> None:
@@ -407,51 +432,56 @@ class Absence:
         self._why: str | None = None
 
     def begin(self, why: str) -> None:
-        """Note that it is no more, as the target says."""
+        """Record that the target is missing; `why` is the broker's reason."""
         if self._why is None:
-            text = f"of what it took last, up to {self._options.window} messages may be lost"
+            text = f"up to {self._options.window} of the messages that it accepted last may be lost"
             self._log("target-queue-deleted", logging.ERROR, at=str(self._endpoint), why=text)
         self._why = why
 
     def end(self) -> None:
-        """Note that it is there."""
+        """Record that the target exists."""
         self._why, self.given_up = None, False
 
     @property
     def outcome(self) -> Outcome:
-        """That of a message which cannot be sent as long as it is not there."""
+        """The outcome of a message that cannot be sent while the target is missing."""
         kind = "returned" if self._endpoint.protocol == "0-9-1" else "released"
         return Outcome(kind, "", self._why or "")
 
     def is_final(self, outcome: Outcome) -> bool:
-        """Whether a message with an outcome is not tried again."""
-        return outcome.final or (self.given_up and outcome.kind in _NOWHERE)
+        """Whether a message with this outcome is not retried."""
+        return outcome.final or (self.given_up and outcome.kind in _NO_QUEUE)
 
     def give_up(self, outcome: Outcome, *, goes_back: bool) -> LinkError | None:
-        """Note that a message was tried for long enough, last with this outcome.
+        """Record that all attempts to send a message have failed, the last one with this outcome.
 
-        It `goes_back` to the source, from where it would come again at once. What is returned is
-        what the route is to stop with; None to go on.
+        Return the error that the route must fail with: one is needed if the message is requeued
+        (`goes_back`), because the source would deliver it again and again. Otherwise return None.
         """
-        if self._why is None or outcome.kind not in _NOWHERE or not self._options.ends:
+        if self._why is None or outcome.kind not in _NO_QUEUE or not self._options.ends:
             return None
         self.given_up = True
         self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._why)
         if not goes_back:
             return None
-        text = (
-            f"{self._endpoint}: its queue is no more, and what it refuses goes back to the source"
-        )
+        text = f"{self._endpoint}: its queue was deleted, and refused messages would be requeued"
         return LinkError(f"{text} ({self._why})", permanent=True)
 
 
-class QuarantineQueue(KeptLink[TargetLink]):
-    """Sends deliveries to a queue, each as the line that a file of the quarantine would have.
+class QuarantineQueue(ReconnectingLink[TargetLink]):
+    """Sends deliveries to a queue, each as a line in the format of the quarantine file.
 
-    What it does not take, or what may not have reached it, is for the file: so nothing waits for a
-    quarantine. It may then be in both.
+    A delivery that the queue does not accept, or that may not have reached it, is written to the
+    file instead, so that no delivery waits for the queue. It may then be in both.
 
-    What the queue has taken is told to `kept`, what is for the file to `left`.
+    Args:
+        endpoint: the queue.
+        options: the options of the route.
+        names: the names of the route, source and target for the lines.
+        log: logs an event.
+        kept: called with each delivery that the queue accepted.
+        left: called with each delivery that must be written to the file.
+        pool: the connections that can be shared.
     """
 
     def __init__(
@@ -463,7 +493,7 @@ class QuarantineQueue(KeptLink[TargetLink]):
         *,
         kept: OnDecided,
         left: OnDecided,
-        lines: Lines,
+        pool: ConnectionPool,
     ) -> None:
         self.names = names
         self._on_kept, self._left = kept, left
@@ -479,7 +509,7 @@ class QuarantineQueue(KeptLink[TargetLink]):
                     on_lost=self.lose,
                     window=_WINDOW,
                     on_passed=self.passed,
-                    lines=lines,
+                    pool=pool,
                     alone=self.alone,
                 )
             )
@@ -488,19 +518,19 @@ class QuarantineQueue(KeptLink[TargetLink]):
             *("quarantine", endpoint, options, log),
             open_=open_,
             on_lost=self._leave_all,
-            on_refused=lambda _: True,  # what it does not take goes to the file
+            on_refused=lambda _: True,  # deliveries go to the file meanwhile
         )
 
     @property
     def deliveries(self) -> list[SourceDelivery]:
-        """Those that it has not answered for."""
+        """The deliveries without an outcome."""
         return list(self._reasons)
 
     def __len__(self) -> int:
         return len(self._reasons)
 
     def add(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Send a delivery; it is kept or left, if not at once then later."""
+        """Send a delivery. `kept` or `left` is called for it, now or later."""
         if self.link is None:
             self._left(delivery, outcome)
             return
@@ -510,7 +540,7 @@ class QuarantineQueue(KeptLink[TargetLink]):
         self._pump()
 
     def tick(self, now: float) -> None:
-        """Give a queue up that does not answer in time."""
+        """Drop the link if the queue did not answer in time."""
         oldest = next(iter(self._reasons), None)
         if oldest is not None and now - oldest.sent > self._options.outcome_timeout:
             self.give_up()
@@ -529,36 +559,37 @@ class QuarantineQueue(KeptLink[TargetLink]):
             if outcome.kind == "accepted":
                 self._on_kept(delivery, reason)
                 continue
-            said = outcome.without(self.endpoint.password)
-            why = said.description or said.condition or said.kind
+            refusal = outcome.without(self.endpoint.password)
+            why = refusal.description or refusal.condition or refusal.kind
             self._log("quarantine-refused", logging.WARNING, at=str(self.endpoint), why=why)
             self._left(delivery, reason)
 
     def _leave_all(self, error: LinkError) -> None:
         self.report(error)
-        rest, self._reasons = self._reasons, {}
+        unanswered, self._reasons = self._reasons, {}
         self._waiting.clear()
-        for delivery, outcome in rest.items():
+        for delivery, outcome in unanswered.items():
             self._left(delivery, outcome)
 
     def _outgoing(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
-        at = self.endpoint
+        """Return the message with the line of a delivery."""
+        queue = self.endpoint
         body = files.line_of(delivery, outcome, self.names).encode()
-        said: Any = {"route": self.names["route"], "reason": outcome.kind}
-        if at.protocol == "1.0":
+        headers: Any = {"route": self.names["route"], "reason": outcome.kind}
+        if queue.protocol == "1.0":
             message = Message(
                 Data(body),
                 header=Header(durable=True),
                 properties=Properties(content_type=_CONTENT_TYPE),
-                application_properties=said,
+                application_properties=headers,
             )
             return Outgoing(message.encode())
         properties = BasicProperties(
             content_type=_CONTENT_TYPE,
             delivery_mode=_DURABLE,
-            headers=FieldTable.of([(name, "S", text) for name, text in said.items()]),
+            headers=FieldTable.of([(name, "S", text) for name, text in headers.items()]),
         )
         header = encode_content_header(properties, len(body))
-        if at.queue is not None:
-            return Outgoing(body, header, "", at.queue)
-        return Outgoing(body, header, at.exchange or "", at.routing_key or "")
+        if queue.queue is not None:
+            return Outgoing(body, header, "", queue.queue)
+        return Outgoing(body, header, queue.exchange or "", queue.routing_key or "")

@@ -13,7 +13,7 @@ from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.records import Positions, position_of
 from amqp10msg.net.bridge.terms import LinkError, Oversized, SourceDelivery, SourceRequest
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Lines
+from amqp10msg.net.bridge.wire import ConnectionPool
 
 #: Seconds to wait for a message of a stream.
 _ANSWER = 10.0
@@ -34,7 +34,7 @@ async def unchecked(
     positions: Positions,
     oldest: int | None,
     max_message: int,
-    lines: Lines | None,
+    pool: ConnectionPool | None,
 ) -> str:
     """Compare the last message that was read with the one that is at its position now.
 
@@ -47,7 +47,7 @@ async def unchecked(
         positions: how far it was read.
         oldest: the position of the first message of the stream; None if it is not known.
         max_message: bytes of a message, at most; a larger one cannot be compared.
-        lines: connections that may be used.
+        pool: connections that may be used.
 
     Raises:
         SourceReplacedError: they differ.
@@ -68,7 +68,7 @@ async def unchecked(
         raise _replaced(source, place, cause, following)
     if oldest is not None and oldest > last.position:
         return f"the stream's retention removed the last message that was read, {_UNKNOWN}"
-    found = await _message_at(source, last.position, max_message, lines)
+    found = await _message_at(source, last.position, max_message, pool)
     if found is None or (oldest is None and found.position != last.position):
         return f"the message at position {last.position} was not delivered, {_UNKNOWN}"
     if fingerprint_of(found, stream=True) != last:
@@ -87,7 +87,7 @@ def _replaced(source: Endpoint, place: str, cause: str, following: int) -> Sourc
 
 
 async def _message_at(
-    source: Endpoint, position: int, max_message: int, lines: Lines | None
+    source: Endpoint, position: int, max_message: int, pool: ConnectionPool | None
 ) -> SourceDelivery | None:
     """Return the first message of a stream from a position on, without its link.
 
@@ -117,7 +117,7 @@ async def _message_at(
                 window=_FEW,
                 max_message=max_message,
                 overflow=lambda: Oversized(Path(folder), 0),
-                lines=lines,
+                pool=pool,
             )
         )
         try:

@@ -1,7 +1,7 @@
-"""A route: couples a source with a target, and settles at the source what the target settled.
+"""A route: moves the messages of one source to one target.
 
-A delivery is pending, or it is finished, to be settled at the end of this turn of the loop, when
-its record is on disk.
+A delivery is pending until its outcome is known. Then it is finished: it is settled at the source
+in the next iteration of the event loop, after its record is on disk.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from amqp10msg.net.bridge.counting import Observer
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
 from amqp10msg.net.bridge.links import (
-    Absence,
-    Caution,
-    KeptLink,
+    MissingTarget,
+    PoisonGuard,
     QuarantineQueue,
+    ReconnectingLink,
     open_source,
     open_target,
     pause,
-    warn_of_strangers,
+    warn_unverified_tls,
 )
 from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
 from amqp10msg.net.bridge.resuming import SourceReplacedError, unchecked
@@ -51,19 +51,19 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import Sides
+from amqp10msg.net.bridge.wire import ConnectionPools
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.text import printable
 
-#: Messages that are prepared together.
+#: Maximum number of messages that are translated together.
 _BATCH = 100
-#: How often a connection may end while one message alone is in flight, until it is the cause.
-_DEATHS = 3
-#: Reasons for which a message is tried until it is taken: the target is full, whatever it is sent.
+#: Disconnects with a single message in flight before that message is blamed.
+_MAX_DEATHS = 3
+#: Outcomes of a full target. They do not count as attempts to send a message.
 _FULL = {"nacked", "full"}
-_SETTLES = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
-_STANDS_BY = "another bridge runs it"
+_SETTLE_BY_ACTION = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
+_STANDBY = "another bridge runs it"
 _LEFT_TO_OTHERS = "leaves the queue to its other consumers, unless messages are ready"
 _SKIPPED = (
     "the broker delivers nothing for some positions: they are its own entries, or messages that it "
@@ -72,28 +72,28 @@ _SKIPPED = (
 
 
 def log_event(logger: logging.Logger, event: str, level: int, **fields: Any) -> None:
-    """Log an event of a bridge: its record has ``event`` and ``fields``.
+    """Log an event of a bridge. The log record has the attributes ``event`` and ``fields``.
 
-    The text of the record is printable: a peer must not write lines into a log, or act on a
-    terminal. The fields are as they came.
+    In the text of the record, characters that are not printable are escaped: a peer must not add
+    lines to a log, or control a terminal. The fields are unchanged.
     """
     text = printable(" ".join(f"{name}={value}" for name, value in fields.items()))
     logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
 
 class Route:
-    """Moves messages from one source to one target until it is stopped or has done what it was to.
+    """Moves messages from one source to one target until it is stopped or ends by its options.
 
     Args:
-        name: for logs and reports.
-        source: where from.
-        target: where to.
-        options: how.
-        logger: takes events, with `fields`.
-        sides: the connections of which it uses one at each end; None for its own.
+        name: the name of the route in logs and reports.
+        source: the source.
+        target: the target.
+        options: the options.
+        logger: receives events; see `log_event`.
+        sides: the connections that it can share with other routes; None for its own connections.
 
     Attributes:
-        statistics: what it counted.
+        statistics: the counts of the route.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Route:
         target: Endpoint,
         options: RouteOptions,
         logger: logging.Logger,
-        sides: Sides | None = None,
+        sides: ConnectionPools | None = None,
     ) -> None:
         self.name = name
         self.source = source
@@ -112,25 +112,31 @@ class Route:
         self._waits = options.waits
         self.statistics = Statistics()
         self._logger = logger
-        self._sides = sides or Sides()
+        self._sides = sides or ConnectionPools()
         overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
         self._overflow = functools.partial(Oversized, overflow, options.max_large)
         self._records: Records
         self._loop: asyncio.AbstractEventLoop
-        lines = self._sides.counting
-        self._ending = Ending(source, options, self.statistics, self.log, self._finish_as, lines)
+        pool = self._sides.counting
+        self._ending = Ending(source, options, self.statistics, self.log, self._finish_as, pool)
         self._prepare = sender_of(source, target, options, self.statistics)
-        # The ends.
-        self._caution = Caution(source)
-        self._from: KeptLink[SourceLink] = KeptLink(
-            *("source", source, options, self.log),
+        # Source, target and quarantine queue.
+        self._guard = PoisonGuard(source)
+        self._from: ReconnectingLink[SourceLink] = ReconnectingLink(
+            "source",
+            source,
+            options,
+            self.log,
             open_=self._open_source,
             on_open=self._source_opened,
             on_lost=self._lost_source,
             early=True,
         )
-        self._to: KeptLink[TargetLink] = KeptLink(
-            *("target", target, options, self.log),
+        self._to: ReconnectingLink[TargetLink] = ReconnectingLink(
+            "target",
+            target,
+            options,
+            self.log,
             open_=self._open_target,
             on_open=self._target_opened,
             on_lost=self._lost_target,
@@ -138,18 +144,18 @@ class Route:
         )
         self._queue: QuarantineQueue | None = None
         self._holding = False
-        self._reopening = ""  # why the source is to be opened again, when nothing is unsettled
-        self._spilling = False  # what the source delivers until then goes back
-        self._joining = False  # nothing is sent, so that the target can be opened again
+        self._reopening = ""  # why the source will be reopened once all deliveries are settled
+        self._spilling = False  # release all further deliveries until the source is reopened
+        self._joining = False  # send nothing, so that the target can be reopened
         self._observer: Observer | None = None  # counts the source while it is not consumed
         self._closing: dict[asyncio.Future[None], Link] = {}
-        self._too_large = False  # what comes, for a connection of which others read, too
-        self._absence = Absence(target, options, self.log)
+        self._too_large = False  # the deliveries exceed max_bytes: needs its own connection
+        self._missing = MissingTarget(target, options, self.log)
         # The deliveries.
         self._pending = Pending()
         self._finished: list[Finished] = []
         self._surplus: list[SourceDelivery] = []
-        self._passed: dict[SourceDelivery, None] = {}  # by the filter, until they go back
+        self._unmatched: dict[SourceDelivery, None] = {}  # did not pass the filter, until released
         self._bytes = 0
         self._pumping = self._due = False
         # The run.
@@ -158,41 +164,41 @@ class Route:
         self._fault: BaseException | None = None
         self._asking: asyncio.Task[None] | None = None
         self._started = self._ticked = 0.0
-        self._slow = 0.0  # seconds that a message has been coming for
-        self._skips = False  # whether it was logged that the stream has positions without a message
-        self._unchecked: set[str] = set()  # reasons that were logged already
-        self._opened = 0.0  # the source, on the loop's clock
-        self._over = 0.0  # when nothing is waited for any more, on the same
+        self._slow = 0.0  # seconds since the beginning of a message that is not complete yet
+        self._skips = False  # whether skipped positions of the stream were logged
+        self._unchecked: set[str] = set()  # logged reasons why the source could not be checked
+        self._opened = 0.0  # when the source was first open, on the loop's clock
+        self._over = 0.0  # when the route stops waiting for anything, on the same clock
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this route."""
         log_event(self._logger, event, level, route=self.name, **fields)
 
     async def depth(self) -> int | None:
-        """Ask how many messages are still to come, and return the last answer; None without one."""
+        """Query the number of remaining messages. Return the previous answer, or None at first."""
         source = self._from.link
         return await source.depth() if source is not None else None
 
     # The run.
 
     def stop(self) -> None:
-        """Take no more deliveries, wait for the outcomes of those in flight, and end."""
+        """End the route after the outcomes of the messages in flight; accept no more deliveries."""
         self._finish_as("stopped")
 
     def _finish_as(self, ending: str) -> None:
         self._stopping = True
         if ending in {"count", "length"}:
-            self.statistics.asked = False  # what it said before, when it was silent
+            self.statistics.asked = False  # discard the count of an earlier query
             self.statistics.remaining = self.statistics.unacknowledged = None
         self.statistics.ending = self.statistics.ending or ending
         self._stop.set()
 
     async def run(self) -> None:
-        """Run until `stop`, or until it has done what its options say.
+        """Run until `stop` is called or the route ends by its options.
 
         Raises:
-            LinkError: an end cannot be used: wrong credentials, no such queue.
-            OSError: a message could not be put into the quarantine; it was not settled.
+            LinkError: the source or target cannot be used: wrong credentials, no such queue.
+            OSError: a message could not be written to the quarantine; it was not settled.
         """
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
@@ -201,7 +207,7 @@ class Route:
             return
         lease = Lease(self.options.state, self.name)
         try:
-            if await self._take(lease):
+            if await self._acquire(lease):
                 await self._run()
         except OSError as error:
             self._note_failure(error)
@@ -210,32 +216,32 @@ class Route:
             lease.release()
 
     def _note_failure(self, error: Exception) -> None:
-        """Say that it failed before it ran, unless that was said."""
+        """Log that the route failed before it ran, once."""
         if not self.statistics.failed:
             self.statistics.state = self.statistics.ending = "failed"
             self.log("route-failed", logging.ERROR, why=str(error))
 
     def _measure(self) -> None:
-        """Note how long it runs."""
+        """Update the duration of the run."""
         self.statistics.seconds = self._loop.time() - self._started
 
     async def _wait(self) -> bool:
-        """Wait until it is to stop, for one tick at most; return whether it is."""
+        """Wait for the stop of the route, for one tick at most. Return whether it is stopping."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._waits.look):
                 await self._stop.wait()
         return self._stop.is_set()
 
-    async def _take(self, lease: Lease) -> bool:
-        """Wait until no other bridge runs this route; return whether it is to run here.
+    async def _acquire(self, lease: Lease) -> bool:
+        """Wait until no other bridge runs this route. Return False if it was stopped meanwhile.
 
         Raises:
-            LinkError: it is to end, and the other one does not.
+            LinkError: the route ends by itself, and the other bridge did not end in time.
         """
         reach, counts = self.options.reach, self.statistics
         while not lease.take():
-            if counts.state != _STANDS_BY:
-                counts.state = _STANDS_BY
+            if counts.state != _STANDBY:
+                counts.state = _STANDBY
                 self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
             self._measure()
             self._ending.end_if_late()
@@ -243,17 +249,18 @@ class Route:
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
             if await self._wait():
-                self._ending.end_unasked(_STANDS_BY)
+                self._ending.end_unasked(_STANDBY)
                 return False
         return True
 
     async def _declare(self) -> bool:
-        """Make at the target what the source's queue is; return whether it did before the end."""
+        """Declare the source's queue at the target. Return False if the route ended before that."""
         from amqp10msg.net.bridge.topology import declare_for  # noqa: PLC0415  (rarely used)
 
         self.statistics.state = "declaring"
-        making = declare_for(self.source, self.target, self.options, self.log)
-        declaring = asyncio.ensure_future(making)
+        declaring = asyncio.ensure_future(
+            declare_for(self.source, self.target, self.options, self.log)
+        )
         try:
             while not (declaring.done() or self._stop.is_set()):
                 self._measure()
@@ -262,7 +269,7 @@ class Route:
             if declaring.done():
                 declaring.result()
                 return True
-            self._ending.end_unasked("it ended while it declared")
+            self._ending.end_unasked("it ended while it declared the queue")
             return False
         finally:
             declaring.cancel()
@@ -276,7 +283,7 @@ class Route:
             self._note_failure(error)
             raise
         self._ticked = self._started
-        warn_of_strangers((self.source, self.target, self.options.quarantine_queue), self.log)
+        warn_unverified_tls((self.source, self.target, self.options.quarantine_queue), self.log)
         keeping = [self._to.keep(), self._keep_source()]
         if self.options.quarantine_queue is not None:
             self._queue = QuarantineQueue(
@@ -284,14 +291,14 @@ class Route:
                 self.options,
                 self._records.names,
                 self.log,
-                kept=self._kept,
-                left=self._left,
-                lines=self._sides.targets,
+                kept=self._settle_queued,
+                left=self._write_to_file,
+                pool=self._sides.targets,
             )
             keeping.append(self._queue.keep())
-        tasks = [asyncio.ensure_future(one) for one in keeping]
+        tasks = [asyncio.ensure_future(coroutine) for coroutine in keeping]
         for task in tasks:
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._fail_with_task)
         try:
             while not self._stop.is_set():
                 self._measure()
@@ -299,7 +306,9 @@ class Route:
                     self._tick()
             self._over = self._loop.time() + self._waits.end
             if self._fault is None or self._is_disk_full:
-                await self._drain()  # what the target takes is settled, or it would come again
+                await (
+                    self._drain()
+                )  # settle what the target accepts; otherwise it is delivered again
             await self._count_rest()
         finally:
             try:
@@ -310,7 +319,7 @@ class Route:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await self._close()
             finally:
-                self._records.close()  # also where the bridge itself is cancelled meanwhile
+                self._records.close()  # also if this task is cancelled meanwhile
             counts = self.statistics
             counts.in_flight = counts.waiting = counts.held = 0
             counts.position = self._records.positions.next
@@ -321,7 +330,7 @@ class Route:
             self.log("route-failed", logging.ERROR, why=str(self._fault))
             raise self._fault
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _fail_with_task(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
@@ -330,11 +339,11 @@ class Route:
             self._fault = error
             self.statistics.ending = "failed"
             if self._from.link is not None:
-                self._from.link.stop()  # or what goes back now would come again, and not be counted
+                self._from.link.stop()  # so that released messages are counted, not delivered again
         self._stop.set()
 
     def _tick(self) -> None:
-        """Check what depends on the clock: overdue outcomes, messages held back, the end."""
+        """Check everything that depends on time: overdue outcomes, retries, the route's end."""
         now = self._loop.time()
         target, in_flight = self._to.link, self._pending.in_flight
         if target is not None and in_flight:
@@ -350,7 +359,7 @@ class Route:
         if self._reopening and not self._unsettled:
             self._reopen_source()
         self._rejoin(now)
-        # A stall of this process is none of the source.
+        # The pause of a process that was suspended does not count as idle time of the source.
         passed = min(now - self._ticked, self._waits.look)
         self._ticked = now
         source = self._from.link
@@ -364,18 +373,18 @@ class Route:
         self._ending.end_if_late()
 
     def _watch_slow(self, passed: float) -> None:
-        """Say now and then that a message does not come to its end."""
+        """Log repeatedly that the rest of a message does not arrive."""
         before, self._slow = self._slow, self._slow + passed
         every = self.options.outcome_timeout
         if before // every != self._slow // every:
-            why = f"a message has been coming for {self._slow:.0f} s, and is not complete"
+            why = f"a message is incomplete {self._slow:.0f} s after its first bytes"
             self.log("source-slow", logging.WARNING, at=str(self.source), why=why)
 
     def _ask(self, source: Countable) -> None:
-        """Ask the source whether it is empty, unless it is being asked."""
+        """Query the number of messages at the source, unless a query is running."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._end_if_empty(source))
-            self._asking.add_done_callback(self._ended)
+            self._asking.add_done_callback(self._fail_with_task)
 
     async def _end_if_empty(self, source: Countable) -> None:
         received = self.statistics.received
@@ -395,11 +404,11 @@ class Route:
             self._from.reopen()
 
     async def _leave_to_others(self, source: SourceLink, depth: Depth) -> None:
-        """Stop consuming a queue without ready messages that has other consumers; only count it.
+        """Stop consuming an empty queue that has other consumers, and only count its messages.
 
-        Nobody says what a consumer holds, so that two bridges which both run until their common
-        queue is empty would wait for each other. A route that holds messages of the source goes
-        on: closing the link would return them.
+        The broker does not report the messages that a consumer holds, so two bridges that run until
+        their common queue is empty would wait for each other. A route that holds messages of the
+        source keeps its link: closing it would requeue them.
         """
         shared = depth.ready == 0 and depth.others and depth.unacknowledged is None
         observer = self._ending.observer()
@@ -409,11 +418,11 @@ class Route:
         source.stop()
         with contextlib.suppress(LinkError, TimeoutError):
             async with asyncio.timeout(self._waits.close):
-                await source.count()  # messages in flight arrive before the answer
+                await source.count()  # deliveries in flight arrive before the answer
         if source is not self._from.link or self._stop.is_set():
             return
         if self.statistics.received != received or self._reopening:
-            source.resume()  # before anything is settled: others must see that this route is there
+            source.resume()  # before settling anything: other bridges must see this consumer
             return
         self._observer = observer
         self._from.release(reopen=False)
@@ -421,7 +430,7 @@ class Route:
         self.log("source-left", at=str(self.source), others=depth.others, why=_LEFT_TO_OTHERS)
 
     async def _count_rest(self) -> None:
-        self._finish()  # what goes back is in the count
+        self._finish()  # so that released messages are counted
         if self._asking is not None:
             self._asking.cancel()
         wait = min(self._waits.close, self._over - self._loop.time() - self._waits.close_hastily)
@@ -431,22 +440,22 @@ class Route:
 
     @property
     def _held(self) -> int:
-        """Messages that are not settled, and go back to the source when the route ends."""
-        return len(self._surplus) + len(self._passed) + len(self._pending) + self._leaving
+        """Number of unsettled messages that are released to the source when the route ends."""
+        return len(self._surplus) + len(self._unmatched) + len(self._pending) + self._quarantining
 
     @property
     def _unsettled(self) -> int:
-        return len(self._pending) + len(self._finished) + self._leaving
+        return len(self._pending) + len(self._finished) + self._quarantining
 
     @property
-    def _leaving(self) -> int:
-        """How many the queue of the quarantine has not answered for."""
+    def _quarantining(self) -> int:
+        """Number of messages that the quarantine queue has not answered yet."""
         return 0 if self._queue is None else len(self._queue)
 
     @property
-    def _taken(self) -> int:
-        """Messages that count for `max_messages`."""
-        # Those that go to the quarantine are counted when they are in it.
+    def _counted(self) -> int:
+        """Number of messages that count for `max_messages`."""
+        # Finished messages are counted already, except those for the quarantine file.
         counted = sum(
             outcome is None or outcome.kind == "accepted" for _, _, outcome in self._finished
         )
@@ -457,28 +466,28 @@ class Route:
         pending, target = self._pending, self._to.link
         counts.in_flight = len(pending.in_flight)
         counts.waiting = self._unsettled - counts.in_flight
-        counts.held = pending.held + len(self._passed) + len(self._surplus)
+        counts.held = pending.held + len(self._unmatched) + len(self._surplus)
         self._count_ends()
         if target is None:
-            counts.state = "target is away"
+            counts.state = "target is not connected"
         elif self._observer is not None:
             counts.state = _LEFT_TO_OTHERS
         elif self._from.link is None:
-            counts.state = "source is away"
+            counts.state = "source is not connected"
         elif target.waits:
-            counts.state = "target takes nothing for now"
+            counts.state = "target has blocked publishing"
         elif pending.held and not pending.in_flight:
-            counts.state = "target refuses"
+            counts.state = "target refuses messages"
         elif pending.isolating:
-            counts.state = "looking for the message that ended the target's connection"
+            counts.state = "searching the message that ended the target's connection"
         elif self._slow >= self.options.outcome_timeout:
-            counts.state = "a message of the source does not come to its end"
+            counts.state = "the source stopped partway through a message"
         else:
             counts.state = "running"
 
     def _count_ends(self) -> None:
-        """Note which ends are connected, and how often one could not be."""
-        ends: dict[str, KeptLink[Any]] = {"source": self._from, "target": self._to}
+        """Update which ends are connected, and the number of failed attempts."""
+        ends: dict[str, ReconnectingLink[Any]] = {"source": self._from, "target": self._to}
         if self._queue is not None:
             ends["quarantine"] = self._queue
         connected = {name: end.link is not None for name, end in ends.items()}
@@ -493,7 +502,7 @@ class Route:
         now = self._loop.time()
         deadline, quiet = now + self.options.drain, now + self._waits.quiet
         unsettled = self._unsettled
-        while self._pending.in_flight or self._finished or self._leaving:
+        while self._pending.in_flight or self._finished or self._quarantining:
             lost = self._fault is not None and not self._is_disk_full
             now = self._loop.time()
             if unsettled != self._unsettled:
@@ -505,23 +514,23 @@ class Route:
             self._count_ends()
 
     async def _close(self) -> None:
-        """Give back what was not sent, and close both ends."""
+        """Release the unsent messages, and close the links."""
         self._finish()
-        rest = [*self._pending.unsent(), *self._surplus, *self._passed, *self._records.copies]
+        unsent = [*self._pending.unsent(), *self._surplus, *self._unmatched, *self._records.copies]
         left = self._over - self._loop.time()
         wait = max(self._waits.close_hastily, min(self._waits.close, left))
-        # A target that has said nothing of what it has will not say goodbye.
-        last = self._waits.close_hastily if self._pending.in_flight else wait
-        closing: list[Awaitable[None]] = [self._from.close(wait), self._to.close(last)]
+        # A target that has not answered so far will not answer the close either.
+        target_wait = self._waits.close_hastily if self._pending.in_flight else wait
+        closing: list[Awaitable[None]] = [self._from.close(wait), self._to.close(target_wait)]
         if self._queue is not None:
-            rest += self._queue.deliveries
+            unsent += self._queue.deliveries
             closing.append(self._queue.close(wait))
         closing += self._closing
-        self._settle(rest, Settle.RELEASE)
+        self._settle(unsent, Settle.RELEASE)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), wait)
 
-    # The ends.
+    # Source and target.
 
     def _open_target(self) -> Awaitable[TargetLink]:
         return open_target(
@@ -532,7 +541,7 @@ class Route:
                 on_lost=self._to.lose,
                 window=self.options.window,
                 on_passed=self._to.passed,
-                lines=self._sides.targets,
+                pool=self._sides.targets,
                 alone=self._to.alone,
             )
         )
@@ -551,20 +560,20 @@ class Route:
                 endpoint=self._source_now(),
                 receive=self._receive,
                 on_lost=self._from.lose,
-                window=self._caution.window(self._window),
+                window=self._guard.window(self._window),
                 max_message=self.options.max_message,
                 overflow=self._overflow,
                 on_passed=self._from.passed,
-                lines=self._sides.sources,
+                pool=self._sides.sources,
                 alone=self._from.alone,
             )
         )
 
     async def _check_last_message(self) -> None:
-        """Refuse a source that was replaced by another one since it was read.
+        """Check that the source was not replaced by another one since the last run.
 
         Raises:
-            LinkError: it was replaced, or cannot be read.
+            LinkError: the source was replaced, or cannot be read.
         """
         try:
             why = await unchecked(
@@ -575,7 +584,7 @@ class Route:
                 self._sides.counting,
             )
         except SourceReplacedError as error:
-            self._fail(error)  # also while it runs: trying again would not help
+            self._fail(error)  # also in a running route: a retry cannot succeed
             raise
         if why and why not in self._unchecked:
             self._unchecked.add(why)
@@ -589,16 +598,16 @@ class Route:
 
     @property
     def _window(self) -> int:
-        """How many deliveries of the source may be unsettled."""
+        """Maximum number of unsettled deliveries of the source."""
         return min(self.options.window, self._ending.max_settled or self.options.window)
 
     def _source_now(self) -> Endpoint:
-        """Return the source, to be read from where it was read to."""
+        """Return the source with the offset up to which it was read."""
         following = self._records.positions.next
         return self.source if following is None else self.source.read_from(str(following))
 
     def _lost_source(self, error: LinkError) -> None:
-        """Forget what is not in flight: the source delivers it again."""
+        """Discard the deliveries that are not in flight: the source delivers them again."""
         self.statistics.source_lost += 1
         self._from.report(error)
         self._forget_source()
@@ -609,17 +618,17 @@ class Route:
         if error.shared and (error.said or error.failed):
             self._separate(self._from)
             return
-        stuck = self._caution.end(error, self._window)
+        stuck = self._guard.end(error, self._window)
         if stuck is not None:
             self._fail(stuck)
 
     def _reopen_source(self) -> None:
-        """Open the source again, as nothing of it is unsettled."""
+        """Reopen the source; all of its deliveries are settled."""
         why = self._reopening
         link = self._from.release()
         if link is not None:
             self.log("source-reopened", at=str(self.source), why=why)
-            self._caution.relax()
+            self._guard.relax()
             self._forget_source()
             self._close_later(link)
 
@@ -628,23 +637,23 @@ class Route:
         self._closing[closing] = link
         closing.add_done_callback(self._closing.pop)
 
-    # Connections that others have, too.
+    # Shared connections.
 
-    def _separate(self, end: KeptLink[Any]) -> None:
-        """Give an end a connection of its own: the cause may be a message of this route."""
+    def _separate(self, end: ReconnectingLink[Any]) -> None:
+        """Use a separate connection: a message of this route may have ended the shared one."""
         if not end.alone:
             end.alone = True
             self.log(f"{end.name}-apart", logging.WARNING, at=str(end.endpoint))
 
     def _rejoin(self, now: float) -> None:
-        """Share connections again, some time after one ended that others had, too."""
+        """Share connections again, some time after a shared connection ended."""
         for end in (self._from, self._to):
             if not end.alone or end.link is None or now - end.since < self._waits.share_again:
                 continue
             if end is self._from:
-                if not (self._too_large or self._reopening or self._caution.careful):
+                if not (self._too_large or self._reopening or self._guard.careful):
                     end.alone = False
-                    self._reopen_soon("its connection did well")
+                    self._reopen_soon("its separate connection was stable")
             elif not self._pending.isolating:
                 self._joining = True
                 if not self._pending.in_flight:
@@ -656,19 +665,19 @@ class Route:
                         self._close_later(link)
 
     def _reopen_soon(self, why: str) -> None:
-        """Ask for nothing more, and open the source again when all is settled that came."""
+        """Request no more deliveries, and reopen the source when all of them are settled."""
         source = self._from.link
         if source is not None and not self._reopening:
             self._reopening = why
             source.stop()
 
     def _hold(self, source: SourceLink) -> None:
-        """Read no more for now; where others have the connection, go on with one of its own."""
+        """Pause reading. If other routes share the connection, move to a separate one instead."""
         self._holding = True
         if not source.hold(True):
-            self._spilling = True  # what was on its way still comes, and would have no bound
+            self._spilling = True  # deliveries in flight still arrive, without a bound
             self._from.alone = self._too_large = True
-            self._reopen_soon("its messages need a connection of their own")
+            self._reopen_soon("its messages need a separate connection")
 
     def _forget_source(self) -> None:
         self._holding = self._spilling = False
@@ -678,52 +687,52 @@ class Route:
             delivery.link = None
             in_flight.append(delivery)
         self._surplus.clear()
-        self._passed.clear()
+        self._unmatched.clear()
         self._bytes = sum(delivery.size for delivery in in_flight)
         self._records.reset(in_flight)
 
     def _target_opened(self) -> None:
-        self._absence.end()
+        self._missing.end()
         self._loop.call_soon(self._pump)
 
     def _target_refused(self, error: LinkError) -> bool:
-        """Count for all that waits, where the target's queue is no more, that it is refused."""
+        """Refuse the waiting messages if the target's queue was deleted. Return whether it was."""
         if error.missing:
-            self._absence.begin(str(error))
+            self._missing.begin(str(error))
             if self.options.ends:
                 self._refuse_unsent()
         return error.missing
 
     def _refuse_unsent(self) -> None:
         for delivery in self._pending.take_unsent():
-            self._refused(delivery, self._absence.outcome)
+            self._refused(delivery, self._missing.outcome)
 
     def _lost_target(self, error: LinkError) -> None:
-        """Send again what was in flight: one at a time where one of them may be the cause.
+        """Resend the messages in flight: one at a time if one may have ended the connection.
 
-        So all that may come twice did so with the first end. A connection that was merely cut for
-        the first time is not blamed on a message.
+        So a message is duplicated only by the first loss. If a connection was only cut, no message
+        is blamed the first time.
         """
         self.statistics.target_lost += 1
         self._joining = False
         flying, orphans = self._pending.lose_target()
         self._to.report(error, suspects=len(flying))
         for delivery in orphans:
-            self._forget(delivery)  # the source is to deliver it again
+            self._forget(delivery)  # the source delivers it again
         if error.local:
-            self._pending.put_back(flying)  # they return to the source when the route ends
+            self._pending.put_back(flying)  # released when the route ends
             self._fail(error)
             return
         blamed = error.said or error.failed
         if error.shared:
-            # A message is blamed only for the end of a connection that no other route had.
-            found = len(flying) == 1 and flying[0].suspected
-            if found or (flying and blamed):
+            # A message is blamed only if no other route shared the connection.
+            is_suspect = len(flying) == 1 and flying[0].suspected
+            if is_suspect or (flying and blamed):
                 self._separate(self._to)
         elif len(flying) == 1:
             (alone,) = flying
-            alone.deaths += _DEATHS if error.said else 1
-            if alone.deaths >= _DEATHS:
+            alone.deaths += _MAX_DEATHS if error.said else 1
+            if alone.deaths >= _MAX_DEATHS:
                 self._refused(alone, Outcome("fatal", "", str(error), final=True))
                 flying = []
                 self._pending.throttle()
@@ -737,18 +746,17 @@ class Route:
             deliveries = self._without_closing(deliveries)
             if not deliveries:
                 return
-        now, before, count = self._loop.time(), self._ending.restart(), self.statistics.received
+        now, idle, count = self._loop.time(), self._ending.restart(), self.statistics.received
         self._slow = 0.0
-        passed = [self._receive_one(delivery, now) for delivery in deliveries]
-        if all(passed):
-            self._ending.resume(before)  # nothing new came
-        self._caution.receive(self.statistics.received - count)
+        returning = [self._receive_one(delivery, now) for delivery in deliveries]
+        if all(returning):
+            self._ending.resume(idle)  # no new message arrived
+        self._guard.receive(self.statistics.received - count)
 
     def _without_closing(self, deliveries: Sequence[SourceDelivery]) -> list[SourceDelivery]:
-        """Return the deliveries that can be settled.
+        """Return the deliveries of links that are not closing.
 
-        The peer delivers the others again: it returns to the queue what is unsettled when their
-        link closes.
+        The others cannot be settled. The peer requeues them when their link closes.
         """
         closing = {id(link) for link in self._closing.values()}
         for delivery in deliveries:
@@ -757,7 +765,7 @@ class Route:
         return [delivery for delivery in deliveries if id(delivery.link) not in closing]
 
     def _receive_one(self, delivery: SourceDelivery, now: float) -> bool:
-        """Take a delivery; return whether it is one that goes back, and comes again and again."""
+        """Process a delivery. Return whether it will be released, and so delivered again."""
         counts, options = self.statistics, self.options
         if self._spilling:
             if delivery.large is not None:
@@ -767,8 +775,8 @@ class Route:
         counts.received += 1
         delivery.came = now
         counts.redelivered += delivery.redelivered
-        most, source = self._ending.max_settled, self._from.link
-        if self._stopping or (most is not None and self._taken >= most):
+        limit, source = self._ending.max_settled, self._from.link
+        if self._stopping or (limit is not None and self._counted >= limit):
             if not self._surplus and source is not None:
                 source.stop()
             if delivery.large is not None:
@@ -795,7 +803,7 @@ class Route:
         if options.deduplicate is not None and not self._is_new(delivery):
             return False
         if options.predicate is not None and not self._matches(delivery):
-            return delivery in self._passed
+            return delivery in self._unmatched
         self._pending.add(delivery)
         self._pump_soon()
         return False
@@ -803,66 +811,66 @@ class Route:
     def _receive_large(self, delivery: SourceDelivery, large: Oversized) -> None:
         options = self.options
         if not large.is_whole:
-            # Not settled before the end: given back now, it would come again and again.
+            # Kept until the end of the route: if released now, it would be delivered again.
             self.statistics.left += 1
             text = f"{large.folder} holds {options.max_large} bytes at most (max-large)"
             self.log("message-left", logging.ERROR, size=len(large), why=text)
             large.discard()
             self._surplus.append(delivery)
             return
-        text = f"{len(large)} bytes, and {options.max_message} at most are sent"
+        text = f"{len(large)} bytes exceed max-message, {options.max_message}"
         self._refused(delivery, Outcome("too-large", "", text, final=True))
 
     def _is_new(self, delivery: SourceDelivery) -> bool:
-        """Whether the target has not this message already, and will not have it soon."""
+        """Whether the target did not accept this message before, and it is not in flight."""
         try:
-            taken = self._records.is_taken(delivery)
-        except OSError as error:  # the file is damaged; the message goes back to the source
+            accepted = self._records.is_taken(delivery)
+        except OSError as error:  # the file is damaged; release the message
             self._surplus.append(delivery)
             self._is_disk_full = True
             self._fail(error)
             return False
-        if taken:
+        if accepted:
             self.statistics.duplicates += 1
             self._end(delivery, Settle.ACCEPT)
-        return taken is False
+        return accepted is False
 
     def _matches(self, delivery: SourceDelivery) -> bool:
         try:
             predicate = self.options.predicate
             passes = predicate is None or predicate(message_of(delivery))
-        except Exception as error:  # noqa: BLE001  (of a hook: its message is set aside, not lost)
+        except Exception as error:  # noqa: BLE001  (a hook's error quarantines the message)
             self._refused(delivery, Outcome("untranslatable", "", f"filter: {error}", final=True))
             return False
         if not passes:
             self.statistics.unmatched += 1
             how = self.options.unmatched
             if how == "requeue" and not self.source.keeps:
-                # A pause, since it may come back at once.
-                self._passed[delivery] = None
-                self._loop.call_later(self.options.max_backoff, self._give_back, delivery)
+                # After a pause, because the source may deliver it again immediately.
+                self._unmatched[delivery] = None
+                self._loop.call_later(self.options.max_backoff, self._release, delivery)
             else:
-                self._end(delivery, Settle.ACCEPT if how == "requeue" else _SETTLES[how])
+                self._end(delivery, Settle.ACCEPT if how == "requeue" else _SETTLE_BY_ACTION[how])
         return passes
 
-    def _give_back(self, delivery: SourceDelivery) -> None:
-        if self._passed.pop(delivery, self) is None:
+    def _release(self, delivery: SourceDelivery) -> None:
+        if self._unmatched.pop(delivery, self) is None:
             self._end(delivery, Settle.RELEASE)
 
     def _pump_soon(self) -> None:
-        """Send at the end of this turn of the loop, so that all that came in it goes together."""
+        """Send in the next iteration of the loop, so that deliveries are sent together."""
         if not self._due:
             self._due = True
             self._loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Send what may be sent now."""
+        """Send the waiting messages that the target has room for."""
         self._due = False
         target = self._to.link
         if self._pumping or self._joining or self._fault is not None or self._stop.is_set():
             return
         if target is None:
-            if self._absence.given_up:
+            if self._missing.given_up:
                 self._refuse_unsent()
             return
         self._pumping = True
@@ -873,12 +881,12 @@ class Route:
                 if not batch:
                     break
                 ready: list[Sent] = []
-                for delivery, made in zip(batch, self._prepare(batch), strict=True):
-                    if isinstance(made, Outgoing):
+                for delivery, prepared in zip(batch, self._prepare(batch), strict=True):
+                    if isinstance(prepared, Outgoing):
                         delivery.sent = now
-                        ready.append((made, delivery))
+                        ready.append((prepared, delivery))
                     else:
-                        self._keep_back(delivery, made)
+                        self._settle_unsendable(delivery, prepared)
                 if self._to.link is not target:
                     self._pending.put_back([delivery for _, delivery in ready])
                 elif ready:
@@ -887,8 +895,8 @@ class Route:
         finally:
             self._pumping = False
 
-    def _keep_back(self, delivery: SourceDelivery, error: Exception | None) -> None:
-        """Take what is not to be sent: the hook dropped it, or it cannot be translated."""
+    def _settle_unsendable(self, delivery: SourceDelivery, error: Exception | None) -> None:
+        """Handle a message that the hook dropped (None) or that cannot be translated."""
         if error is None:
             self.statistics.dropped += 1
             self._end(delivery, Settle.ACCEPT)
@@ -907,10 +915,10 @@ class Route:
             self._to.progress = True
             if outcome.kind != "accepted":
                 if outcome.kind == "returned" and self.target.queue is not None:
-                    self._absence.begin(outcome.description)
+                    self._missing.begin(outcome.description)
                 self._refused(delivery, outcome)
                 continue
-            self._absence.end()
+            self._missing.end()
             accepted += 1
             self.statistics.octets += delivery.size
             self._end(delivery, Settle.ACCEPT, outcome)
@@ -920,18 +928,18 @@ class Route:
             self.statistics.last_success = time.time()
 
     def _refused(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Try a message again later, or do with it what the options say."""
+        """Schedule a retry of a message, or settle it as the options say."""
         options, counts = self.options, self.statistics
         for place in (*self.target.places, *self.source.places):
             outcome = outcome.without(place.password)
         counts.refused[outcome.kind] += 1
         if delivery.link is None:
-            self._forget(delivery)  # the source was lost meanwhile, and delivers it again
+            self._forget(delivery)  # the source was lost, and delivers it again
             return
         action = options.on.get(outcome.kind, "quarantine")
         if action == "requeue" and self.source.keeps:
-            action = "quarantine"  # a stream takes nothing back, and would go on after it
-        if not self._absence.is_final(outcome):
+            action = "quarantine"  # a stream cannot requeue: the message would be skipped
+        if not self._missing.is_final(outcome):
             now = self._loop.time()
             delivery.first = delivery.first or now
             delivery.tries += 1
@@ -942,25 +950,25 @@ class Route:
                 self._pending.hold(delivery, due)
                 self._loop.call_at(due, self._pump)
                 return
-            gone = self._absence.give_up(outcome, goes_back=action == "requeue")
-            if gone is not None:
-                self._fail(gone)
+            error = self._missing.give_up(outcome, goes_back=action == "requeue")
+            if error is not None:
+                self._fail(error)
         if action == "quarantine" and self._queue is not None and delivery.large is None:
             self._queue.add(delivery, outcome)
         elif action == "quarantine":
-            self._left(delivery, outcome)
+            self._write_to_file(delivery, outcome)
         else:
             counter: Counter[str] = counts.requeued if action == "requeue" else counts.rejected
             counter[outcome.kind] += 1
             self._log_refused(action, delivery, outcome)
-            self._end(delivery, _SETTLES[action])
+            self._end(delivery, _SETTLE_BY_ACTION[action])
 
     def _log_refused(self, action: str, delivery: SourceDelivery, outcome: Outcome) -> None:
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
         self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
 
-    def _kept(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Settle what the queue of the quarantine has."""
+    def _settle_queued(self, delivery: SourceDelivery, outcome: Outcome) -> None:
+        """Settle a delivery that the quarantine queue has accepted."""
         if delivery.link is not None:
             self.statistics.quarantined[outcome.kind] += 1
             self._log_refused("quarantine", delivery, outcome)
@@ -968,37 +976,38 @@ class Route:
         else:
             self._forget(delivery)  # the source delivers it again
 
-    def _left(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Settle what goes to the file of the quarantine."""
+    def _write_to_file(self, delivery: SourceDelivery, outcome: Outcome) -> None:
+        """Write a delivery to the quarantine file, and settle it."""
         if delivery.link is not None:
             self._end(delivery, Settle.ACCEPT, outcome)
         else:
             self._forget(delivery)
 
-    # The end of a delivery.
+    # Settling.
 
     def _end(self, delivery: SourceDelivery, how: Settle, outcome: Outcome | None = None) -> None:
-        """Settle a delivery at the end of this turn, after what the disk is to know of it."""
+        """Settle a delivery in the next iteration of the loop, after its record is written."""
         if not self._finished:
             self._loop.call_soon(self._finish)
         self._finished.append((delivery, how, outcome))
 
     def _finish(self) -> None:
-        written, self._finished = self._finished, []
-        finished, fault = self._records.finish(written)
+        """Write the records of the finished deliveries, and settle them."""
+        to_record, self._finished = self._finished, []
+        finished, fault = self._records.finish(to_record)
         if fault is not None:
             self._is_disk_full = True
             self._fail(fault)
             done = {delivery for delivery, _, _ in finished}
-            # Not settled: they go back to the source.
-            self._surplus += [delivery for delivery, _, _ in written if delivery not in done]
-        now, settled = self._loop.time(), self.statistics.latency
+            # The others stay unsettled, and are released.
+            self._surplus += [delivery for delivery, _, _ in to_record if delivery not in done]
+        now, latency = self._loop.time(), self.statistics.latency
         for how, group in itertools.groupby(finished, key=operator.itemgetter(1)):
             deliveries = []
             for delivery, _, outcome in group:
                 deliveries.append(delivery)
                 if delivery.link is not None:
-                    settled.add(now - delivery.came)
+                    latency.add(now - delivery.came)
                 if outcome is not None and outcome.kind != "accepted":
                     self.statistics.quarantined[outcome.kind] += 1
                     self._log_refused("quarantine", delivery, outcome)
@@ -1009,7 +1018,7 @@ class Route:
             self.statistics.busy = now - self._opened
         if not self._unsettled:
             self._ending.end_if_done(self._records.positions.next)
-            if not self._stop.is_set() and self._caution.is_over(self._window):
+            if not self._stop.is_set() and self._guard.is_over(self._window):
                 self._reopen_soon("no message ended its connection")
 
     def _settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
@@ -1019,7 +1028,7 @@ class Route:
 
     def _forget(self, delivery: SourceDelivery) -> None:
         if delivery.large is not None:
-            delivery.large.discard()  # unless it was kept
+            delivery.large.discard()  # does not remove a file that was kept
             return
         self._bytes -= delivery.size
         source = self._from.link

@@ -23,7 +23,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.wire.text import printable
 
 if TYPE_CHECKING:
-    from amqp10msg.net.bridge.wire import Lines
+    from amqp10msg.net.bridge.wire import ConnectionPool
 
 
 class Oversized:
@@ -412,14 +412,14 @@ class Request:
         endpoint: where to connect to.
         on_lost: called when the link is lost.
         on_passed: called if an address of the endpoint could not be used and a later one could.
-        lines: the connections that links can share; None to open one.
+        pool: the connections that links can share; None to open one.
         alone: open a connection for this link alone.
     """
 
     endpoint: Endpoint
     on_lost: OnLost
     on_passed: OnPassed | None = None
-    lines: Lines | None = None
+    pool: ConnectionPool | None = None
     alone: bool = False
 
 

@@ -17,7 +17,7 @@ from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.management import EXCLUSIVE, Management, Queue, queues_of, table
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import beside
+from amqp10msg.net.bridge.wire import in_thread
 from amqp10msg.net.options import RouteOptions
 
 #: What becomes of a step.
@@ -280,8 +280,8 @@ async def declare_for(
     source: Endpoint, target: Endpoint, options: RouteOptions, log: Callable[..., None]
 ) -> None:
     """Make what the target of a route is to have, in threads that end with the process."""
-    steps, at = await beside(plan_of, source, target, options)
-    for step in await beside(declare, steps, at):
+    steps, at = await in_thread(plan_of, source, target, options)
+    for step in await in_thread(declare, steps, at):
         level = logging.INFO if step.is_sound else logging.WARNING
         fields = {"why": "; ".join(step.notes)} if step.notes else {}
         log(f"{step.kind}-{step.state}", level, name=step.name, **fields)

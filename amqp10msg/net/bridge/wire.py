@@ -1,7 +1,7 @@
-"""A client's connection, which links share, and connecting: what both protocols have in common.
+"""Client connections that several links share, for AMQP 0-9-1 and 1.0.
 
-A `Wire` is the connection, a `Tied` one link of it: a channel of 0-9-1, a session of 1.0.
-`Lines` are the connections of one side of a bridge, where links find the one of their place.
+A `Wire` is a connection. An `AttachedLink` is a channel (0-9-1) or a session (1.0) of it. A
+`ConnectionPool` has the connections of one side of a bridge.
 """
 
 from __future__ import annotations
@@ -24,62 +24,66 @@ from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.sockets import Socket
 
-# Of several addresses of a name, each has its own error.
-_NUMBER = re.compile(r"\[Errno (\d+)\]")
-#: Bytes that a link sends in its turn, where others share its connection.
+# The text of asyncio's error has the number of each address that was tried.
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+#: Bytes that a link may send before the other links of its connection have their turn.
 _TURN = 1 << 18
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound="Wire")
-_L = TypeVar("_L", bound="Tied")
+_L = TypeVar("_L", bound="AttachedLink")
 
 
-async def beside(call: Callable[..., _T], *args: Any) -> _T:
-    """Return the result of a call that may wait for others, in a thread that ends with the process.
+async def in_thread(call: Callable[..., _T], *args: Any) -> _T:
+    """Run a blocking call in a daemon thread, and return its result.
 
-    Those of `asyncio.to_thread` would keep the process until they have their answer.
+    The process can exit during the call; it would wait for a thread of `asyncio.to_thread`.
     """
-    found: Future[_T] = Future()
-    found.set_running_or_notify_cancel()  # it goes on, whoever waits
+    result: Future[_T] = Future()
+    result.set_running_or_notify_cancel()  # so that the call cannot be cancelled
 
     def run() -> None:
         try:
-            found.set_result(call(*args))
-        except Exception as error:  # noqa: BLE001  (raised to who asked)
-            found.set_exception(error)
+            result.set_result(call(*args))
+        except Exception as error:  # noqa: BLE001  (raised by the await below)
+            result.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return await asyncio.wrap_future(found)
+    return await asyncio.wrap_future(result)
 
 
-async def dial(made: _W) -> _W:
-    """Connect, wait until the peer has agreed, and return the connection.
+async def dial(wire: _W) -> _W:
+    """Connect `wire`, complete the handshake, and return it.
 
     Raises:
-        LinkError: it did not succeed; for good where the certificate is not to be trusted, TLS
-            cannot be agreed on, or a file of ours cannot be read.
+        LinkError: the connection failed. The error is permanent if the certificate is not trusted,
+            the TLS handshake failed, or a certificate file cannot be read.
     """
-    at = made.endpoint
-    context = trusted(at)
+    at = wire.endpoint
+    context = tls_context(at)
     try:
         async with asyncio.timeout(at.timeout):
             name = (at.server_name or at.host) if at.tls else None
-            reached = await _reached(at)
+            connected = await _connect(at)
             await asyncio.get_running_loop().create_connection(
-                lambda: made, sock=reached, ssl=context, server_hostname=name
+                lambda: wire, sock=connected, ssl=context, server_hostname=name
             )
-            await made.handshake()
-            made.is_open = True
-            return made
+            await wire.handshake()
+            wire.is_open = True
+            return wire
     except (asyncio.CancelledError, LinkError):
-        made.abort()
+        wire.abort()
         raise
     except OSError as error:
-        made.abort()
+        wire.abort()
         raise dialing_error(error, at) from None
 
 
-def trusted(at: Endpoint) -> ssl.SSLContext | None:
-    """Return the settings of TLS, None where the connection has none."""
+def tls_context(at: Endpoint) -> ssl.SSLContext | None:
+    """Return the TLS settings, or None for a connection without TLS.
+
+    Raises:
+        LinkError: a certificate file cannot be read.
+    """
     try:
         return at.tls_context()
     except (OSError, ssl.SSLError) as error:
@@ -87,81 +91,89 @@ def trusted(at: Endpoint) -> ssl.SSLContext | None:
 
 
 def dialing_error(error: OSError, at: Endpoint) -> LinkError:
-    """Return why a place was not reached; for good where TLS cannot be agreed on."""
+    """Convert an error of connecting; it is permanent if the TLS handshake failed."""
     if isinstance(error, TimeoutError):
         return LinkError(_no_answer(at))
     if isinstance(error, ssl.SSLCertVerificationError):
         text = (
-            f"its certificate is not to be trusted: {error.verify_message}; cacertfile= names what "
-            "is, server_name_indication= the name that it is for"
+            f"its certificate is not trusted: {error.verify_message}; give the trusted "
+            "certificates in cacertfile=, and the certificate's name in server_name_indication="
         )
         return LinkError(text, permanent=True)
     if isinstance(error, ssl.SSLError):
-        hint = "; it speaks no TLS" if error.reason == "WRONG_VERSION_NUMBER" else ""
+        hint = "; the peer does not use TLS" if error.reason == "WRONG_VERSION_NUMBER" else ""
         cut = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError))
         return LinkError(f"TLS: {error.reason or error}{hint}", permanent=not cut)
-    return LinkError(_words_of(error))
+    return LinkError(_describe(error))
 
 
-async def _reached(at: Endpoint) -> socket.socket:
-    """Return a socket that is connected to the first address of a host that answers.
+async def _connect(at: Endpoint) -> socket.socket:
+    """Return a socket that is connected to the first reachable IP address of the host.
 
-    asyncio would look the name up in a thread that keeps the process until it has its answer.
+    asyncio's own lookup of the name would delay the exit of the process.
 
     Raises:
-        OSError: the name has no address, or none of them answers; why, at each.
+        OSError: the name has no address, or no address can be reached.
     """
     loop, errors = asyncio.get_running_loop(), []
     family, kind = socket.AF_UNSPEC, socket.SOCK_STREAM
-    for *how, _, address in await beside(socket.getaddrinfo, at.host, at.port, family, kind):
+    for *parameters, _, address in await in_thread(
+        socket.getaddrinfo, at.host, at.port, family, kind
+    ):
         try:
-            made = socket.socket(*how)
-        except OSError as error:  # a family that this machine has not
+            opened = socket.socket(*parameters)
+        except OSError as error:  # this machine does not support the address family
             errors.append(error)
             continue
         try:
-            made.setblocking(False)
-            await loop.sock_connect(made, address)
+            opened.setblocking(False)
+            await loop.sock_connect(opened, address)
         except OSError as error:
-            made.close()
+            opened.close()
             errors.append(error)
         except BaseException:
-            made.close()
+            opened.close()
             raise
         else:
-            return made
+            return opened
     if len(errors) == 1:
         raise errors[0]
     raise OSError("; ".join(map(str, errors)))
 
 
-def _words_of(error: OSError) -> str:
-    """Return the system's words for an error: asyncio names the call that failed."""
-    numbers = {int(number) for number in _NUMBER.findall(str(error))}
+def _describe(error: OSError) -> str:
+    """Return the system's description of an error, instead of asyncio's name of the failed call."""
+    numbers = {int(number) for number in _ERRNO.findall(str(error))}
     if not numbers and error.errno is not None:
         numbers = {error.errno}
     if isinstance(error, socket.gaierror) or not numbers:
         return error.strerror or str(error)
-    words = {os.strerror(number) for number in numbers}
+    descriptions = {os.strerror(number) for number in numbers}
     refused = numbers == {errno.ECONNREFUSED}
-    return "; ".join(sorted(words)) + (": nothing listens on that port" if refused else "")
+    return "; ".join(sorted(descriptions)) + (": nothing listens on that port" if refused else "")
 
 
 def refuse(awaited: asyncio.Future[Any] | None, lost: LinkError) -> None:
-    """Tell whoever waits for an answer that none will come."""
+    """Fail a future that waits for an answer of the peer, if there is one."""
     if awaited is not None and not awaited.done():
         awaited.set_exception(lost)
-        awaited.exception()  # whoever waits for it sees it; nobody has to
+        awaited.exception()  # marks it as retrieved: no warning if nobody awaits it
 
 
 def _no_answer(at: Endpoint) -> str:
     return f"no answer within {at.timeout:g} s"
 
 
-class Tied:
-    """A link of a connection: a session of 1.0 or a channel of 0-9-1, until it is lost or leaves.
+class AttachedLink:
+    """A link of a connection: a channel (0-9-1) or a session (1.0).
 
-    That it is lost is said once.
+    Args:
+        wire: the connection.
+        on_lost: called once when the link is lost.
+
+    Attributes:
+        alive: whether the link is open.
+        product: name and version of the peer.
     """
 
     def __init__(self, wire: Wire, on_lost: OnLost) -> None:
@@ -170,38 +182,38 @@ class Tied:
         self._wire = wire
         self._on_lost = on_lost
         self._closing = False
-        self._turn = 0  # bytes that were sent in it
+        self._turn = 0  # bytes sent in the present turn
         wire.links[self] = None
 
-    # What a protocol does.
+    # Implemented per protocol.
 
     async def attach(self) -> None:
-        """Wait until the peer has agreed to the link."""
+        """Open the link, and wait until the peer has opened it."""
         raise NotImplementedError
 
     def failing(self, lost: LinkError) -> None:
-        """Called when it is lost: tell those who wait for an answer."""
+        """Called when the link is lost: fail the futures that wait for an answer."""
 
     def leave(self) -> None:
-        """Tell the peer that this link ends, and wait for nothing."""
+        """Send the end of the link, without waiting for an answer."""
 
     async def goodbye(self) -> None:
-        """Tell the peer so, after what is pending; return when it has answered."""
+        """Send the pending messages and the end of the link, and wait for the answer."""
 
     def on_room(self) -> None:
-        """Called where there may be room again."""
+        """Called when messages can perhaps be sent again."""
 
-    # Losing it, and leaving.
+    # The end of the link.
 
     def fail(self, lost: LinkError) -> None:
-        """End this link alone: the peer ended it, or is not to go on with it."""
+        """End this link only: the peer ended it, or violated the protocol on it."""
         if self.alive:
             self.leave()
             self.lose(lost)
             self._wire.untie(self)
 
     def lose(self, lost: LinkError) -> None:
-        """Take note that it ended."""
+        """Record that the link was lost, and call `on_lost`."""
         if self.alive:
             self.alive = False
             self.failing(lost)
@@ -209,14 +221,17 @@ class Tied:
                 self._on_lost(lost)
 
     def abort(self) -> None:
-        """Leave at once; nothing is called any more."""
+        """End the link without waiting. No callback is called afterwards."""
         if self.alive:
             self.alive = False
             self.leave()
             self._wire.untie(self)
 
     async def close(self, wait: float) -> None:
-        """Leave when what is pending is sent, and close what nobody needs; give up after a time."""
+        """Send the pending messages, and end the link; also the connection if it has no other link.
+
+        Give up after `wait` seconds.
+        """
         self._closing = True
         if not self.alive:
             return
@@ -232,7 +247,11 @@ class Tied:
             self.abort()
 
     async def within(self, agree: Callable[[], Awaitable[_T]]) -> _T:
-        """Wait until the peer has agreed to something; the link is dropped where it does not."""
+        """Await `agree()` within the endpoint's timeout. On an error, end the link.
+
+        Raises:
+            LinkError: the peer did not answer in time, or the connection was lost.
+        """
         try:
             async with asyncio.timeout(self._wire.endpoint.timeout):
                 if not self.alive:
@@ -245,15 +264,18 @@ class Tied:
             self.abort()
             raise
 
-    # Turns.
+    # Turns: links that share a connection send in turn.
 
     @property
     def is_sole(self) -> bool:
-        """Whether no other link has the connection."""
+        """Whether the connection has no other link."""
         return len(self._wire.links) == 1
 
     def hold(self, held: bool) -> bool:
-        """Stop reading from the connection, or read on; return whether no other link has it."""
+        """Pause (`held`) or resume reading from the connection. Return whether that was done.
+
+        A connection with other links is not paused.
+        """
         if held and not self.is_sole:
             return False
         self._wire.exclusive = self._wire.exclusive or held
@@ -261,26 +283,32 @@ class Tied:
         return True
 
     def charge(self, octets: int) -> None:
-        """Take note that so many bytes are sent."""
+        """Count bytes that are sent in this turn."""
         self._turn += octets
 
     @property
     def has_turn(self) -> bool:
-        """Whether it may send more, before the others had their turn."""
+        """Whether the link may send more in this turn."""
         return self._turn < _TURN or self.is_sole
 
     def next_turn(self) -> bool:
-        """Begin another turn; return whether the last one was used up."""
+        """Begin the next turn. Return whether the last one was used up."""
         used, self._turn = self._turn >= _TURN, 0
         return used
 
 
 class Wire(Socket):
-    """A client's connection, from when it is made until it ends, which each of its links learns.
+    """A client's connection.
 
-    It is open when the peer has agreed to all that was asked. Its `links` stand in the order of
-    their turns, and are `most` at most; no other one is to join where it is `exclusive`, and
-    nothing is read while it is `held`, as too much is here.
+    Attributes:
+        endpoint: where to connect to.
+        product: name and version of the peer.
+        closed: done when the connection has ended.
+        is_open: whether the handshake is complete.
+        links: the links of the connection, in the order of their turns.
+        max_links: maximum number of links.
+        exclusive: whether no further link may share the connection.
+        held: whether reading is paused, to bound the bytes in memory.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -289,8 +317,8 @@ class Wire(Socket):
         self.product = ""
         self.closed: asyncio.Future[None] = self.loop.create_future()
         self.is_open = False
-        self.links: dict[Tied, None] = {}
-        self.most = 1
+        self.links: dict[AttachedLink, None] = {}
+        self.max_links = 1
         self.exclusive = self.held = False
         self._closing = False
         self._failed = False
@@ -306,13 +334,13 @@ class Wire(Socket):
         self.receive(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End: the peer is gone."""
+        """Fail the connection, because the peer has closed it."""
         self.fail(LinkError(f"the connection was cut{f' ({exc})' if exc else ''}{self._hint()}"))
         if not self.closed.done():
             self.closed.set_result(None)
 
     def _hint(self) -> str:
-        """Say what a peer may mean that silently ends a connection."""
+        """Return a probable reason for which the peer closed the connection without an error."""
         if self.is_open:
             return ""
         if self._spoken:
@@ -320,11 +348,11 @@ class Wire(Socket):
         return " before the peer said anything" + ("" if self.endpoint.tls else "; by TLS?")
 
     def wants_input(self) -> bool:
-        """Whether more is to be read from the peer now."""
+        """Whether to read from the peer now."""
         return not self.held
 
     def hold(self, held: bool) -> None:
-        """Stop reading from the connection, or read on."""
+        """Pause (`held`) or resume reading from the connection."""
         self.held = held
         self._heard = self.loop.time()
         self.read_or_not()
@@ -334,10 +362,10 @@ class Wire(Socket):
         self.flush()
         self.go_round()
 
-    # What a protocol does.
+    # Implemented per protocol.
 
     async def handshake(self) -> None:
-        """Wait until the peer has agreed to the connection."""
+        """Open the connection, and wait until the peer has opened it."""
         raise NotImplementedError
 
     def receive(self, data: bytes) -> None:
@@ -345,16 +373,16 @@ class Wire(Socket):
         raise NotImplementedError
 
     def failing(self, lost: LinkError) -> None:
-        """Called before the connection is dropped: tell those who wait for an answer."""
+        """Called before the connection is dropped: fail the futures that wait for an answer."""
 
     async def close_gracefully(self) -> None:
-        """Send what is pending, and close; return when the peer has closed."""
+        """Send the pending bytes, close, and wait until the peer has closed."""
         raise NotImplementedError
 
     # Turns.
 
     def end_turn(self) -> None:
-        """Begin a turn of each link, after what was sent in the last one is on its way."""
+        """Begin the next turn of each link, after the bytes of the last turn were handed over."""
         if len(self.links) > 1:
             used = [link for link in self.links if link.next_turn()]
             if used and not self.paused and not self._turning:
@@ -362,7 +390,7 @@ class Wire(Socket):
                 self.loop.call_soon(self.go_round)
 
     def go_round(self) -> None:
-        """Tell all links that there is room, each time another one first."""
+        """Let all links send, beginning with a different one each time."""
         self._turning = False
         links = list(self.links)
         if len(links) > 1:
@@ -376,17 +404,17 @@ class Wire(Socket):
 
     @property
     def alive(self) -> bool:
-        """Whether it is not lost yet."""
+        """Whether the connection has not ended."""
         return not self._failed
 
     @property
     def joinable(self) -> bool:
-        """Whether another link may use it."""
-        shut = self._failed or self._closing or self.exclusive
-        return not shut and len(self.links) < self.most
+        """Whether another link may share the connection."""
+        closed = self._failed or self._closing or self.exclusive
+        return not closed and len(self.links) < self.max_links
 
     def fail(self, lost: LinkError) -> None:
-        """End the connection, and say so once to each link."""
+        """End the connection, and all of its links."""
         if self._failed:
             return
         links = list(self.links)
@@ -398,36 +426,36 @@ class Wire(Socket):
             link.lose(lost)
 
     def abort(self) -> None:
-        """Drop the connection at once; nothing is called any more."""
+        """Drop the connection without a close. No callback is called afterwards."""
         self._failed = True
         self.links.clear()
         self.cancel_timer()
         self.drop()
 
-    def untie(self, link: Tied) -> None:
-        """Go on without a link; drop the connection where it was the last one."""
+    def untie(self, link: AttachedLink) -> None:
+        """Remove a link. Drop the connection if it was the last one."""
         if self.links.pop(link, self) is None and not self.links:
             self.abort()
 
     async def goodbye(self) -> None:
-        """Send what is pending, and close; return when both have closed."""
+        """Send the pending bytes, and close; return when both peers have closed."""
         self._closing = True
         await self.close_gracefully()
         if self._stream is not None:
-            self.drop()  # both have closed
+            self.drop()  # both peers have closed
             await asyncio.shield(self.closed)
 
 
 @attrs.define
 class _Dialing:
-    """A connection that is being made, and how many wait for it."""
+    """A connection that is being opened, and the number of links that wait for it."""
 
     task: asyncio.Task[Wire]
     waiting: int = 0
 
 
-class Lines:
-    """The connections of one side of a bridge: links to one place find the same one."""
+class ConnectionPool:
+    """The connections of one side of a bridge. Links to the same address share a connection."""
 
     def __init__(self) -> None:
         self._wires: dict[Endpoint, list[Wire]] = {}
@@ -441,10 +469,16 @@ class Lines:
         *,
         alone: bool = False,
     ) -> _T:
-        """Return a link on the connection to a place, which is made where there is none.
+        """Return a new link on the connection to `place`; open the connection if necessary.
 
-        With `alone`, it has one of its own. Where making it did not succeed, all who wait for it
-        learn so.
+        Args:
+            place: the address.
+            call: opens a connection.
+            make: makes a link of a connection.
+            alone: open a connection for this link alone.
+
+        Raises:
+            LinkError: the connection could not be opened. All links that wait for it get the error.
         """
         at = attrs.evolve(
             place, address=None, queue=None, exchange=None, routing_key=None, offset=None, others=()
@@ -470,12 +504,12 @@ class Lines:
             dialing = self._dialing.get(at)
             if dialing is not None and dialing.task is asyncio.current_task():
                 del self._dialing[at]
-        alive = [one for one in self._wires.get(at, ()) if one.alive]
+        alive = [other for other in self._wires.get(at, ()) if other.alive]
         self._wires[at] = [*alive, wire]
         return wire
 
     async def _wait(self, at: Endpoint, dialing: _Dialing) -> None:
-        """Wait for a connection; one that nobody waits for any more is not made."""
+        """Wait until a connection is open. The last waiting task that is cancelled cancels it."""
         task = dialing.task
         dialing.waiting += 1
         try:
@@ -494,20 +528,22 @@ class Lines:
 async def attached(
     request: Request, call: Callable[[Endpoint], Awaitable[Any]], make: Callable[[Any], _L]
 ) -> _L:
-    """Return the link that is asked for, once the peer has agreed to it."""
-    lines = request.lines or Lines()
-    made = await lines.join(request.endpoint, call, make, alone=request.alone)
-    await made.within(made.attach)
-    return made
+    """Open the requested link, and return it once the peer has opened it."""
+    pool = request.pool or ConnectionPool()
+    link = await pool.join(request.endpoint, call, make, alone=request.alone)
+    await link.within(link.attach)
+    return link
 
 
 @attrs.frozen
-class Sides:
-    """The connections of a bridge: a broker that blocks who publishes goes on delivering.
+class ConnectionPools:
+    """The connections of a bridge.
 
-    Sources are asked by those for `counting` what they have, as the first ones may be stuck.
+    Sources and targets have separate connections, because a broker may block a connection that
+    publishes, and must go on delivering. Messages are counted over separate connections, because
+    those of the sources may be stuck.
     """
 
-    sources: Lines = attrs.Factory(Lines)
-    targets: Lines = attrs.Factory(Lines)
-    counting: Lines = attrs.Factory(Lines)
+    sources: ConnectionPool = attrs.Factory(ConnectionPool)
+    targets: ConnectionPool = attrs.Factory(ConnectionPool)
+    counting: ConnectionPool = attrs.Factory(ConnectionPool)
