@@ -48,7 +48,7 @@ VERDICTS = {
 # What an intermediary may change.
 _TRANSPORT = frozenset(("header", "delivery-annotations", "message-annotations", "footer"))
 _PART_3 = "Part 3, 3.2"
-_FAULT = "the peer broke a rule"
+_FAULT = "the peer violated the protocol"
 # What a broker forbids its user, whatever the message may be.
 _POLICY = re.compile(r"amqp:unauthorized-access|user_id property set to .* but authenticated")
 # Larger than any case; and so many unsettled deliveries at a time.

@@ -165,7 +165,7 @@ def test_a_broker_that_ignores_the_prefetch_count_is_left() -> None:
 
     error = asyncio.run(run())
 
-    assert "1021 messages without an acknowledgement, where the prefetch-count is 5" in str(error)
+    assert "1021 unacknowledged messages exceed the prefetch-count of 5" in str(error)
     assert 1_020 == len(came)
 
 

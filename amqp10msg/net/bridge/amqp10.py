@@ -1,6 +1,6 @@
-"""The ends of a bridge that speak AMQP 1.0, by our own transport: payloads go through untouched.
+"""The sources and targets of AMQP 1.0. Payloads are passed on without decoding them.
 
-A link has a session of its own; the sessions of one connection go on where one of them ends.
+Each link has a session. When a session ends, the other sessions of its connection go on.
 """
 
 from __future__ import annotations
@@ -47,34 +47,37 @@ from amqp10msg.wire.errors import (
 )
 
 _MAX_FRAME = 1 << 16
-#: Bytes for a peer that does not read, from which on it is not read either.
-_CHOKED = 1 << 20
-#: Sessions of a connection, less one.
+#: If a peer does not read, and this number of bytes waits to be sent to it, stop reading from it.
+_MAX_UNSENT = 1 << 20
+#: Our channel-max: one less than the number of sessions per connection.
 _CHANNEL_MAX = 255
-#: Seconds between looks for the answer to the end of a session.
-_LOOK = 0.005
-#: Frames that are processed in a turn of the loop, and messages that are taken at once.
+#: Seconds between two checks whether the peer has answered the end of a session.
+_END_INTERVAL = 0.005
+#: Maximum number of frames per iteration of the event loop, and of deliveries per callback.
 _FRAMES, _RUN = 200, 100
-#: Conditions that no other attempt makes good.
+#: Error conditions that a retry cannot fix.
 _PERMANENT = {NOT_FOUND, UNAUTHORIZED_ACCESS, NOT_ALLOWED, INVALID_FIELD}
-#: Conditions of a peer that goes or fails, whatever was sent to it.
+#: Error conditions that a message need not have caused: the peer shuts down or has failed.
 _AMBIGUOUS = {CONNECTION_FORCED, INTERNAL_ERROR, RESOURCE_DELETED, DETACH_FORCED, STOLEN}
 
 
 class Amqp10Connection(Wire, transport.Handler):
-    """A client's connection, from SASL to what ends it; each link has a session of its own.
+    """A client's connection of AMQP 1.0, with SASL.
 
-    `stirred` are links that may have room since the last turn.
+    Attributes:
+        stirred: links that may be able to send again since the last iteration of the event loop.
+        opened: done when the peer has opened the connection.
+        engine: the protocol state.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._left = 0  # frames of this turn
+        self._frames_left = 0  # in this iteration of the event loop
         self.stirred: dict[AttachedLink, None] = {}
         self.opened: asyncio.Future[None] = self.loop.create_future()
         hostname = endpoint.server_name or endpoint.host
         if endpoint.virtual_host is not None:
-            hostname = f"vhost:{endpoint.virtual_host}"  # as RabbitMQ wants it
+            hostname = f"vhost:{endpoint.virtual_host}"  # RabbitMQ's notation
         sasl = transport.SaslClient(
             endpoint.mechanism or ("ANONYMOUS" if endpoint.user is None else "PLAIN"),
             hostname=hostname,
@@ -86,7 +89,7 @@ class Amqp10Connection(Wire, transport.Handler):
             hostname=hostname,
             max_frame_size=_MAX_FRAME,
             channel_max=_CHANNEL_MAX,
-            # Peers may wait for twice as long as they say (Part 2, 2.4.5), and so does this one.
+            # Half of our timeout, as Part 2, 2.4.5 recommends.
             idle_time_out=max(endpoint.heartbeat * 500, 1_000),
             properties={"product": "amqp10msg bridge", "version": __version__},
         )
@@ -94,14 +97,14 @@ class Amqp10Connection(Wire, transport.Handler):
         self.engine.open()
 
     async def handshake(self) -> None:
-        """Wait until the peer has opened."""
+        """Wait until the peer has opened the connection."""
         await self.opened
 
     def session_of(self, link: SessionLink) -> transport.Session:
         """Begin a session.
 
-        A `LinkError` says that there are as many as the peer takes: it has not answered the end of
-        some.
+        Raises:
+            LinkError: no channel is free, because the peer has not answered the end of sessions.
         """
         try:
             return self.engine.begin(link)
@@ -116,7 +119,7 @@ class Amqp10Connection(Wire, transport.Handler):
     # Bytes.
 
     def begin(self) -> None:
-        """Begin to speak."""
+        """Send the protocol header."""
         self.flush()
 
     def receive(self, data: bytes) -> None:
@@ -128,10 +131,10 @@ class Amqp10Connection(Wire, transport.Handler):
             self.flush()
 
     def process(self) -> None:
-        """Process frames that came, so many in a turn of the loop: other routes have theirs."""
+        """Process received frames, a limited number per iteration: other routes must run, too."""
         if self._failed:
             return
-        self._left = _FRAMES
+        self._frames_left = _FRAMES
         super().process()
         stirred, self.stirred = self.stirred, {}
         for link in stirred:
@@ -142,30 +145,30 @@ class Amqp10Connection(Wire, transport.Handler):
         self.touch()
 
     def flush(self) -> None:
-        """Send what is pending, if the peer reads."""
+        """Send the pending bytes, unless the peer does not read."""
         super().flush()
         self.end_turn()
 
     def turn_is_over(self) -> bool:
-        """Whether others have their turn before the next frame."""
-        self._left -= 1
-        return self._failed or self._left <= 0
+        """Whether to interrupt the processing of frames until the next iteration of the loop."""
+        self._frames_left -= 1
+        return self._failed or self._frames_left <= 0
 
     def wants_input(self) -> bool:
-        """Whether to read: not where it is to wait, or asks for answers that it does not read."""
-        choked = self.paused and self.engine.pending > _CHOKED
-        return not (self.held or self._behind or choked)
+        """Whether to read from the peer: not while it is held, or too many bytes wait for it."""
+        is_choked = self.paused and self.engine.pending > _MAX_UNSENT
+        return not (self.held or self._behind or is_choked)
 
     def took(self, count: int) -> None:
-        """Count the messages of one step for the turn."""
-        self._left -= count - 1
+        """Count the deliveries of one callback as frames."""
+        self._frames_left -= count - 1
 
     def _beat(self) -> None:
-        """Show signs of life, and look for the peer's."""
+        """Send empty frames in time, and fail the connection if the peer sends nothing."""
         now = self.loop.time()
         patience = float(max(self.endpoint.heartbeat, 2))
         if now - self._heard > patience and self._reading:
-            self.fail(LinkError(f"nothing came for {patience:g} s"))
+            self.fail(LinkError(f"no frame from the peer for {patience:g} s"))
             return
         deadline = self.engine.tick(now)
         self.flush()
@@ -174,99 +177,100 @@ class Amqp10Connection(Wire, transport.Handler):
 
     # Called by the transport.
 
-    def on_authenticated(self, user: str | None) -> None:  # noqa: ARG002  (ours)
-        """Begin to show signs of life."""
+    def on_authenticated(self, user: str | None) -> None:  # noqa: ARG002  (our own user)
+        """Start the heartbeats."""
         self._beat()
 
     def on_refused(self, error: transport.SaslError) -> None:
-        """End: the peer does not let this end in."""
+        """Fail the connection: the peer refused the credentials."""
         self.fail(LinkError(str(error), permanent=error.refused))
 
     def on_open(self) -> None:
-        """Learn what the peer is, and how many sessions it takes."""
+        """Read the peer's product and its maximum number of sessions."""
         remote = self.engine.remote
         if remote is None:
             return
-        said = {str(name): value for name, value in (remote.properties or {}).items()}
-        self.product = f"{said.get('product', '')} {said.get('version', '')}"
+        properties = {str(name): value for name, value in (remote.properties or {}).items()}
+        self.product = f"{properties.get('product', '')} {properties.get('version', '')}"
         self.max_links = min(remote.channel_max, _CHANNEL_MAX) + 1
         if not self.opened.done():
             self.opened.set_result(None)
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
-        """End: the peer closed the connection, or broke a rule."""
-        prefix = "the peer broke a rule: " if fault else ""
+        """Fail the connection: the peer closed it, or violated the protocol (`fault`)."""
+        prefix = "the peer violated the protocol: " if fault else ""
         links: list[Any] = list(self.links)
-        # What the only one asked for may be what it refuses.
+        # The peer may have closed it because of the request of its only link.
         new = not self.opened.done() or (len(links) == 1 and not links[0].in_use)
         self.fail(error_of("connection", error, prefix, new=new))
 
-    def on_begin(self, session: transport.Session) -> None:  # noqa: ARG002  (ours have others)
-        """Refuse sessions that nobody asked for."""
-        text = "the peer broke a rule: it began a session, where only this end does"
+    def on_begin(self, session: transport.Session) -> None:  # noqa: ARG002  (sessions of this end have other handlers)
+        """Fail the connection: the peer must not begin sessions."""
+        text = "the peer violated the protocol: it began a session"
         self.fail(LinkError(text, said=True))
 
     # The end.
 
     def failing(self, lost: LinkError) -> None:
-        """Send the reason, where the peer broke a rule."""
+        """Send the pending close, which has the error if the peer violated the protocol."""
         if self.engine.authenticated and not (self.paused or self.is_closing):
             self._stream.write(self.engine.take())
         refuse(self.opened, lost)
 
     async def close_gracefully(self) -> None:
-        """Send what is pending, and close."""
+        """Send the pending bytes, and close."""
         self.engine.close()
         self.flush()
         await asyncio.shield(self.closed)
 
 
 class SessionLink(AttachedLink, transport.Handler):
-    """What has one session of a connection, and is called with what comes in it."""
+    """A session of a connection, as the base of links."""
 
     def __init__(self, request: Request, connection: Amqp10Connection) -> None:
         self.endpoint = request.endpoint
         self.session = connection.session_of(self)
         self._connection = connection
-        self._ended = False  # the transport ends the session itself
+        self._ended = False  # whether the peer has ended the session
         super().__init__(connection, request.on_lost)
 
     @property
     def in_use(self) -> bool:
-        """Whether the peer has agreed to what was asked: a refusal is of another cause then."""
+        """Whether the peer has accepted this link, so that an error has another cause."""
         raise NotImplementedError
 
     def touch(self) -> None:
-        """Send what is pending at the end of this turn of the loop."""
+        """Send the pending bytes at the end of this iteration of the event loop."""
         self._connection.touch()
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Take one delivery as some are taken."""
+        """Process a single delivery like several."""
         self.on_transfers(delivery.link, [delivery])
 
     def on_end(self, session: transport.Session, error: Error | None) -> None:  # noqa: ARG002  (its own)
-        """End: the peer ended the session, or broke a rule of it."""
+        """Fail the link: the peer ended the session, or violated the protocol."""
         self._ended = True
         self._end("session", error)
 
-    def _end(self, what: str, error: Error | None) -> None:
-        self.fail(error_of(what, error, new=not self.in_use, product=self.product))
+    def _end(self, scope: str, error: Error | None) -> None:
+        """Fail the link: the peer ended the session or link (`scope`)."""
+        self.fail(error_of(scope, error, new=not self.in_use, product=self.product))
 
     def leave(self) -> None:
-        """End the session, and wait for nothing."""
+        """End the session without waiting."""
         if not (self.session.ended or self._ended):
             self.session.end()
         self.touch()
 
     async def goodbye(self) -> None:
-        """Send what is pending, and end the session."""
+        """End the session, and wait for the answer."""
         self.leave()
         while not self._connection.is_ended(self.session):
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_END_INTERVAL)
 
 
 class Amqp10Link(SessionLink):
-    """A session with one link of interest."""
+    """A session with one sending or receiving link."""
 
     def __init__(self, request: Request, connection: Amqp10Connection, *, sends: bool) -> None:
         self.opened: asyncio.Future[None] = connection.loop.create_future()
@@ -275,66 +279,66 @@ class Amqp10Link(SessionLink):
         self.link.snd_settle_mode = SenderSettleMode.UNSETTLED
 
     async def attach(self) -> None:
-        """Wait until the link is attached."""
+        """Wait until the peer has attached the link."""
         await self.opened
 
     @property
     def in_use(self) -> bool:
-        """Whether the peer has agreed to the link."""
+        """Whether the peer has attached the link."""
         return self.opened.done()
 
     def on_attach(self, link: transport.Link) -> None:
-        """See that the link is what was asked for."""
+        """Check the peer's attach, and refuse links that the peer initiates."""
         if link is not self.link or link.remote is None:
-            link.refuse(_NO_LINKS)  # nobody asked for it
+            link.refuse(_NO_LINKS)
             return
         end: Any = link.remote.target if link.sends else link.remote.source
-        # Without one it is refused: a detach follows (Part 2, 2.6.3).
-        if end is not None and self._agrees(link.remote):
+        # Without a terminus the link is refused: a detach follows (Part 2, 2.6.3).
+        if end is not None and self._check_attach(link.remote):
             self._open()
 
-    def _agrees(self, remote: transport.Attach) -> bool:
-        """Look at how the peer attached; return whether the link may be used now."""
+    def _check_attach(self, remote: transport.Attach) -> bool:
+        """Check the peer's attach. Return whether the link can be used now."""
         raise NotImplementedError
 
     def _open(self) -> None:
-        """Take note that the link may be used."""
+        """Mark the link as open."""
         if not self.opened.done():
             self.opened.set_result(None)
 
     def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
-        """End: the peer detached the link, or closed it."""
+        """Fail the link: the peer detached or closed it."""
         if link is self.link:
             self._end("link", error)
 
     def failing(self, lost: LinkError) -> None:
-        """Notify whoever waits."""
+        """Fail the wait for the attach."""
         refuse(self.opened, lost)
 
 
 def error_of(
-    what: str, error: Error | None, prefix: str = "", *, new: bool, product: str = ""
+    scope: str, error: Error | None, prefix: str = "", *, new: bool, product: str = ""
 ) -> LinkError:
-    """Return why a connection, a session or a link ended.
+    """Convert the error with which a peer ended a connection, session or link (`scope`).
 
-    It is `new` where it was not open yet.
+    `new`: the connection, session or link was not open yet.
     """
     if error is None:
-        return LinkError(f"the peer closed the {what}", scope=what)
+        return LinkError(f"the peer closed the {scope}", scope=scope)
     name = str(error.condition)
-    # What ends a session or connection may be the fault of a message; what refuses a link is not.
+    # Later on, a message may have caused the error.
     permanent = name in _PERMANENT and new
     reason = f"{prefix}{name}: {error.description}"
     if name == INVALID_FIELD and product.startswith("RabbitMQ 3."):
-        reason += "; RabbitMQ 3 has other addresses: give address_version=1"
+        reason += "; give address_version=1 for the addresses of RabbitMQ 3"
     return LinkError(
         reason,
         said=name not in _AMBIGUOUS,
         permanent=permanent,
         failed=name == INTERNAL_ERROR,
-        scope=what,
-        # Of a connection, it is a virtual host that is not found.
-        missing=permanent and name == NOT_FOUND and what != "connection",
+        scope=scope,
+        # For a connection, the virtual host was not found.
+        missing=permanent and name == NOT_FOUND and scope != "connection",
     )
 
 
@@ -345,18 +349,18 @@ _STATES = {
     Settle.REJECT: Rejected(),
 }
 
-#: Products that say how many messages wait for credit.
+#: Products that report the number of ready messages in the field available of a flow.
 _COUNTING = ("RabbitMQ ", "amqp10msg ")
 
-#: Times the window that may be unsettled, where a peer sends more than its credit.
+#: A peer that ignores the credit is cut off at this multiple of the window.
 _EXCESS = 4
 
-#: What the address of a queue begins with before RabbitMQ 4.
+#: Prefix of the address of a queue before RabbitMQ 4.
 _QUEUE_BEFORE_4 = "/amq/queue/"
 
 
 class Amqp10Source(Amqp10Link):
-    """A receiver of an address; deliveries come by `receive`."""
+    """A receiver. Deliveries are passed to `request.receive`."""
 
     def __init__(self, request: SourceRequest, connection: Amqp10Connection) -> None:
         super().__init__(request, connection, sends=False)
@@ -372,50 +376,51 @@ class Amqp10Source(Amqp10Link):
         if start is not None:
             source.filter = {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
         self.link.attach(source=source, target=Target())
-        # Held to, and not said: a broker might do without our asking what it does with messages
-        # that a receiver does not take.
+        # Enforced here, but not sent in the attach: a broker might drop or dead-letter messages
+        # that exceed a max-message-size.
         self.link.max_message_size = request.max_message
         self.link.overflow = self._large
         self.link.excess = _EXCESS * self._window
         self.touch()
 
     def _large(self) -> transport.Sink:
+        """Return the file for a message that is too large for memory."""
         try:
             large = self._incomplete = self._overflow()
         except OSError as error:
             self._cannot_keep(error)
-            return bytearray()  # of one frame: the session has ended
+            return bytearray()  # for the rest of this frame; the session has ended
         large.on_fault = self._cannot_keep
         return large
 
     def _cannot_keep(self, error: OSError) -> None:
-        """End this link, and keep the connection: its other links can go on."""
+        """Fail this link only: a large message could not be written to its file."""
         self.fail(no_room_for_large(error))
 
-    def _agrees(self, remote: transport.Attach) -> bool:
-        """Grant credit, unless the peer would settle before we do."""
+    def _check_attach(self, remote: transport.Attach) -> bool:
+        """Grant credit, unless the peer sends settled: lost messages would not be redelivered."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
-            text = "this source sends settled: what is lost on the way would be lost for good"
+            text = "this source sends settled: messages in flight could be lost"
             self.fail(LinkError(text, said=True, permanent=True))
             return False
         if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
-            text = "RabbitMQ 3.10 gives out nothing of a stream over 1.0: read it over amqp091"
+            text = "RabbitMQ 3.10 delivers nothing from a stream over 1.0: read it over amqp091"
             self.fail(LinkError(text, said=True, permanent=True))
             return False
-        self.link.grant(self._window)  # 0 for one that only asks
+        self.link.grant(self._window)  # 0 for a link that only counts
         return True
 
     @property
     def incomplete(self) -> bool:
-        """Whether a message has begun to come, and the rest of it has not."""
+        """Whether a message has arrived in part."""
         return self.link.is_partial
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Hand deliveries over."""
+        """Pass deliveries on."""
         self._connection.took(len(deliveries))
         if not self.alive or link is not self.link:
             return
-        made = []
+        received = []
         for delivery in deliveries:
             octets = delivery.payload
             if octets is None:  # aborted
@@ -423,31 +428,33 @@ class Amqp10Source(Amqp10Link):
                 self._owe()
                 continue
             large, self._incomplete = self._incomplete, None
-            again = _again(octets)
-            one = SourceDelivery(octets, redelivered=again, tag=delivery, link=self, large=large)
+            source_delivery = SourceDelivery(
+                octets, redelivered=_is_redelivered(octets), tag=delivery, link=self, large=large
+            )
             if delivery.message_format:
-                one.message_format = delivery.message_format
-            made.append(one)
-        if made:
-            self._receive(made)
+                source_delivery.message_format = delivery.message_format
+            received.append(source_delivery)
+        if received:
+            self._receive(received)
 
     def _discard(self) -> None:
+        """Discard an incomplete large message."""
         if self._incomplete is not None:
             self._incomplete.discard()
             self._incomplete = None
 
     async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after this many seconds."""
+        """Send the pending settlements, and close. Give up after `wait` seconds."""
         await super().close(wait)
         self._discard()
 
     def abort(self) -> None:
-        """Leave the connection at once; nothing is called any more."""
+        """End the link without waiting. No callback is called afterwards."""
         super().abort()
         self._discard()
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries of this link; those of another one stay as they are."""
+        """Settle deliveries of this link. Deliveries of other links are ignored."""
         alive, state, settled = self.alive, _STATES[how], 0
         for delivery in deliveries:
             if delivery.link is self:
@@ -461,29 +468,32 @@ class Amqp10Source(Amqp10Link):
             self.touch()
 
     def _owe(self, count: int = 1) -> None:
-        """Grant credit again, for many deliveries at a time."""
+        """Grant credit for settled deliveries, in batches of a quarter of the window."""
         self._owed += count
         if self._owed * 4 >= self._window and not self._stopped:
             self.link.grant(self._owed)
             self._owed = 0
 
     async def depth(self) -> int | None:
-        """Ask how many messages wait for credit; the answer to the last time is returned."""
-        # RabbitMQ 3 takes every flow for new credit.
+        """Query the number of ready messages. Return the previous answer."""
+        # RabbitMQ 3 takes every flow as new credit.
         if self.alive and not self.product.startswith("RabbitMQ 3."):
             self.link.ask()
             self.touch()
         return self.link.available
 
     async def count(self) -> Depth:
-        """Ask how many messages wait for credit.
+        """Query the number of ready messages.
 
-        RabbitMQ and this library's server say so. What others say may be zero whatever there is:
-        they are asked to use the credit up, and have nothing where nothing comes (Part 2, 2.6.7).
+        RabbitMQ and this library's server report it. Other brokers may report zero in any case:
+        they are asked to drain the link, and are empty if nothing arrives (Part 2, 2.6.7).
+
+        Raises:
+            LinkError: the connection ended.
         """
-        # What comes first may answer an older question.
+        # The first flow may answer an earlier query.
         for _ in range(2):
-            await self._asked(self.link.ask)
+            await self._request_flow(self.link.ask)
         available = self.link.available
         if available or self.product.startswith(_COUNTING):
             held = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
@@ -491,13 +501,13 @@ class Amqp10Source(Amqp10Link):
         if self._stopped or self.link.credit <= 0:
             return Depth(why=NO_COUNT)
         self._owed = 0
-        await self._asked(self.link.exhaust)
+        await self._request_flow(self.link.exhaust)
         self.link.grant(self._window - len(self.session.incoming))
         self.touch()
         return Depth(ready=0)
 
-    async def _asked(self, ask: Callable[[], None]) -> None:
-        """Ask the peer, and wait for its flow."""
+    async def _request_flow(self, ask: Callable[[], None]) -> None:
+        """Send a flow by `ask`, and wait for the peer's flow."""
         if not self.alive:
             raise LinkError("the connection ended")
         self._answer = self._connection.loop.create_future()
@@ -506,7 +516,7 @@ class Amqp10Source(Amqp10Link):
         await self._answer
 
     def on_flow(self, link: transport.Link) -> None:
-        """Take the answer to what was asked; one that is to use the credit up has done so."""
+        """Complete the pending query. With drain, wait until the peer has used up the credit."""
         answer = self._answer
         if link is not self.link or answer is None or answer.done():
             return
@@ -514,20 +524,20 @@ class Amqp10Source(Amqp10Link):
             answer.set_result(None)
 
     def failing(self, lost: LinkError) -> None:
-        """Notify those who wait for an answer."""
+        """Discard an incomplete message, and fail the pending query."""
         super().failing(lost)
         self._discard()
         refuse(self._answer, lost)
 
     def stop(self) -> None:
-        """Ask for no more deliveries."""
+        """Revoke the credit."""
         if self.alive:
             self._stopped = True
             self.link.revoke()
             self.touch()
 
     def resume(self) -> None:
-        """Grant credit again, after `stop`."""
+        """Grant credit again after `stop`."""
         if self.alive:
             self._stopped = False
             self._owed = 0
@@ -536,12 +546,18 @@ class Amqp10Source(Amqp10Link):
 
 
 class Amqp10Target(Amqp10Link):
-    """A sender to an address; outcomes come by `on_outcomes`.
+    """A sender. Outcomes are passed to `request.on_outcomes`.
 
-    RabbitMQ 3 says accepted over 1.0 for what no queue takes. So it is asked for the queue first,
-    as a receiver would.
+    RabbitMQ 3 accepts messages over 1.0 for which there is no queue. So a receiver is attached
+    first, which fails if the queue does not exist.
 
-    `asked` is the link that asks, while there is no answer.
+    Args:
+        request: the request.
+        connection: the connection.
+        asks: whether to attach that receiver.
+
+    Attributes:
+        asked: that receiver, while the peer has not answered.
     """
 
     def __init__(
@@ -555,18 +571,18 @@ class Amqp10Target(Amqp10Link):
         self._window = request.window
         self._sent = 0
         self._unsettled = 0
-        self._longest = 0
+        self._max_message_size = 0  # of the peer; 0 for no limit
         self.link.attach(source=Source(), target=Target(address=self.endpoint.address))
         self.touch()
 
-    def _agrees(self, remote: transport.Attach) -> bool:
-        """Note how long a message may be; see that RabbitMQ 3 has the queue, or none would say."""
-        self._longest = remote.max_message_size or 0
+    def _check_attach(self, remote: transport.Attach) -> bool:
+        """Store the max-message-size. For RabbitMQ 3, check that the queue exists."""
+        self._max_message_size = remote.max_message_size or 0
         address = self.endpoint.address or ""
         if not self.product.startswith("RabbitMQ 3."):
             return True
         if not address.isascii():
-            text = "RabbitMQ 3 finds nothing over 1.0 whose name is not ASCII: send over amqp091"
+            text = "RabbitMQ 3 does not find names over 1.0 that are not ASCII: send over amqp091"
             self.fail(LinkError(text, said=True, permanent=True))
             return False
         if not self._asks or not address.startswith(_QUEUE_BEFORE_4):
@@ -576,7 +592,7 @@ class Amqp10Target(Amqp10Link):
         return False
 
     def on_attach(self, link: transport.Link) -> None:
-        """Begin to send, where it was asked for the queue: it is there."""
+        """Open the link if the queue exists."""
         if link is not self.asked:
             super().on_attach(link)
         elif link.remote is not None and link.remote.source is not None:
@@ -586,39 +602,40 @@ class Amqp10Target(Amqp10Link):
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now."""
+        """The number of messages that can be sent now."""
         if self._connection.paused or not self.alive or self.session.blocked:
             return 0
         return min(self.link.credit, self._window - self._unsettled) if self.has_turn else 0
 
     @property
     def waits(self) -> bool:
-        """Whether the peer takes nothing for now: 1.0 says so by its credit alone."""
+        """Whether the peer has blocked publishing: never, as 1.0 uses link credit instead."""
         return False
 
     def on_room(self) -> None:
-        """Go on sending: there may be credit, or what was sent is settled."""
+        """Send waiting messages: there may be credit, or room in the window."""
         if self.opened.done():
             self._on_room()
 
     def on_writable(self, session: transport.Session) -> None:  # noqa: ARG002  (its own)
-        """Take note that there may be room."""
+        """Record that the link may be able to send again."""
         self._connection.stirred[self] = None
 
     def on_flow(self, link: transport.Link) -> None:
-        """Take note that there may be room, and use up credit that the peer wants back."""
+        """Record that the link may be able to send again. Answer a drain."""
         self._connection.stirred[self] = None
         if link is self.link and link.drain:
             self._on_room()
             link.drained()
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Send messages; what is too long for the peer has its outcome at once."""
+        """Send messages. One that exceeds the max-message-size is refused immediately."""
         charged = 0
         for outgoing, delivery in messages:
             octets = outgoing.octets
-            if self._longest and len(octets) > self._longest:
-                text = f"{len(octets)} bytes, and the target takes {self._longest} at most"
+            if self._max_message_size and len(octets) > self._max_message_size:
+                limit = self._max_message_size
+                text = f"{len(octets)} bytes exceed the target's max-message-size, {limit}"
                 self._outcomes([(delivery, Outcome("too-large", "", text, final=True))])
                 continue
             self._sent += 1
@@ -631,7 +648,7 @@ class Amqp10Target(Amqp10Link):
         self.touch()
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Report an outcome."""
+        """Report the outcome of a message."""
         self._connection.stirred[self] = None
         state = delivery.state
         if delivery.done or (not delivery.settled and (state is None or type(state) is Received)):
@@ -649,7 +666,9 @@ class Amqp10Target(Amqp10Link):
                 text = str(error.description or "")
                 return Outcome("rejected", str(error.condition), text, final=True)
             if "RabbitMQ" in self.product:
-                return Outcome("full", "", "a queue of RabbitMQ rejected it, as full ones do")
+                return Outcome(
+                    "full", "", "RabbitMQ rejected it without an error: the queue may be full"
+                )
             return Outcome("rejected")
         if isinstance(state, Modified):
             return Outcome("modified", final=bool(state.undeliverable_here))
@@ -658,34 +677,37 @@ class Amqp10Target(Amqp10Link):
         return Outcome("released", "", "settled without an outcome")
 
 
-def _again(octets: bytes) -> bool:
-    """Whether the header says that it may have been delivered before."""
+def _is_redelivered(octets: bytes) -> bool:
+    """Whether the header of a message says that it may have been delivered before."""
     header = header_of(octets)
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 
 async def connected(at: Endpoint) -> Amqp10Connection:
-    """Return a connection that the peer has opened, too."""
+    """Open a connection, and wait until the peer has opened it, too."""
     return await dial(Amqp10Connection(at))
 
 
 async def open_source(request: SourceRequest) -> Amqp10Source:
-    """Attach to a source."""
+    """Open a receiver."""
     return await attached(request, connected, lambda at: Amqp10Source(request, at))
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
-    """Attach to a target."""
-    made: list[Amqp10Target] = []
+    """Open a sender.
+
+    For RabbitMQ 3, the check of the queue is repeated without a receiver if it failed for another
+    reason than a missing queue: a stream, for example, cannot be read there.
+    """
+    attempts: list[Amqp10Target] = []
 
     def make(at: Amqp10Connection) -> Amqp10Target:
-        asks = not made  # a queue that gives nothing out, as a stream there, has its sender still
-        made.append(Amqp10Target(request, at, asks=asks))
-        return made[-1]
+        attempts.append(Amqp10Target(request, at, asks=not attempts))
+        return attempts[-1]
 
     try:
         return await attached(request, connected, make)
     except LinkError as error:
-        if not made or made[0].asked is None or NOT_FOUND in str(error):
+        if not attempts or attempts[0].asked is None or NOT_FOUND in str(error):
             raise
         return await attached(request, connected, make)

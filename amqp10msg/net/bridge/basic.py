@@ -1,6 +1,6 @@
-"""The ends of a bridge that speak AMQP 0-9-1: a connection, its channels, a source and a target.
+"""The sources and targets of AMQP 0-9-1: connections, channels, consumers and publishers.
 
-A link has a channel; the channels of one connection go on where one of them ends.
+Each link has a channel. When a channel ends, the other channels of its connection go on.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import AttachedLink, ConnectionPool, Wire, attached, dial, refuse
 
 _MAX_FRAME = 131_072
-#: Channels that are used of a connection, where the broker names no bound.
+#: Maximum number of channels per connection if the broker gives no limit.
 _MAX_CHANNELS = 2_047
-#: Reply codes that no other attempt makes good: wrong credentials, no such thing, not allowed.
+#: Reply codes that a retry cannot fix: payment required, access refused, not found, not allowed.
 _PERMANENT = {402, 403, 404, 530}
-#: Reply codes of a broker that goes or fails, whatever was sent to it.
+#: Reply codes that a message need not have caused: the broker shuts down or has failed.
 _AMBIGUOUS = {320, 541}
-#: The reply code of a broker that failed at what it was doing.
+#: Reply code "internal error".
 _FAILED = 541
-#: That of one that has no such queue or exchange.
+#: Reply code "not found" of a queue or exchange.
 _MISSING = 404
 _CAPABILITIES = (
     *("publisher_confirms", "basic.nack", "consumer_cancel_notify"),
@@ -74,9 +74,11 @@ _CAPABILITIES = (
 
 
 class BasicConnection(Wire):
-    """A connection: handshake, heartbeats, and the channels that frames belong to.
+    """A client's connection of AMQP 0-9-1: handshake, heartbeats, and its channels.
 
-    `blocked` says that the broker takes nothing for now.
+    Attributes:
+        max_frame: negotiated frame-max, in bytes.
+        blocked: whether the broker has blocked publishing (connection.blocked).
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -86,15 +88,15 @@ class BasicConnection(Wire):
         self._reader = FrameReader(_MAX_FRAME)
         self._awaited: asyncio.Future[Any] | None = None
         self._channels: dict[int, Channel] = {}
-        self._left: set[int] = set()  # numbers of channels whose end the peer has not answered
-        self._due: dict[Channel, None] = {}  # those that have something to settle
+        self._closing_channels: set[int] = set()  # numbers whose close-ok has not arrived
+        self._due: dict[Channel, None] = {}  # channels with settlements to send
         self._out: list[bytes] = []
         self._wrote = self._heard
 
     # Bytes.
 
     def begin(self) -> None:
-        """Begin to speak."""
+        """Send the protocol header."""
         self._stream.write(PREAMBLE)
 
     def receive(self, data: bytes) -> None:
@@ -106,7 +108,7 @@ class BasicConnection(Wire):
                 elif kind == METHOD:
                     self._method(decode_method(payload))
                 elif kind != BEAT:
-                    raise FrameError(f"a frame of type {kind} that belongs to no content")
+                    raise FrameError(f"an unexpected frame of type {kind} on channel 0")
                 if self._stream.is_closing():
                     return
         except FrameError as error:
@@ -118,78 +120,76 @@ class BasicConnection(Wire):
         channel = self._channels.get(number)
         if channel is None:
             if kind == METHOD:
-                self._late(number, payload)
+                self._receive_late(number, payload)
             return
         try:
             channel.frame(kind, payload)
         except OSError as error:
             channel.fail(no_room_for_large(error))
 
-    def _late(self, number: int, payload: bytes) -> None:
-        """Take what came for a channel that was left, which is of no interest."""
-        if number in self._left and len(payload) >= 4:
+    def _receive_late(self, number: int, payload: bytes) -> None:
+        """Process a frame of a closed channel: complete its close, ignore everything else."""
+        if number in self._closing_channels and len(payload) >= 4:
             index = int.from_bytes(payload[:4], "big")
             if index == spec.Channel.Close.INDEX:
                 self.write(method(number, spec.Channel.CloseOk()))
             elif index == spec.Channel.CloseOk.INDEX:
-                self._left.discard(number)
+                self._closing_channels.discard(number)
 
-    def _method(self, found: Any) -> None:
-        if isinstance(found, spec.Connection.Close):
+    def _method(self, received: Any) -> None:
+        if isinstance(received, spec.Connection.Close):
             self._stream.write(method(0, spec.Connection.CloseOk()))
-            self.fail(_ended(found))
-        elif isinstance(found, spec.Connection.Blocked):
+            self.fail(_close_error(received))
+        elif isinstance(received, spec.Connection.Blocked):
             self.blocked = True
-        elif isinstance(found, spec.Connection.Unblocked):
+        elif isinstance(received, spec.Connection.Unblocked):
             self.blocked = False
             self.go_round()
         elif self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(found)
+            self._awaited.set_result(received)
 
     # Channels.
 
     @property
     def joinable(self) -> bool:
-        """Whether another channel may be opened."""
-        return super().joinable and len(self._channels) + len(self._left) < self.max_links
+        """Whether another channel can be opened."""
+        in_use = len(self._channels) + len(self._closing_channels)
+        return super().joinable and in_use < self.max_links
 
     def enter(self, channel: Channel) -> int:
-        """Return the number of a channel that is to be opened."""
-        used = self._channels.keys() | self._left
-        number = next(one for one in range(1, self.max_links + 1) if one not in used)
+        """Register a new channel, and return its number."""
+        used = self._channels.keys() | self._closing_channels
+        number = next(n for n in range(1, self.max_links + 1) if n not in used)
         self._channels[number] = channel
         return number
 
     def leave(self, channel: Channel, *, ended: bool) -> None:
-        """Go on without a channel.
-
-        It has `ended` where both sides know that.
-        """
+        """Remove a channel. Close it, unless its close was completed already (`ended`)."""
         del self._channels[channel.number]
         self._due.pop(channel, None)
         if not ended:
-            self._left.add(channel.number)
+            self._closing_channels.add(channel.number)
             self.write(method(channel.number, spec.Channel.Close(0, "", 0, 0)))
 
-    # What is sent.
+    # Output.
 
     def write(self, octets: bytes) -> None:
-        """Send bytes at the end of this turn of the loop, together with all others."""
+        """Send bytes at the end of this iteration of the event loop."""
         self._out.append(octets)
         self.touch()
 
     def extend(self, pieces: list[bytes]) -> None:
-        """Send many of them."""
+        """Send many byte strings at the end of this iteration of the event loop."""
         self._out += pieces
         self.touch()
 
     def settle_soon(self, channel: Channel) -> None:
-        """Ask a channel at the end of this turn of the loop for what is to be settled."""
+        """Send the settlements of a channel at the end of this iteration of the event loop."""
         self._due[channel] = None
         self.touch()
 
     def flush(self) -> None:
-        """Send what was written."""
+        """Send the settlements and the written bytes."""
         self._flushing = False
         due, self._due = self._due, {}
         for channel in due:
@@ -201,9 +201,10 @@ class BasicConnection(Wire):
         self.end_turn()
 
     def _beat(self, interval: float) -> None:
+        """Send heartbeats, and fail the connection if none arrive from the peer."""
         now = self.loop.time()
         if now - self._heard > 2 * interval and not self.held:
-            self.fail(LinkError(f"nothing came for {2 * interval:g} s"))
+            self.fail(LinkError(f"no heartbeat from the peer for {2 * interval:g} s"))
             return
         if now - self._wrote >= interval / 2:
             self.write(HEARTBEAT)
@@ -211,14 +212,14 @@ class BasicConnection(Wire):
 
     # Requests.
 
-    async def _ask(self, what: Any, *expected: Any) -> Any:
-        """Send a method, unless it is None, and return the answer, one of these."""
+    async def _ask(self, request: Any, *expected: Any) -> Any:
+        """Send a method, if it is not None. Return the answer, one of the `expected` methods."""
         self._awaited = self.loop.create_future()
-        if what is not None:
-            self.write(method(0, what))
-        found = await self._awaited
+        if request is not None:
+            self.write(method(0, request))
+        answer = await self._awaited
         self._awaited = None
-        return _expected(found, *expected)
+        return _check_answer(answer, *expected)
 
     async def handshake(self) -> None:
         """Open the connection."""
@@ -229,14 +230,14 @@ class BasicConnection(Wire):
         mechanism = at.mechanism or "PLAIN"
         response = f"\0{at.user or ''}\0{at.password or ''}" if mechanism == "PLAIN" else ""
         capabilities = dict.fromkeys(_CAPABILITIES, True)
-        said = spec.Connection.StartOk(
+        start_ok = spec.Connection.StartOk(
             {"product": "amqp10msg bridge", "version": __version__, "capabilities": capabilities},
             mechanism,
             response,
             "en_US",
         )
-        tune = await self._ask(said, spec.Connection.Tune)
-        # What a peer does not agree to limit is limited here.
+        tune = await self._ask(start_ok, spec.Connection.Tune)
+        # A peer that sets no limit gets ours.
         size = min(tune.frame_max or _MAX_FRAME, _MAX_FRAME)
         self._reader.max_frame = size
         self.max_frame = size
@@ -249,25 +250,29 @@ class BasicConnection(Wire):
     # The end.
 
     def failing(self, lost: LinkError) -> None:
-        """Notify whoever waits for an answer."""
+        """Fail the request that waits for an answer."""
         refuse(self._awaited, lost)
 
     def abort(self) -> None:
-        """Drop the connection at once; nothing is called any more."""
+        """Drop the connection without a close. No callback is called afterwards."""
         super().abort()
         for channel in self._channels.values():
             channel.discard()
 
     async def close_gracefully(self) -> None:
-        """Send what is pending, and close."""
-        self.flush()  # what was settled comes before the close
+        """Send the pending settlements, and close."""
+        self.flush()
         await self._ask(spec.Connection.Close(200, "", 0, 0), spec.Connection.CloseOk)
 
 
 class Channel(AttachedLink):
-    """One channel of a connection: contents, and what ends it.
+    """A channel of a connection.
 
-    A body of more than `max_message` bytes goes to what `overflow` makes; None refuses it.
+    Args:
+        connection: the connection.
+        on_lost: called when the channel is lost.
+        max_message: size in bytes from which on a body is written to a file.
+        overflow: returns such a file; None to fail the connection on a larger body.
     """
 
     def __init__(
@@ -284,43 +289,48 @@ class Channel(AttachedLink):
         self._overflow = overflow
         self._content: Content | None = None
         self._awaited: asyncio.Future[Any] | None = None
-        self._ended = self._left = False
+        self._ended = self._has_left = False
 
-    # What comes; override what is of interest.
+    # Callbacks, which subclasses override.
 
     def on_content(self, content: Content) -> None:
-        """Called with each content that is complete."""
+        """Called with each complete content: a delivery or a returned message."""
 
     def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
         """Called with each publisher confirm."""
 
-    def on_declared(self, found: Any) -> bool:  # noqa: ARG002  (of those that ask)
-        """Called with each queue.declare-ok; return whether it was waited for here."""
+    def on_declared(self, declare_ok: Any) -> bool:  # noqa: ARG002  (used by subclasses)
+        """Called with each queue.declare-ok. Return whether it answers the subclass."""
         return False
 
     def settlements(self) -> list[bytes]:
-        """Return the frames that settle what is to be settled."""
+        """Return the frames of the settlements to send."""
         return []
 
     @property
     def incomplete(self) -> bool:
-        """Whether a content has begun to come, and the rest of it has not."""
+        """Whether a message has arrived in part."""
         return self._content is not None
 
     def frame(self, kind: int, payload: bytes) -> None:
-        """Take a frame."""
+        """Process a frame of this channel.
+
+        Raises:
+            FrameError: the frame violates the protocol.
+            OSError: a large message could not be written to its file.
+        """
         content = self._content
         if kind != METHOD:
             if content is None:
-                raise FrameError(f"a frame of type {kind} that belongs to no content")
+                raise FrameError(f"a frame of type {kind} without a content to belong to")
             if content.add(kind, payload, self._max_message, self._overflow):
                 self._content = None
                 self.on_content(content)
             return
         if content is not None:
-            raise FrameError("a method where the rest of a content must come")
+            raise FrameError("a method before the rest of a content")
         if len(payload) < 4:
-            raise FrameError("a method is cut off")
+            raise FrameError("a truncated method")
         index = int.from_bytes(payload[:4], "big")
         if index in {DELIVER, RETURN}:
             self._content = Content(index, payload[4:])
@@ -329,34 +339,34 @@ class Channel(AttachedLink):
         else:
             self._method(decode_method(payload))
 
-    def _method(self, found: Any) -> None:
-        if isinstance(found, spec.Channel.Close):
+    def _method(self, received: Any) -> None:
+        if isinstance(received, spec.Channel.Close):
             self._ended = True
             self.write(spec.Channel.CloseOk())
-            self.fail(_ended(found))
-        elif isinstance(found, spec.Basic.Cancel):
-            text = "the broker cancelled the consumer: its queue moved or is gone"
+            self.fail(_close_error(received))
+        elif isinstance(received, spec.Basic.Cancel):
+            text = "the broker cancelled the consumer: its queue was moved or deleted"
             self.fail(LinkError(text))
-        elif isinstance(found, spec.Channel.Flow):
-            self.write(spec.Channel.FlowOk(found.active))
-        elif isinstance(found, spec.Queue.DeclareOk) and self.on_declared(found):
+        elif isinstance(received, spec.Channel.Flow):
+            self.write(spec.Channel.FlowOk(received.active))
+        elif isinstance(received, spec.Queue.DeclareOk) and self.on_declared(received):
             pass
         elif self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(found)
+            self._awaited.set_result(received)
 
-    # What is sent.
+    # Output.
 
-    def write(self, what: Any) -> None:
-        """Send a method at the end of this turn of the loop."""
-        self._connection.write(method(self.number, what))
+    def write(self, request: Any) -> None:
+        """Send a method at the end of this iteration of the event loop."""
+        self._connection.write(method(self.number, request))
 
-    async def ask(self, what: Any, *expected: Any) -> Any:
-        """Send a method, and return the answer, one of these."""
+    async def ask(self, request: Any, *expected: Any) -> Any:
+        """Send a method. Return the answer, one of the `expected` methods."""
         self._awaited = self._connection.loop.create_future()
-        self.write(what)
-        found = await self._awaited
+        self.write(request)
+        answer = await self._awaited
         self._awaited = None
-        return _expected(found, *expected)
+        return _check_answer(answer, *expected)
 
     async def attach(self) -> None:
         """Open the channel."""
@@ -365,47 +375,48 @@ class Channel(AttachedLink):
     # The end.
 
     def failing(self, lost: LinkError) -> None:
-        """Notify whoever waits for an answer."""
+        """Discard an incomplete message, and fail the request that waits for an answer."""
         self.discard()
         refuse(self._awaited, lost)
 
     def discard(self) -> None:
-        """Forget a content that is not complete."""
+        """Discard an incomplete message."""
         content, self._content = self._content, None
         if content is not None and content.large is not None:
             content.large.discard()
 
     def leave(self) -> None:
-        """Close the channel, unless that is done; wait for nothing."""
-        if not self._left:
-            self._left = True
+        """Close the channel without waiting, unless it is closed already."""
+        if not self._has_left:
+            self._has_left = True
             self.discard()
             self._connection.leave(self, ended=self._ended)
 
     async def goodbye(self) -> None:
-        """Send what is pending, and close the channel."""
-        self._connection.flush()  # what was settled comes before the close
+        """Send the pending settlements, close the channel, and wait for the answer."""
+        self._connection.flush()
         await self.ask(spec.Channel.Close(200, "", 0, 0), spec.Channel.CloseOk)
         self._ended = True
 
 
-def _ended(found: Any) -> LinkError:
-    """Return the error of a channel.close or a connection.close."""
-    code = found.reply_code
+def _close_error(close: Any) -> LinkError:
+    """Convert a channel.close or connection.close to an error."""
+    code = close.reply_code
     return LinkError(
-        f"{code} {_text(found.reply_text)}",
+        f"{code} {_text(close.reply_text)}",
         said=code not in _AMBIGUOUS,
         permanent=code in _PERMANENT,
         failed=code == _FAILED,
-        missing=code == _MISSING and isinstance(found, spec.Channel.Close),
+        missing=code == _MISSING and isinstance(close, spec.Channel.Close),
     )
 
 
-def _expected(found: Any, *expected: Any) -> Any:
-    if not isinstance(found, expected):
-        wanted = expected[0].NAME
-        raise LinkError(f"the peer sent {found.NAME} where {wanted} must come", said=True)
-    return found
+def _check_answer(answer: Any, *expected: Any) -> Any:
+    """Return `answer`, or raise LinkError if it is not one of the expected methods."""
+    if not isinstance(answer, expected):
+        name = expected[0].NAME
+        raise LinkError(f"the peer sent {answer.NAME} instead of {name}", said=True)
+    return answer
 
 
 def _text(value: Any) -> str:
@@ -414,19 +425,18 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-#: Times the prefetch-count that may be unsettled, and some messages more: a peer that sends more
-#: than that does not keep to it.
+#: A peer that exceeds this multiple of the prefetch-count, plus `_SPARE` messages, is cut off.
 _EXCESS, _SPARE = 4, 1_000
-#: A prefetch-count has 16 bits.
+#: Maximum of a prefetch-count, which has 16 bits.
 _MAX_PREFETCH = 65_535
-#: Bytes of a message of which only the position is of interest.
-_GLANCE = 1 << 20
-#: Seconds for closing a connection that only asked.
-_GOODBYE = 5.0
+#: Maximum size in bytes of a message in memory, if only its position is needed.
+_MAX_PEEKED = 1 << 20
+#: Timeout in seconds of closing a connection that was opened for a query.
+_CLOSE_TIMEOUT = 5.0
 
 
 class BasicSource(Channel):
-    """A consumer of a queue; deliveries come by `receive`."""
+    """A consumer of a queue. Deliveries are passed to `request.receive`."""
 
     def __init__(self, request: SourceRequest, connection: BasicConnection) -> None:
         super().__init__(connection, request.on_lost, request.max_message, request.overflow)
@@ -434,15 +444,15 @@ class BasicSource(Channel):
         self._receive = request.receive
         self._window = request.window
         self._unsettled = 0
-        self._lowest = 1  # the first delivery-tag that is not settled
+        self._lowest = 1  # the lowest unsettled delivery-tag
         self._settled: dict[int, Settle] = {}
         self._acked: set[int] = set()
         self._ready: int | None = None
-        self._consumers = 1  # of the queue, that are this one
+        self._own_consumers = 1  # subtracted from the queue's consumer count
         self._asking: deque[asyncio.Future[Depth] | None] = deque()
 
     async def attach(self) -> None:
-        """Consume the queue, with at most a window of deliveries unsettled."""
+        """Open the channel, and consume the queue with the window as prefetch-count."""
         await super().attach()
         await self.ask(spec.Basic.Qos(0, min(self._window, _MAX_PREFETCH), False), spec.Basic.QosOk)
         start = self.endpoint.start
@@ -455,20 +465,24 @@ class BasicSource(Channel):
         )
 
     def on_content(self, content: Content) -> None:
-        """Hand over a delivery."""
+        """Pass a delivery on.
+
+        Raises:
+            FrameError: the peer ignores the prefetch-count.
+        """
         if content.index == DELIVER:
             tag, again, exchange, key = content.deliver()
             self._unsettled += 1
             if self._unsettled > _EXCESS * self._window + _SPARE:
                 raise FrameError(
-                    f"{self._unsettled} messages without an acknowledgement, where the "
-                    f"prefetch-count is {self._window}"
+                    f"{self._unsettled} unacknowledged messages exceed the prefetch-count of "
+                    f"{self._window}"
                 )
             body, header, large = content.body, content.header, content.large
             self._receive([SourceDelivery(body, header, exchange, key, again, tag, self, large)])
 
     def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries of this link; those of another one stay as they are."""
+        """Settle deliveries of this link. Deliveries of other links are ignored."""
         mine = [delivery for delivery in deliveries if delivery.link is self]
         self._unsettled -= len(mine)
         for delivery in mine:
@@ -485,10 +499,10 @@ class BasicSource(Channel):
         self._connection.settle_soon(self)
 
     def settlements(self) -> list[bytes]:
-        """Acknowledge what was accepted: in one, what follows each other."""
+        """Return acknowledgements of the accepted deliveries: one for all consecutive tags."""
         lowest, acked, done = self._lowest, self._acked, self._settled
         number = self.number
-        made = []
+        frames = []
         if acked:
             last = 0
             while lowest in acked or lowest in done:
@@ -498,26 +512,30 @@ class BasicSource(Channel):
                 lowest += 1
             self._lowest = lowest
             if last:
-                # Not one that was settled before: the broker knows it no more.
-                made.append(ack(number, last, multiple=True))
+                # The tag must be unsettled: the broker refuses a tag that was settled before.
+                frames.append(ack(number, last, multiple=True))
             for tag in acked:
-                made.append(ack(number, tag))
+                frames.append(ack(number, tag))
                 done[tag] = Settle.ACCEPT
             acked.clear()
-        return made
+        return frames
 
     async def depth(self) -> int | None:
-        """Ask how many messages are ready in the queue; the last answer is returned."""
+        """Query the number of ready messages. Return the previous answer."""
         if self.alive and not self._asking:
             self._declare(None)
         return self._ready
 
     async def count(self) -> Depth:
-        """Ask how many messages are ready in the queue, and who else consumes it."""
+        """Query the number of ready messages and of other consumers.
+
+        Raises:
+            LinkError: the connection ended.
+        """
         if not self.alive:
             raise LinkError("the connection ended")
         answer: asyncio.Future[Depth] = self._connection.loop.create_future()
-        self._connection.flush()  # what goes back is to be counted
+        self._connection.flush()  # so that released messages are counted
         self._declare(answer)
         return await answer
 
@@ -525,37 +543,37 @@ class BasicSource(Channel):
         self._asking.append(answer)
         self.write(spec.Queue.Declare(0, self.endpoint.queue or "", passive=True))
 
-    def on_declared(self, found: Any) -> bool:
-        """Take the answer to what was asked."""
-        self._ready = found.message_count
+    def on_declared(self, declare_ok: Any) -> bool:
+        """Use a queue.declare-ok as the answer to the oldest query."""
+        self._ready = declare_ok.message_count
         answer = self._asking.popleft() if self._asking else None
         if answer is not None and not answer.done():
-            others = max(found.consumer_count - self._consumers, 0)
-            answer.set_result(Depth(ready=found.message_count, others=others))
+            others = max(declare_ok.consumer_count - self._own_consumers, 0)
+            answer.set_result(Depth(ready=declare_ok.message_count, others=others))
         return True
 
     def failing(self, lost: LinkError) -> None:
-        """Notify those who wait for an answer."""
+        """Fail the queries that wait for an answer."""
         super().failing(lost)
         for answer in self._asking:
             refuse(answer, lost)
         self._asking.clear()
 
     def stop(self) -> None:
-        """Ask for no more deliveries."""
+        """Cancel the consumer."""
         if self.alive:
-            self._consumers = 0
+            self._own_consumers = 0
             self.write(spec.Basic.Cancel("bridge", nowait=True))
 
     def resume(self) -> None:
-        """Consume the queue again, after `stop`. A stream cannot: its position would be lost."""
+        """Consume the queue again after `stop`. Not for a stream, whose position would be lost."""
         if self.alive and self.endpoint.start is None:
-            self._consumers = 1
+            self._own_consumers = 1
             self.write(self._consume({}, nowait=True))
 
 
 class BasicTarget(Channel):
-    """A publisher with confirms; outcomes come by `on_outcomes`."""
+    """A publisher with confirms. Outcomes are passed to `request.on_outcomes`."""
 
     def __init__(self, request: TargetRequest, connection: BasicConnection) -> None:
         super().__init__(connection, request.on_lost, 1 << 30)
@@ -566,7 +584,7 @@ class BasicTarget(Channel):
         self._unconfirmed = Unconfirmed()
 
     async def attach(self) -> None:
-        """Ask for confirms, and see that what is published to exists."""
+        """Open the channel, check that the queue or exchange exists, and request confirms."""
         at, ask = self.endpoint, self.ask
         await super().attach()
         if at.queue is not None:
@@ -579,30 +597,30 @@ class BasicTarget(Channel):
 
     @property
     def room(self) -> int:
-        """How many messages may be sent now."""
+        """The number of messages that can be sent now."""
         if self._connection.paused or self._connection.blocked or not self.has_turn:
             return 0
         return self._window - len(self._unconfirmed)
 
     @property
     def waits(self) -> bool:
-        """Whether the broker said that it takes nothing for now."""
+        """Whether the broker has blocked publishing."""
         return self._connection.blocked
 
     def on_room(self) -> None:
-        """Go on sending."""
+        """Send waiting messages."""
         self._on_room()
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Publish messages; what cannot be said in frames has its outcome at once."""
-        number, most = self.number, self._connection.max_frame
+        """Publish messages. One that does not fit into frames is refused immediately."""
+        number, max_frame = self.number, self._connection.max_frame
         frames: list[Any] = []
         charged = 0
         for outgoing, delivery in messages:
             header, body = outgoing.content_header or b"", outgoing.octets
             names = outgoing.exchange, outgoing.routing_key
             try:
-                frames += publish(number, *names, header, body, most)
+                frames += publish(number, *names, header, body, max_frame)
             except FrameError as error:
                 self._outcomes([(delivery, Outcome("too-large", "", str(error), final=True))])
                 continue
@@ -612,7 +630,7 @@ class BasicTarget(Channel):
         self._connection.extend(frames)
 
     def on_content(self, content: Content) -> None:
-        """Note what came back: its confirm follows."""
+        """Record a returned message. Its confirm follows."""
         if content.index != RETURN:
             return
         code, text, exchange, key = content.returned()
@@ -620,68 +638,69 @@ class BasicTarget(Channel):
         self._unconfirmed.add_returned(exchange, key, content.header, content.body, outcome)
 
     def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
-        """Report the outcomes of those that are confirmed."""
+        """Report the outcomes of the confirmed messages."""
         self._outcomes(self._unconfirmed.confirm(tag, multiple=multiple, accepted=accepted))
         self._on_room()
 
 
-async def _call(at: Endpoint) -> BasicConnection:
+async def _dial(at: Endpoint) -> BasicConnection:
     return await dial(BasicConnection(at))
 
 
 async def open_source(request: SourceRequest) -> BasicSource:
-    """Consume a queue."""
-    return await attached(request, _call, lambda at: BasicSource(request, at))
+    """Open a consumer of a queue."""
+    return await attached(request, _dial, lambda at: BasicSource(request, at))
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
-    """Publish to an exchange, or to a queue by the default one."""
-    return await attached(request, _call, lambda at: BasicTarget(request, at))
+    """Open a publisher to an exchange, or to a queue by the default exchange."""
+    return await attached(request, _dial, lambda at: BasicTarget(request, at))
 
 
 async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None = None) -> Depth:
-    """Return how many messages are ready in a queue, and how many consumers it has."""
+    """Return the number of ready messages and of consumers of a queue."""
 
     def make(connection: BasicConnection) -> Channel:
         return Channel(connection, lambda _: None, 0)
 
-    channel = await (pool or ConnectionPool()).join(endpoint, _call, make)
+    channel = await (pool or ConnectionPool()).join(endpoint, _dial, make)
 
     async def ask() -> Depth:
         await channel.attach()
         declare = spec.Queue.Declare(0, queue, passive=True)
-        said = await channel.ask(declare, spec.Queue.DeclareOk)
-        return Depth(ready=said.message_count, others=said.consumer_count)
+        answer = await channel.ask(declare, spec.Queue.DeclareOk)
+        return Depth(ready=answer.message_count, others=answer.consumer_count)
 
-    found = await channel.within(ask)
-    await channel.close(_GOODBYE)
-    return found
+    depth = await channel.within(ask)
+    await channel.close(_CLOSE_TIMEOUT)
+    return depth
 
 
 async def positions_of(
     endpoint: Endpoint, offset: str, pool: ConnectionPool | None = None
 ) -> tuple[int, int] | None:
-    """Return where a stream is read from an offset on: its first message, and the last one here.
+    """Return the first and last position of the messages that a stream delivers from `offset` on.
 
-    With ``last``, these are the last messages of the stream, of which RabbitMQ has given out all
-    before it answers what it is asked next; with another offset, some that follow it. None where
-    there is none.
+    With ``last``, RabbitMQ delivers all messages of the last chunk before it answers the next
+    request. With another offset, only some messages are read. Return None if there are none.
     """
-    found = await _read(endpoint, offset, pool)
-    return (min(found), max(found)) if found else None
+    digests = await _read_digests(endpoint, offset, pool)
+    return (min(digests), max(digests)) if digests else None
 
 
 async def last_of(
     endpoint: Endpoint, pool: ConnectionPool | None = None
 ) -> tuple[int, bytes] | None:
-    """Return the position of the last message of a stream, and a digest of it; None without one."""
-    found = await _read(endpoint, "last", pool)
-    return max(found.items()) if found else None
+    """Return the position and the SHA-256 of a stream's last message; None for an empty stream."""
+    digests = await _read_digests(endpoint, "last", pool)
+    return max(digests.items()) if digests else None
 
 
-async def _read(endpoint: Endpoint, offset: str, pool: ConnectionPool | None) -> dict[int, bytes]:
-    """Return digests of some messages of a stream from an offset on, by their positions."""
-    found: dict[int, bytes] = {}
+async def _read_digests(
+    endpoint: Endpoint, offset: str, pool: ConnectionPool | None
+) -> dict[int, bytes]:
+    """Read messages of a stream from an offset on. Return their SHA-256 digests by position."""
+    digests: dict[int, bytes] = {}
 
     def receive(deliveries: Sequence[SourceDelivery]) -> None:
         for delivery in deliveries:
@@ -689,7 +708,7 @@ async def _read(endpoint: Endpoint, offset: str, pool: ConnectionPool | None) ->
             if delivery.large is not None:
                 delivery.large.discard()
             if position is not None:
-                found[position] = hashlib.sha256(delivery.raw).digest()
+                digests[position] = hashlib.sha256(delivery.raw).digest()
 
     with tempfile.TemporaryDirectory() as folder:
         request = SourceRequest(
@@ -697,12 +716,12 @@ async def _read(endpoint: Endpoint, offset: str, pool: ConnectionPool | None) ->
             receive=receive,
             on_lost=lambda _: None,
             window=_MAX_PREFETCH if offset == "last" else 1,
-            max_message=_GLANCE,
+            max_message=_MAX_PEEKED,
             overflow=lambda: Oversized(Path(folder), 0),
             pool=pool,
         )
-        made = await open_source(request)
-        # Answered after what there is.
-        await made.within(lambda: made.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
-        await made.close(_GOODBYE)
-    return found
+        source = await open_source(request)
+        # The answer to this request arrives after the deliveries.
+        await source.within(lambda: source.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
+        await source.close(_CLOSE_TIMEOUT)
+    return digests

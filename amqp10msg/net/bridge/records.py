@@ -1,6 +1,6 @@
-"""What a route remembers of its deliveries: those that are pending, and what the disk knows.
+"""The records of a route: pending deliveries in memory; quarantine, message-ids, position on disk.
 
-The SQLite files outlive ``kill -9``, and a loss of power but for the last transaction.
+The SQLite files survive ``kill -9``. A loss of power may undo their last transaction.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 def id_of_message(parts: Scan) -> str | None:
     """Return the message-id of a 1.0 message with its type, such as ``uuid:…``.
 
-    None if the message has no message-id, or an empty one: clients write an empty string or binary
-    instead of leaving the field out, so it does not identify a message.
+    Return None if the message has no message-id, or an empty one: some clients write an empty
+    string or binary instead of omitting the field, so it does not identify a message.
     """
     properties = parts.section("properties")
     message_id = None if properties is None else properties.message_id
@@ -68,31 +68,31 @@ def id_of_properties(properties: BasicProperties) -> str | None:
 _FAULTS = (sqlite3.Error, UnicodeDecodeError)
 
 
-def opened(path: Path, *tables: str) -> sqlite3.Connection:
-    """Open a SQLite file, and create the tables that it does not have.
+def open_database(path: Path, *tables: str) -> sqlite3.Connection:
+    """Open a SQLite file, and create its missing tables.
 
     Raises:
         OSError: the file cannot be opened, or is not a SQLite file; the message names it.
     """
     create_private(path)
     try:
-        base = sqlite3.connect(path, isolation_level=None)
+        database = sqlite3.connect(path, isolation_level=None)
     except _FAULTS as error:
         raise OSError(f"{path}: {error}") from None
     try:
-        # WAL and NORMAL: a transaction outlives the process; a loss of power may undo the last.
-        base.execute("PRAGMA journal_mode=WAL")
-        base.execute("PRAGMA synchronous=NORMAL")
+        # WAL and NORMAL: transactions survive a kill; a loss of power may undo the last one.
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=NORMAL")
         for table in tables:
-            base.execute(table)
+            database.execute(table)
     except _FAULTS as error:
-        base.close()
+        database.close()
         raise OSError(f"{path}: {error}") from None
-    return base
+    return database
 
 
-def fetched(
-    base: sqlite3.Connection, path: Path, query: str, *arguments: Any
+def fetch_all(
+    database: sqlite3.Connection, path: Path, query: str, *arguments: Any
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a query.
 
@@ -100,25 +100,25 @@ def fetched(
         OSError: the file is damaged or has other tables; the message names it.
     """
     try:
-        return base.execute(query, arguments).fetchall()
+        return database.execute(query, arguments).fetchall()
     except _FAULTS as error:
         raise OSError(f"{path}: {error}") from None
 
 
 @contextlib.contextmanager
-def written(base: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
-    """Hold a transaction; it is in the file when the block ends.
+def transaction(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
+    """Run the block in a transaction, which is committed when the block ends.
 
     Raises:
-        OSError: it could not be written; nothing of it is.
+        OSError: the transaction could not be written, and was rolled back.
     """
     try:
-        base.execute("BEGIN IMMEDIATE")
-        yield base
-        base.execute("COMMIT")
+        database.execute("BEGIN IMMEDIATE")
+        yield database
+        database.execute("COMMIT")
     except _FAULTS as error:
-        if base.in_transaction:
-            base.execute("ROLLBACK")
+        if database.in_transaction:
+            database.execute("ROLLBACK")
         raise OSError(f"{path}: {error}") from None
 
 
@@ -127,13 +127,15 @@ CREATE TABLE IF NOT EXISTS taken (
   number INTEGER PRIMARY KEY, route TEXT NOT NULL, identity BLOB NOT NULL, UNIQUE (route, identity)
 ) STRICT
 """
-_LONGEST = 64
+#: Maximum size in bytes of a message-id that is stored as it is, instead of its hash.
+_MAX_KEY = 64
 
 
 def identity_of(delivery: SourceDelivery) -> str | None:
-    """Return the message-id of a delivery with its type; None where it has none, or is unreadable.
+    """Return the message-id of a delivery with its type.
 
-    What has no id has no identity: two messages may be the same and meant to be two.
+    Return None if there is no message-id or the message cannot be decoded. Equal messages without
+    a message-id are not duplicates: the sender may have meant to send both.
     """
     try:
         if delivery.content_header is not None:
@@ -144,25 +146,27 @@ def identity_of(delivery: SourceDelivery) -> str | None:
 
 
 class Ledger:
-    """Remembers the messages that a route's target took.
+    """A file of the message-ids that the target of a route has accepted.
 
-    It outlives ``kill -9``. What the target took and the file does not say yet, at most what is
-    under way in one turn of the loop, may come twice after that: no file can know it.
+    It survives ``kill -9``. Messages whose acceptance was not written yet, at most those of one
+    iteration of the event loop, may then be duplicated.
 
-    Routes of other names in the same file are told apart; of each, the latest `most` are
-    remembered.
+    Args:
+        path: the file, which several routes may share.
+        route: the name of the route.
+        max_count: number of message-ids to keep for this route: the latest ones.
     """
 
-    def __init__(self, path: Path, route: str, most: int) -> None:
+    def __init__(self, path: Path, route: str, max_count: int) -> None:
         self._path = path
         self._route = _storable(route)
-        self._most = most
-        self._base = opened(path, _TAKEN)
+        self._max_count = max_count
+        self._database = open_database(path, _TAKEN)
         try:
             query = "SELECT count(*) FROM taken WHERE route = ?"
-            rows = fetched(self._base, path, query, self._route)
+            rows = fetch_all(self._database, path, query, self._route)
         except OSError:
-            self._base.close()
+            self._database.close()
             raise
         self._count: int = rows[0][0]
 
@@ -170,47 +174,47 @@ class Ledger:
         return self._count
 
     def has(self, identity: str) -> bool:
-        """Whether the target took this message.
+        """Whether the target has accepted a message with this id.
 
         Raises:
             OSError: the file is damaged.
         """
         query = "SELECT 1 FROM taken WHERE route = ? AND identity = ?"
-        return bool(fetched(self._base, self._path, query, self._route, _key(identity)))
+        return bool(fetch_all(self._database, self._path, query, self._route, _key(identity)))
 
     def add(self, identities: Iterable[str]) -> None:
-        """Remember messages; it is in the file when this returns."""
-        with written(self._base, self._path) as base:
-            before = base.total_changes
-            base.executemany(
+        """Write message-ids to the file."""
+        with transaction(self._database, self._path) as database:
+            before = database.total_changes
+            database.executemany(
                 "INSERT OR IGNORE INTO taken (route, identity) VALUES (?, ?)",
                 [(self._route, _key(identity)) for identity in identities],
             )
-            count = self._count + base.total_changes - before
-            if count > self._most:
-                base.execute(
+            count = self._count + database.total_changes - before
+            if count > self._max_count:
+                database.execute(
                     "DELETE FROM taken WHERE number IN "
                     "(SELECT number FROM taken WHERE route = ? ORDER BY number LIMIT ?)",
-                    (self._route, count - self._most),
+                    (self._route, count - self._max_count),
                 )
-                count = self._most
+                count = self._max_count
         self._count = count
 
     def close(self) -> None:
         """Close the file."""
-        self._base.close()
+        self._database.close()
 
 
 def _key(identity: str) -> bytes:
-    """Return the key of an id: itself, or a hash of what is long."""
+    """Return the key of an id in the file: the id, or its hash if it is long."""
     octets = identity.encode("utf-8", "surrogatepass")
-    return octets if len(octets) <= _LONGEST else b"\0" + hashlib.sha256(octets).digest()
+    return octets if len(octets) <= _MAX_KEY else b"\0" + hashlib.sha256(octets).digest()
 
 
 _POSITION = """
 CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT
 """
-# A table of its own, so that earlier versions can still use the file.
+# A separate table, so that earlier versions can still use the file.
 _FINGERPRINT = """
 CREATE TABLE IF NOT EXISTS fingerprint (
   route TEXT PRIMARY KEY, position INTEGER NOT NULL, protocol TEXT NOT NULL, digest BLOB NOT NULL
@@ -218,15 +222,15 @@ CREATE TABLE IF NOT EXISTS fingerprint (
 """
 
 
-#: The last position that a file of positions can hold, with the position after it: SQLite's
-#: integers have 63 bits and a sign.
+#: The largest position of a message. The position after it must fit into SQLite's 64-bit signed
+#: integers.
 _MAX_POSITION = (1 << 63) - 2
 
 
 def _storable(route: str) -> str:
-    """Return the name of a route as SQLite stores it: without halves of surrogate pairs.
+    """Escape the surrogates in the name of a route, which SQLite cannot store.
 
-    The name is that of a queue, whose bytes may not be UTF-8.
+    The name may be that of a queue whose bytes are not UTF-8.
     """
     return route.encode("utf-8", "backslashreplace").decode()
 
@@ -234,47 +238,46 @@ def _storable(route: str) -> str:
 def position_of(delivery: SourceDelivery) -> int | None:
     """Return the position of a delivery in its stream or file, or None if it has none.
 
-    A position that is too large for a file of positions is none: no stream is that long.
+    A value above `_MAX_POSITION` is not a position: no stream is that long.
     """
     if delivery.position is not None:
         return delivery.position
-    found: Any = None
+    offset: Any = None
     with contextlib.suppress(AmqpError, AttributeError):
         if delivery.content_header is None:
             annotations: Any = scan(delivery.octets).section("message_annotations")
-            found = annotations.get(STREAM_OFFSET)
+            offset = annotations.get(STREAM_OFFSET)
         else:
             headers = decode_content_header(delivery.content_header).properties.headers or {}
-            found = headers.get(STREAM_OFFSET)
-    return int(found) if isinstance(found, int) and 0 <= found <= _MAX_POSITION else None
+            offset = headers.get(STREAM_OFFSET)
+    return int(offset) if isinstance(offset, int) and 0 <= offset <= _MAX_POSITION else None
 
 
 def rename(options: RouteOptions, old: str, new: str) -> None:
-    """Have a route go on with what one of another name has in its files, unless it has its own."""
+    """Rename a route in its files. Rows that the new name has already are kept."""
     for path, schemas in (
         (options.state, {"position": _POSITION, "fingerprint": _FINGERPRINT}),
         (options.deduplicate, {"taken": _TAKEN}),
     ):
         if path is None or not path.exists():
             continue
-        base = opened(path, *schemas.values())
+        database = open_database(path, *schemas.values())
         try:
-            with written(base, path):
+            with transaction(database, path):
                 for table in schemas:
-                    base.execute(
+                    database.execute(
                         f"UPDATE OR IGNORE {table} SET route = ? WHERE route = ?",  # noqa: S608  (one of three names)
                         (_storable(new), _storable(old)),
                     )
         finally:
-            base.close()
+            database.close()
 
 
 class Lease:
-    """Lets one process at a time run a route with a file of positions: the file has one reader.
+    """A lock that lets one process at a time run a route that has a state file.
 
-    The system takes it back when the process ends or is killed, so that another one goes on.
-
-    The lease is a file beside that one.
+    The system releases the lock when the process ends or is killed, so that another process can
+    continue. The lock is on a separate file in the folder of the state file.
     """
 
     def __init__(self, state: Path, route: str) -> None:
@@ -284,11 +287,15 @@ class Lease:
         self._handle: int | None = None
 
     def take(self) -> bool:
-        """Return whether nobody else has it; then it is ours until `release`."""
+        """Try to acquire the lock. Return False if another process holds it.
+
+        Raises:
+            OSError: the lock file cannot be opened.
+        """
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE)
         except OSError as error:
-            text = f"no file beside it can be opened: {error.strerror or error}"
+            text = f"its lock file cannot be opened: {error.strerror or error}"
             raise OSError(f"{self._state}: {text}") from None
         try:
             lock(handle, wait=False)
@@ -299,7 +306,7 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Let others have it; nothing where it is not ours."""
+        """Release the lock, if this process holds it."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -321,20 +328,20 @@ def _check_column(path: Path, table: str, column: str, value: object, kind: type
 
 
 class Positions:
-    """How far a route has read a stream or a file, and from where the next run continues.
-
-    A file of positions may be shared by routes of different names.
+    """Tracks up to which position of a stream or file the messages are settled.
 
     Args:
-        path: the file; None to forget the position when the route ends.
+        path: the state file, which several routes may share; None to not store the position.
         route: the name of the route.
-        active: the source keeps its messages, so its deliveries have positions. The message itself
-            does not show that: a message of a queue may have been in a stream before.
-        stream: the source is a stream, whose broker adds headers to its messages.
+        active: whether the source is a stream or file. A message does not show that: a message
+            in a queue may have come from a stream.
+        stream: whether the source is a stream, whose broker adds headers to the messages.
 
     Attributes:
-        next: every position before this one is finished; None if nothing is finished.
-        skipped: positions between two messages that the broker did not deliver.
+        active: as above.
+        next: the position to continue from: all messages before it are settled. None if no message
+            is settled.
+        skipped: number of positions for which the broker delivered no message.
 
     Raises:
         OSError: the file cannot be used; the message names it.
@@ -346,38 +353,38 @@ class Positions:
         self.active = active
         self.next: int | None = None
         self.skipped = 0
-        self._expected: int | None = None  # the position after the last delivery of this connection
-        self._seen = 0  # positions before this one were delivered, or counted as skipped
+        self._expected: int | None = None  # position after the last delivery of this connection
+        self._seen = 0  # all positions before this one were delivered or counted as skipped
         self._route = _storable(route)
         self._stream = stream
-        self._pending: dict[int, bool] = {}
+        self._pending: dict[int, bool] = {}  # position -> whether it is finished
         self._turn: list[SourceDelivery] = []  # finished since the last `save`
-        self._last: SourceDelivery | None = None  # finished, and not in `_fingerprint` yet
+        self._last: SourceDelivery | None = None  # finished, but not in `_fingerprint` yet
         self._fingerprint: Fingerprint | None = None
         self._file: tuple[sqlite3.Connection, Path] | None = None
         if path is not None:
             self._load(path)
 
     def _load(self, path: Path) -> None:
-        base = opened(path, _POSITION, _FINGERPRINT)
+        database = open_database(path, _POSITION, _FINGERPRINT)
         try:
             query = "SELECT next FROM position WHERE route = ?"
-            for (position,) in fetched(base, path, query, self._route):
+            for (position,) in fetch_all(database, path, query, self._route):
                 _check_column(path, "position", "next", position, int)
                 self.next = position
             query = "SELECT position, protocol, digest FROM fingerprint WHERE route = ?"
-            for row in fetched(base, path, query, self._route):
+            for row in fetch_all(database, path, query, self._route):
                 for name, value, kind in zip(_COLUMNS, row, (int, str, bytes), strict=True):
                     _check_column(path, "fingerprint", name, value, kind)
                 self._fingerprint = Fingerprint(*row)
         except OSError:
-            base.close()
+            database.close()
             raise
-        self._file = base, path
+        self._file = database, path
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """The fingerprint of the last finished message whose bytes were in memory."""
+        """The fingerprint of the last settled message that was held in memory."""
         if self._last is not None:
             self._fingerprint = fingerprint_of(self._last, stream=self._stream)
             self._last = None
@@ -389,7 +396,7 @@ class Positions:
         self._expected = None
 
     def receive(self, delivery: SourceDelivery) -> None:
-        """Add a delivery, and set its position."""
+        """Record a delivery, and set its `position`."""
         if self.active:
             delivery.position = position_of(delivery)
             if delivery.position is not None:
@@ -398,13 +405,14 @@ class Positions:
                     self._count_skipped(delivery.position)
 
     def _count_skipped(self, position: int) -> None:
+        """Count the positions between the last delivery and this one, but each only once."""
         if self._expected is not None:
             self.skipped += max(position - max(self._expected, self._seen), 0)
         self._expected = position + 1
         self._seen = max(self._seen, position + 1)
 
     def finish(self, delivery: SourceDelivery) -> None:
-        """Mark a delivery as finished: accepted, set aside, rejected or dropped."""
+        """Record that a delivery is finished: accepted, quarantined, rejected or dropped."""
         if self.active and delivery.position in self._pending:
             self._pending[delivery.position] = True
             if delivery.large is None:
@@ -429,16 +437,16 @@ class Positions:
         if self.next is None or self.next == before:
             return
         following = self.next
-        passed = [one for one in turn if one.position is not None and one.position < following]
-        self._last = max(passed, key=lambda one: one.position or 0, default=self._last)
+        settled = [each for each in turn if each.position is not None and each.position < following]
+        self._last = max(settled, key=lambda each: each.position or 0, default=self._last)
         if self._file is not None:
-            with written(*self._file) as base:
-                base.execute(
+            with transaction(*self._file) as database:
+                database.execute(
                     "INSERT OR REPLACE INTO position VALUES (?, ?)", (self._route, following)
                 )
                 if self.fingerprint is not None:
                     row = (self._route, *attrs.astuple(self.fingerprint))
-                    base.execute("INSERT OR REPLACE INTO fingerprint VALUES (?, ?, ?, ?)", row)
+                    database.execute("INSERT OR REPLACE INTO fingerprint VALUES (?, ?, ?, ?)", row)
 
     def close(self) -> None:
         """Close the file."""
@@ -446,19 +454,21 @@ class Positions:
             self._file[0].close()
 
 
-#: More may be in flight for each that is taken, after poison.
-_TRUST = 0.1
+#: After a poison message, each accepted message raises the limit of messages in flight by this.
+_LIMIT_GROWTH = 0.1
 
 
 class Pending:
-    """A delivery waits, is in flight, is held until it is tried again, or is a suspect.
+    """The unfinished deliveries of a route.
 
-    Suspects were in flight when the target's connection ended. Where one of them may be the cause,
-    they are isolated: one message at a time is in flight until all of them were. Where there is
-    poison, more may follow, so that then few are in flight at first, and more with each that is
-    taken.
+    Each delivery is waiting, in flight, held for a retry, or a suspect. Suspects were in flight
+    when the target's connection ended. If one of them may be the cause, they are isolated: they are
+    sent one at a time. After a poison message was found, few messages are in flight at first, and
+    more with each accepted message, because more poison messages may follow.
 
-    What is in flight stands in the order in which it was sent.
+    Attributes:
+        in_flight: the deliveries without an outcome, in the order in which they were sent.
+        isolating: whether messages are sent one at a time.
     """
 
     def __init__(self) -> None:
@@ -475,25 +485,25 @@ class Pending:
 
     @property
     def waiting(self) -> int:
-        """How many are not in flight."""
+        """Number of deliveries that are not in flight."""
         return len(self._waiting) + len(self._held) + len(self._suspects)
 
     @property
     def held(self) -> int:
-        """How many are tried again later."""
+        """Number of deliveries that are held for a retry."""
         return len(self._held)
 
     def unsent(self) -> Iterator[SourceDelivery]:
-        """Yield those that are not in flight."""
+        """Yield the deliveries that are not in flight."""
         yield from self._waiting
         yield from self._suspects
         yield from (delivery for _, _, delivery in self._held)
 
     def take_unsent(self) -> list[SourceDelivery]:
-        """Take those that are not in flight."""
-        taken = list(self.unsent())
+        """Remove and return the deliveries that are not in flight."""
+        unsent = list(self.unsent())
         self._clear()
-        return taken
+        return unsent
 
     def _clear(self) -> None:
         self._waiting.clear()
@@ -501,30 +511,31 @@ class Pending:
         self._held.clear()
 
     def add(self, delivery: SourceDelivery) -> None:
-        """Add a delivery that waits to be sent."""
+        """Add a delivery to send."""
         self._waiting.append(delivery)
 
     def hold(self, delivery: SourceDelivery, due: float) -> None:
-        """Hold one until a time of the loop's clock."""
+        """Hold a delivery until `due`, in seconds of the event loop's clock."""
         heapq.heappush(self._held, (due, next(self._order), delivery))
 
     def put_back(self, deliveries: list[SourceDelivery]) -> None:
-        """Put back those that were taken and not sent, before all others."""
+        """Put back deliveries from `take` that were not sent, before all others."""
         self._waiting.extendleft(reversed(deliveries))
 
-    def take(self, now: float, most: int) -> list[SourceDelivery]:
-        """Take those that are to be sent next.
+    def take(self, now: float, max_count: int) -> list[SourceDelivery]:
+        """Remove and return the deliveries to send next, at most `max_count`.
 
-        The time is that of the loop's clock.
+        `now` is the time of the event loop's clock.
         """
-        taken: list[SourceDelivery] = []
-        most = 1 if self.isolating else int(min(most, self._limit - len(self.in_flight)))
-        while len(taken) < most:
+        batch: list[SourceDelivery] = []
+        limit = 1 if self.isolating else self._limit - len(self.in_flight)
+        max_count = int(min(max_count, limit))
+        while len(batch) < max_count:
             delivery = self._next(now)
             if delivery is None:
                 break
-            taken.append(delivery)
-        return taken
+            batch.append(delivery)
+        return batch
 
     def _next(self, now: float) -> SourceDelivery | None:
         if self.isolating:
@@ -538,22 +549,22 @@ class Pending:
         return self._waiting.popleft() if self._waiting else None
 
     def throttle(self) -> None:
-        """Send one at a time, and more with each that is accepted: one was found to be poison."""
+        """After a poison message: send one at a time, then more with each accepted message."""
         self._limit = 1.0
 
     def succeed(self, count: int) -> None:
-        """Note that so many were taken."""
-        self._limit += count * _TRUST
+        """Record that the target has accepted `count` messages."""
+        self._limit += count * _LIMIT_GROWTH
 
     def lose_source(self) -> list[SourceDelivery]:
-        """Forget all that are not in flight; return those that are, which nobody can settle now."""
+        """Discard the deliveries that are not in flight. Return the others, without their link."""
         self._clear()
         for delivery in self.in_flight:
             delivery.link = None
         return list(self.in_flight)
 
     def lose_target(self) -> tuple[list[SourceDelivery], list[SourceDelivery]]:
-        """Take all in flight: those to be sent again, and those that nobody can settle."""
+        """Remove the deliveries in flight. Return those to resend, and those without a link."""
         flying: list[SourceDelivery] = []
         orphans: list[SourceDelivery] = []
         for delivery in self.in_flight:
@@ -562,30 +573,32 @@ class Pending:
         return flying, orphans
 
     def suspect(self, deliveries: Iterable[SourceDelivery], *, isolated: bool) -> None:
-        """Send these again, before all others.
+        """Resend deliveries that were in flight when the connection ended, before all others.
 
-        They are `isolated` where one of them may be the cause; it may, too, where one of them was
-        in flight at such an end before.
+        They are sent one at a time if one of them may be the cause (`isolated`), or one of them was
+        in flight when an earlier connection ended.
         """
-        found = list(deliveries)
-        again = bool(self._suspects) or any(delivery.suspected for delivery in found)
-        for delivery in found:
+        suspects = list(deliveries)
+        repeated = bool(self._suspects) or any(delivery.suspected for delivery in suspects)
+        for delivery in suspects:
             delivery.suspected = True
-        self._suspects.extendleft(reversed(found))
-        self.isolating = bool(self._suspects) and (again or isolated)
+        self._suspects.extendleft(reversed(suspects))
+        self.isolating = bool(self._suspects) and (repeated or isolated)
 
 
-#: A delivery whose fate is settled, how it is settled at the source, and the target's outcome.
+#: A finished delivery, how to settle it at the source, and the target's outcome.
 Finished = tuple[SourceDelivery, Settle, "Outcome | None"]
 
 
 class Records:
-    """The quarantine, the message-ids that the target took, and how far a stream was read.
+    """The quarantine file, the deduplication file and the state file of a route.
 
-    Where duplicates are looked for, it also knows what is under way, and its copies that came
-    meanwhile.
+    With deduplication, it also tracks the unfinished deliveries, and the duplicates of them that
+    arrived meanwhile.
 
-    `names` are those of the route, its source and its target, as the quarantine has them.
+    Attributes:
+        names: the names of the route, its source and its target, for lines of the quarantine.
+        positions: the position in a stream or file.
     """
 
     def __init__(
@@ -605,68 +618,69 @@ class Records:
             except OSError:
                 self.positions.close()
                 raise
-        self._under_way: dict[str, SourceDelivery] = {}
+        self._unfinished: dict[str, SourceDelivery] = {}
         self._copies: dict[str, list[SourceDelivery]] = {}
 
     @property
     def copies(self) -> list[SourceDelivery]:
-        """What waits for the outcome of another one with its message-id."""
+        """The deliveries that wait for the outcome of another one with the same message-id."""
         return [copy for copies in self._copies.values() for copy in copies]
 
     def is_taken(self, delivery: SourceDelivery) -> bool | None:
-        """Whether the target has a message already; None where that is not known yet.
+        """Whether the target has accepted a message with this message-id before.
 
-        Then it is kept with the other one, and comes out of `forget`.
+        Return None if such a message is unfinished. `forget` of that message then returns this one.
         """
         if self._ledger is None:
             return False
         identity = delivery.identity = identity_of(delivery)
         if identity is None:
             return False
-        if identity in self._under_way:
+        if identity in self._unfinished:
             self._copies.setdefault(identity, []).append(delivery)
             return None
         if self._ledger.has(identity):
             delivery.identity = None
             return True
-        self._under_way[identity] = delivery
+        self._unfinished[identity] = delivery
         return False
 
     def forget(self, delivery: SourceDelivery) -> list[SourceDelivery]:
-        """Forget that a delivery is under way; return its copies, to be looked at again."""
+        """Forget a finished delivery. Return its duplicates, which must be checked again."""
         identity = delivery.identity
-        if identity is None or self._under_way.pop(identity, None) is None:
+        if identity is None or self._unfinished.pop(identity, None) is None:
             return []
         return self._copies.pop(identity, [])
 
     def reset(self, in_flight: Sequence[SourceDelivery]) -> None:
-        """Forget all that the source is to deliver again: what is not in flight."""
+        """Forget all deliveries but those in flight, because the source delivers them again."""
         self.positions.reset()
         self._copies.clear()
-        self._under_way = {one.identity: one for one in in_flight if one.identity is not None}
+        self._unfinished = {each.identity: each for each in in_flight if each.identity is not None}
 
     def finish(self, finished: Sequence[Finished]) -> tuple[Sequence[Finished], OSError | None]:
-        """Write to disk what must be there before deliveries are settled.
+        """Write the records of deliveries, which must be on disk before they are settled.
 
-        Return those that may be settled, and what failed. What the target has taken may be settled
-        though its message-id is not in the file: else it would come again for certain.
+        Return the deliveries that can be settled, and the error if a file could not be written. An
+        accepted delivery can be settled even if its message-id could not be written: otherwise it
+        would certainly be delivered again.
         """
         fault = None
-        aside = [
+        to_quarantine = [
             (delivery, outcome)
             for delivery, _, outcome in finished
             if outcome is not None
             and outcome.kind != "accepted"
-            # A line of the quarantine itself stays there.
+            # An unreadable line of the quarantine file itself stays there.
             and not (delivery.fault and self._reads_quarantine)
         ]
         try:
-            if aside:
-                self._quarantine.add(aside, **self.names)
+            if to_quarantine:
+                self._quarantine.add(to_quarantine, **self.names)
         except OSError as error:
             fault = error
-            kept = {delivery for delivery, _ in aside}
-            finished = [one for one in finished if one[0] not in kept]
+            unwritten = {delivery for delivery, _ in to_quarantine}
+            finished = [each for each in finished if each[0] not in unwritten]
         try:
             self._remember(finished)
         except OSError as error:
@@ -674,20 +688,20 @@ class Records:
         return finished, fault
 
     def _remember(self, finished: Sequence[Finished]) -> None:
-        """Remember what the target took, and how far a stream was read."""
+        """Write the message-ids of accepted messages, and the position in a stream or file."""
         if self.positions.active:
             for delivery, _, _ in finished:
                 self.positions.finish(delivery)
         if self._ledger is not None:
-            taken = [
+            accepted = [
                 delivery.identity
                 for delivery, _, outcome in finished
                 if delivery.identity is not None
                 and outcome is not None
                 and outcome.kind == "accepted"
             ]
-            if taken:
-                self._ledger.add(taken)
+            if accepted:
+                self._ledger.add(accepted)
         self.positions.save()
 
     def close(self) -> None:
