@@ -281,8 +281,13 @@ def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
         ("amqp://h/orders", "h:15672", 2, "a URL such as"),
         ("amqp://h/orders", "http://u:s3cr3t/x@h:15672", 2, "a URL such as"),
         ("amqp://h/orders", "http://u/s3cr3t@h:15672", 2, "a URL such as"),
-        ("amqp://h//exchanges/e", "http://h:15672", 1, "asked for a queue of RabbitMQ"),
-        ("file:x.jsonl", "http://h:15672", 1, "asked for a queue of RabbitMQ"),
+        (
+            "amqp://h//exchanges/e",
+            "http://h:15672",
+            1,
+            "needs a source that is a queue of RabbitMQ",
+        ),
+        ("file:x.jsonl", "http://h:15672", 1, "needs a source that is a queue of RabbitMQ"),
     ],
 )
 def test_a_management_api_is_of_a_queue(

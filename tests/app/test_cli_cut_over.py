@@ -77,7 +77,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_be() -> None:
 
         assert ([], 10, 0) == (found.made, len(found.old.queues["a"]), len(found.new.queues["a"]))
     assert [
-        "queue a, classic: is to be made",
+        "queue a, classic: is missing at the target",
         "a: 10 messages read and returned; none would lose data",
     ] == done.output.splitlines()
     assert not Path("r.json").exists()
@@ -239,13 +239,13 @@ def test_where_the_order_is_another_all_is_looked_at() -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Act once the routes have ended, before the brokers are compared."""
-    settled = migration._settled
+    settled = migration._count_target_after
 
     async def later(one: Moved) -> int | None:
         act()
         return await settled(one)
 
-    monkeypatch.setattr(migration, "_settled", later)
+    monkeypatch.setattr(migration, "_count_target_after", later)
 
 
 def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(

@@ -92,7 +92,7 @@ def test_a_queue_whose_messages_do_not_come_is_not_empty(broker: BasicBroker, li
         more += ["--management", api] * listed
         done = run("migrate-check", broker.url(""), *more, status=1)
 
-    assert "plain: not read: 2 messages are in it, and none came within 0.1 s" in done.output
+    assert "plain: not read: it has 2 messages, but delivered none within 0.1 s" in done.output
 
 
 def test_the_queues_of_the_management_api_and_their_page(broker: BasicBroker) -> None:
@@ -193,7 +193,7 @@ def test_lossless_loses_nothing_but_says_what_is_out_of_sight(broker: BasicBroke
     [
         ([], 2, "name queues"),
         (["--queue", "q", "--report", "x.txt"], 2, "neither .json nor .html"),
-        (["--management", "ftp://h"], 2, "has a URL such as"),
+        (["--management", "ftp://h"], 2, "the URL of a management API is like"),
         (["--management", "http://127.0.0.1:1"], 1, "http://127.0.0.1:1/api/queues/%2F:"),
     ],
 )

@@ -173,7 +173,9 @@ def test_full_disk_of_a_target_file_ends_the_route_and_blames_no_message(window:
 
     kept = [one.octets for one in read_quarantine(Path("kept.jsonl"))]
     assert 1 == done.returncode
-    assert 0 < len(kept) < 500
+    # All 500 messages may be in one write, which is undone as a whole.
+    assert len(kept) < 500
+    assert kept or window == "500"
     assert not Path("quarantine.jsonl").exists()
     assert "message-quarantine" not in done.stderr
     assert re.search(r"cannot write the target file: .*'kept\.jsonl'", done.stderr)

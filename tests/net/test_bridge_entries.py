@@ -119,7 +119,7 @@ GOOD = json.dumps({"raw": Message("good").encode().hex()})
         ("null", "a line is a JSON object"),
         ("\xff", "not JSON"),
         ('{"raw": "00', "not JSON"),
-        ('{"raw": "00", "raw": "01"}', "stands twice"),
+        ('{"raw": "00", "raw": "01"}', "occurs twice"),
     ],
 )
 def test_a_bad_line_is_set_aside_and_the_rest_goes_on(

@@ -255,5 +255,5 @@ def test_urls_of_files_are_shown_as_they_are_read() -> None:
     for url in ("file:a%20b.jsonl?protocol=0-9-1", "file:/tmp/x.jsonl?protocol=1.0"):
         assert url == str(parse_url(url))
     assert "a b.jsonl" == parse_url("file:x/a%20b.jsonl").name
-    with pytest.raises(ValueError, match="one end of a route is a broker"):
+    with pytest.raises(ValueError, match="source and target are both files"):
         RouteSpec("file:a", "file:b")

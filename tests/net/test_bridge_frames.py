@@ -97,10 +97,10 @@ def test_a_method_is_read_or_an_error(index: int, arguments: bytes) -> None:
     [
         (b"\1\0\1\0\0\0\1x!", "0x21"),
         (b"\1\0\1\0\1\0\0", ""),
-        (b"\1\0\1\0\1\0\0\0", "65536 bytes where 4096"),
+        (b"\1\0\1\0\1\0\0\0", "65536 bytes exceeds the negotiated frame-max, 4096"),
         (b"AMQP\0\0\x09\1", "another version"),
-        (b"HTTP/1.1 400", r"does not speak AMQP 0-9-1, it begins with b'HTTP/1.1'$"),
-        (b"\x15\3\1\0\2\2\x28\0\0", r"this is TLS, amqp091s:// speaks it$"),
+        (b"HTTP/1.1 400", r"does not use AMQP 0-9-1: its first bytes are b'HTTP/1.1'$"),
+        (b"\x15\3\1\0\2\2\x28\0\0", r"this is TLS, for which the URL is amqp091s://$"),
     ],
 )
 def test_what_is_no_frame(octets: bytes, said: str) -> None:
@@ -115,12 +115,12 @@ def test_what_is_no_frame(octets: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     "frames, said",
     [
-        ([(3, b"")], "a content header must come"),
-        ([(2, struct.pack(">HHQH", 60, 0, 101, 0))], "101 bytes, and 100"),
+        ([(3, b"")], "instead of a content header"),
+        ([(2, struct.pack(">HHQH", 60, 0, 101, 0))], "101 bytes exceeds the limit, 100"),
         ([(2, struct.pack(">HHQH", 61, 0, 1, 0))], "class 61"),
-        ([(2, struct.pack(">HHQH", 60, 0, 1, 0)), (3, b"xy")], "longer than"),
-        ([(2, struct.pack(">HHQH", 60, 0, 1, 0)), (3, b"")], "or empty"),
-        ([(2, struct.pack(">HHQH", 60, 0, 1, 0)), (2, b"")], "a body must come"),
+        ([(2, struct.pack(">HHQH", 60, 0, 1, 0)), (3, b"xy")], "exceeds the body size"),
+        ([(2, struct.pack(">HHQH", 60, 0, 1, 0)), (3, b"")], "is empty"),
+        ([(2, struct.pack(">HHQH", 60, 0, 1, 0)), (2, b"")], "instead of a content body"),
     ],
 )
 def test_content_that_does_not_fit(frames: list[tuple[int, bytes]], said: str) -> None:

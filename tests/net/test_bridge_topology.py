@@ -252,7 +252,7 @@ def test_a_mirrored_queue_is_a_quorum_queue_where_it_can_be_one() -> None:
 
     steps = planned(source, Broker(), *names)
     assert (
-        "queue orders.p, classic: is to be made\n  it was mirrored, and has one copy now: "
+        "queue orders.p, classic: is missing at the target\n  it was mirrored, and has one copy now: "
         "a quorum queue cannot be one with priorities"
     ) == str(of(steps, "queue", "orders.p"))
     assert ("without ha-mode, which RabbitMQ 4 does not have",) == of(steps, "policy").notes
@@ -389,12 +389,12 @@ def test_a_dry_run_says_what_would_be_made_and_makes_nothing() -> None:
     assert (0, 2) == (done.exit_code, without.exit_code)
     assert [] == made
     assert [
-        "queue a.1, classic: is to be made",
+        "queue a.1, classic: is missing at the target",
         "a.1: 2 messages read and returned; none would lose data",
-        "queue a.2, classic: is to be made",
+        "queue a.2, classic: is missing at the target",
         "a.2: 0 messages read and returned; none would lose data",
     ] == done.output.splitlines()
-    assert "the API of each end" in without.output
+    assert "the two APIs" in without.output
 
 
 def test_a_pattern_is_a_route_for_each_queue() -> None:
@@ -424,7 +424,7 @@ def test_a_pattern_is_a_route_for_each_queue() -> None:
 
 
 def test_declare_without_apis_makes_no_sense() -> None:
-    with pytest.raises(ValueError, match="the API of each end"):
+    with pytest.raises(ValueError, match="the two APIs"):
         RouteSpec("amqp091://h/?queue=a", "amqp091://h/?queue=b", options(declare=True))
 
 

@@ -1,7 +1,7 @@
-"""The frames of AMQP 0-9-1 (4.2.3), and the contents that they carry.
+"""The frames of AMQP 0-9-1 (4.2.3), and the contents in them.
 
-Content headers go through as the bytes that they are. Methods that are rare are left to pika's
-tables.
+Content headers are passed on as bytes, without decoding them. Rare methods are encoded and decoded
+by pika.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PREAMBLE = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 METHOD, HEADER, BODY, BEAT = 1, 2, 3, 8
 DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
-#: Of a frame: type, channel, size of its payload; and its end.
+#: The head of a frame: type, channel, payload size.
 _FRAME = struct.Struct(">BHL")
-#: The end of one, and what the next one begins with.
+#: The frame-end octet of a frame, and the head of the next one.
 _NEXT = struct.Struct(">BBHL")
-#: The types of frames, and how a record of TLS begins.
+#: The frame types, and the beginning of a TLS alert.
 _KINDS = (METHOD, HEADER, BODY, BEAT)
 _TLS = b"\x15\3"
 _END = b"\xce"
@@ -45,13 +45,14 @@ _BASIC = 60
 
 
 class FrameError(ValueError):
-    """What came is not AMQP 0-9-1, or more than was agreed."""
+    """The received bytes are not AMQP 0-9-1, or exceed the negotiated limits."""
 
 
 class FrameReader:
-    """Cuts what comes from a peer into frames.
+    """Splits the received bytes into frames.
 
-    One takes `max_frame` bytes at most, with its head and its end.
+    Args:
+        max_frame: maximum size of a frame in bytes, including its head and frame-end octet.
     """
 
     def __init__(self, max_frame: int) -> None:
@@ -60,19 +61,23 @@ class FrameReader:
         self._needed = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
-        """Yield type, channel and payload of each frame that is complete."""
+        """Yield the type, channel and payload of each complete frame.
+
+        Raises:
+            FrameError: the bytes are not a frame, or the frame is too large.
+        """
         buffer = self._buffer
         buffer += data
         if len(buffer) < self._needed:
             return
-        position, there = 0, len(buffer)
+        position, length = 0, len(buffer)
         self._needed = 0
-        while there - position >= 8:
+        while length - position >= 8:
             kind, channel, size = _FRAME.unpack_from(buffer, position)
             if size > self.max_frame - 8:
                 raise FrameError(self._too_large(bytes(buffer[position : position + 8]), size))
             end = position + 7 + size
-            if end >= there:
+            if end >= length:
                 self._needed = end + 1 - position
                 break
             if buffer[end] != _END_OCTET:
@@ -83,19 +88,24 @@ class FrameReader:
 
     def _too_large(self, start: bytes, size: int) -> str:
         if start.startswith(b"AMQP"):
-            return f"the peer speaks another version of AMQP: {start!r}"
+            return f"the peer uses another version of AMQP: {start!r}"
         if start[0] not in _KINDS:
-            hint = ": this is TLS, amqp091s:// speaks it" if start.startswith(_TLS) else ""
-            return f"the peer does not speak AMQP 0-9-1, it begins with {start!r}{hint}"
-        return f"a frame of {size} bytes where {self.max_frame} at most were agreed"
+            hint = (
+                ": this is TLS, for which the URL is amqp091s://" if start.startswith(_TLS) else ""
+            )
+            return f"the peer does not use AMQP 0-9-1: its first bytes are {start!r}{hint}"
+        return f"a frame of {size} bytes exceeds the negotiated frame-max, {self.max_frame}"
 
 
 @attrs.define
 class Content:
-    """A method with content, while its frames come (0-9-1, 4.2.6).
+    """A method with content (0-9-1, 4.2.6), while its frames arrive.
 
-    `arguments` are the payload of the method after class and method; header and body go to `large`
-    where they are too large for memory.
+    Attributes:
+        index: class and method.
+        arguments: the payload of the method frame after class and method.
+        header: the payload of the content header frame.
+        large: the file with header and body, if they are too large for memory.
     """
 
     index: int
@@ -106,64 +116,79 @@ class Content:
     _pieces: list[bytes] = attrs.Factory(list)
 
     def add(
-        self, kind: int, payload: bytes, most: int, overflow: Callable[[], Oversized] | None = None
+        self,
+        kind: int,
+        payload: bytes,
+        max_size: int,
+        overflow: Callable[[], Oversized] | None = None,
     ) -> bool:
-        """Take a frame; return whether the content is complete.
+        """Add a frame. Return whether the content is complete.
 
-        A body of more than `most` bytes goes to what `overflow` makes; None refuses it.
+        Args:
+            kind: the type of the frame.
+            payload: its payload.
+            max_size: size in bytes from which on a body is written to a file.
+            overflow: returns such a file; None to refuse a larger body.
+
+        Raises:
+            FrameError: the frame is not expected here, or the body is refused.
+            OSError: the body cannot be written to its file.
         """
         if self._size < 0:
             if kind != HEADER or len(payload) < _CONTENT.size:
-                raise FrameError(f"a frame of type {kind} where a content header must come")
+                raise FrameError(f"a frame of type {kind} instead of a content header")
             class_id, _, self._size = _CONTENT.unpack_from(payload)
             if class_id != _BASIC:
-                raise FrameError(f"content of class {class_id}, where basic is 60")
-            if self._size > most:
+                raise FrameError(f"content of class {class_id} instead of basic, 60")
+            if self._size > max_size:
                 if overflow is None:
-                    text = f"a message of {self._size} bytes, and {most} at most are taken"
+                    text = f"a message of {self._size} bytes exceeds the limit, {max_size}"
                     raise FrameError(text)
                 self.large = overflow()
                 self.large.extend(payload)
             self.header = payload
         else:
             if kind != BODY:
-                raise FrameError(f"a frame of type {kind} where a body must come")
+                raise FrameError(f"a frame of type {kind} instead of a content body")
             self._size -= len(payload)
             if self.large is not None:
                 self.large.extend(payload)
             else:
                 self._pieces.append(payload)
             if self._size < 0 or not payload:
-                raise FrameError("a body that is longer than its content header says, or empty")
+                raise FrameError(
+                    "a body frame is empty, or exceeds the body size of the content header"
+                )
         return self._size == 0
 
     @property
     def body(self) -> bytes:
-        """The payload of all body frames."""
+        """The joined payloads of the body frames."""
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
     def deliver(self) -> tuple[int, bool, str, str]:
-        """Read basic.deliver: delivery-tag, redelivered, exchange, routing-key."""
+        """Decode basic.deliver: delivery-tag, redelivered, exchange, routing-key."""
         try:
             at = 1 + self.arguments[0]
-            tag, again = _TAG.unpack_from(self.arguments, at)
+            tag, redelivered = _TAG.unpack_from(self.arguments, at)
             exchange, at = _short(self.arguments, at + _TAG.size)
-            return tag, bool(again), exchange, _short(self.arguments, at)[0]
+            return tag, bool(redelivered), exchange, _short(self.arguments, at)[0]
         except (struct.error, IndexError):
-            raise FrameError("basic.deliver is cut off") from None
+            raise FrameError("basic.deliver is truncated") from None
 
     def returned(self) -> tuple[int, str, str, str]:
-        """Read basic.return: reply-code, reply-text, exchange, routing-key."""
+        """Decode basic.return: reply-code, reply-text, exchange, routing-key."""
         try:
             (code,) = struct.unpack_from(">H", self.arguments)
             text, at = _short(self.arguments, 2)
             exchange, at = _short(self.arguments, at)
             return code, text, exchange, _short(self.arguments, at)[0]
         except (struct.error, IndexError):
-            raise FrameError("basic.return is cut off") from None
+            raise FrameError("basic.return is truncated") from None
 
 
 def _short(octets: bytes, at: int) -> tuple[str, int]:
+    """Decode a short string at an offset. Return it with the offset after it."""
     end = at + 1 + octets[at]
     if end > len(octets):
         raise IndexError
@@ -171,11 +196,11 @@ def _short(octets: bytes, at: int) -> tuple[str, int]:
 
 
 def confirmed(arguments: bytes) -> tuple[int, bool]:
-    """Read basic.ack or basic.nack: delivery-tag, multiple."""
+    """Decode basic.ack or basic.nack: delivery-tag, multiple."""
     try:
         tag, bits = _TAG.unpack_from(arguments)
     except struct.error:
-        raise FrameError("a confirmation is cut off") from None
+        raise FrameError("a publisher confirm is truncated") from None
     return tag, bool(bits & 1)
 
 
@@ -192,18 +217,23 @@ def nack(channel: int, tag: int, *, requeue: bool) -> bytes:
 def publish(
     channel: int, exchange: str, key: str, header: bytes, body: bytes, max_frame: int
 ) -> list[Any]:
-    """Return the frames of a mandatory basic.publish, whose content header is these very bytes.
+    """Return the frames of a mandatory basic.publish with an encoded content header.
 
-    They are pieces, to be joined with those of other messages: a body is copied once.
+    The result is a list of pieces, to be joined with those of other messages, so that a body is
+    copied once.
+
+    Raises:
+        FrameError: the content header exceeds a frame, or a name exceeds 255 bytes.
     """
-    most = max_frame - 8
-    if len(header) > most:
+    max_payload = max_frame - 8
+    if len(header) > max_payload:
         raise FrameError(
-            f"the content header has {len(header)} bytes, and frames of this broker hold {most}"
+            f"the content header has {len(header)} bytes, but frames of this broker have at most "
+            f"{max_payload}"
         )
     method = _publish(channel, exchange, key)
     size = len(body)
-    if 0 < size <= most:
+    if 0 < size <= max_payload:
         head, foot = (
             _FRAME.pack(HEADER, channel, len(header)),
             _NEXT.pack(_END_OCTET, BODY, channel, size),
@@ -211,35 +241,35 @@ def publish(
         return [method, head, header, foot, body, _END]
     pieces: list[Any] = [method, _FRAME.pack(HEADER, channel, len(header)), header, _END]
     whole = memoryview(body)
-    for at in range(0, size, most):
-        piece = whole[at : at + most]
+    for at in range(0, size, max_payload):
+        piece = whole[at : at + max_payload]
         pieces += [_FRAME.pack(BODY, channel, len(piece)), piece, _END]
     return pieces
 
 
 @functools.lru_cache(256)
 def _publish(channel: int, exchange: str, key: str) -> bytes:
-    """Return the frame of the method, which is the same for many messages."""
+    """Return the method frame of a basic.publish. Cached, because many messages have the same."""
     names = [name.encode("utf-8", "surrogateescape") for name in (exchange, key)]
     if max(map(len, names)) > 255:
-        raise FrameError("the name of an exchange and a routing key have 255 bytes at most")
-    said = b"".join(bytes((len(name),)) + name for name in names)
-    arguments = b"%b%b\x01" % (_PUBLISH.pack(_BASIC, 40, 0), said)
+        raise FrameError("the name of the exchange or the routing key exceeds 255 bytes")
+    strings = b"".join(bytes((len(name),)) + name for name in names)
+    arguments = b"%b%b\x01" % (_PUBLISH.pack(_BASIC, 40, 0), strings)
     return _FRAME.pack(METHOD, channel, len(arguments)) + arguments + _END
 
 
-def method(channel: int, what: Any) -> bytes:
-    """Return the frame of one of pika's methods."""
-    made: bytes = Method(channel, what).marshal()
-    return made
+def method(channel: int, pika_method: Any) -> bytes:
+    """Return the frame of a method of pika."""
+    frame: bytes = Method(channel, pika_method).marshal()
+    return frame
 
 
 def decode_method(payload: bytes) -> Any:
-    """Read a method by pika's tables."""
-    made = spec.methods.get(int.from_bytes(payload[:4], "big"))
-    if made is None:
+    """Decode a method by pika. Raises FrameError if it is unknown or invalid."""
+    pika_method = spec.methods.get(int.from_bytes(payload[:4], "big"))
+    if pika_method is None:
         raise FrameError(f"{payload[:4].hex()} is not a method of 0-9-1")
     try:
-        return made().decode(payload, 4)
+        return pika_method().decode(payload, 4)
     except (AMQPError, struct.error, IndexError, ValueError, KeyError, TypeError) as error:
-        raise FrameError(f"{made.NAME} cannot be read: {error!r}") from None
+        raise FrameError(f"{pika_method.NAME} cannot be decoded: {error!r}") from None

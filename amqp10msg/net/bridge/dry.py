@@ -1,6 +1,6 @@
-"""What a route, or a migration of a RabbitMQ, would lose, found without consuming.
+"""Dry runs: find out what a route or a migration would lose, without consuming messages.
 
-Deliveries are read and returned.
+Messages are read and released.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.translate import PROFILES, Circumstances, Loss, explain, to_amqp10, to_basic
 from amqp10msg.wire.errors import AmqpError, TranslationError
 
-#: Bytes of a message that is shown as an example; of a larger one only the words are kept.
-_LARGEST = 1 << 18
-#: As the translation says it, which knows nothing of messages between ends of one protocol.
+#: Maximum size in bytes of an example message. Of a larger one, only the description is kept.
+_MAX_EXAMPLE = 1 << 18
+#: The same reason as in translations, for messages that are not translated.
 _FOREIGN = "refused: the user-id is not the connection's user"
-#: Seconds that a source has to take back what was read.
-_GOODBYE = 3.0
-_TOO_LARGE = "it is larger than max-message: its bytes would go to a file of the quarantine"
+#: Timeout in seconds of releasing the messages and closing the source.
+_CLOSE_TIMEOUT = 3.0
+_TOO_LARGE = "it exceeds max-message, and would be written to a file of the quarantine"
 
 
 @attrs.frozen
 class Example:
-    """One message that would lose data.
+    """A message that would lose data.
 
-    The words are what it becomes and what it loses, or what is known of one without translation;
-    the bytes a message of AMQP 1.0, as it came or as it would be sent.
+    Attributes:
+        words: a description of its translation and losses.
+        octets: the message of AMQP 1.0, as received or as it would be sent; None if it is too large
+            or there is none.
     """
 
     words: str
@@ -50,20 +52,21 @@ class Example:
 
 @attrs.define
 class DryRun:
-    """What a route would make of the messages of its source.
+    """The result of a dry run: the number of messages with each loss.
 
     Attributes:
         spec: the route.
-        read: messages read.
-        octets: their bytes.
-        exact: messages that lose no data of their senders.
-        unmatched: messages that do not pass the route's filter.
-        losses: messages that lose data of their senders for good, by path, action and reason.
-        marks: messages that lose a mark that the source's broker wrote at delivery, likewise.
-        changed: messages with a value that arrives in another form, which a translation back
-            restores, likewise.
-        carried: messages with a value that is in the residual alone, where only a translation back
-            finds it, by path and reason.
+        read: number of messages read.
+        octets: total size of these messages, in bytes.
+        exact: number of messages without a permanent loss.
+        unmatched: number of messages that do not pass the route's filter.
+        losses: messages with a permanent loss of the sender's data, by path, action and reason.
+        marks: messages that lose a value that the source's broker added, by path, action and
+            reason.
+        changed: messages with a value in another form that the reverse translation restores, by
+            path, action and reason.
+        carried: messages with a value that is only in the residual, from which the reverse
+            translation restores it, by path and reason.
         failures: messages that cannot be sent, by reason.
         examples: for each loss and failure, the index of its example in `messages`.
         messages: the examples.
@@ -83,9 +86,9 @@ class DryRun:
     messages: list[Example] = attrs.Factory(list)
 
     def add(self, delivery: SourceDelivery) -> None:
-        """Look at one delivery of the route."""
+        """Evaluate one delivery."""
         spec, options = self.spec, self.spec.options
-        user = spec.target.user  # whom the target knows the bridge as
+        user = spec.target.user  # the bridge's user at the target
         self.read += 1
         self.octets += delivery.size
         if delivery.large is not None:
@@ -109,57 +112,57 @@ class DryRun:
                 self._lose(names, lambda: Example(_published_to(delivery)))
                 return
             message = without_delivery(message, spec.source, options)
-            make: Any = to_amqp10 if was_basic else to_basic
-            given = Circumstances(user=user)
-            made = make(message, profile, circumstances=given)
-            octets = made.message.encode() if was_basic else delivery.octets
+            translate: Any = to_amqp10 if was_basic else to_basic
+            circumstances = Circumstances(user=user)
+            translation = translate(message, profile, circumstances=circumstances)
+            octets = translation.message.encode() if was_basic else delivery.octets
         except AmqpError as error:
-            raw = None if was_basic or not delivery.octets else delivery.octets[:_LARGEST]
+            raw = None if was_basic or not delivery.octets else delivery.octets[:_MAX_EXAMPLE]
             self._fail(str(error), Example(f"begins with {delivery.raw[:32].hex(' ')}", raw))
             return
-        except Exception as error:  # noqa: BLE001  (of a hook: what it fails on is not sent)
+        except Exception as error:  # noqa: BLE001  (raised by a hook)
             self._fail(f"filter: {error!r}", Example(f"begins with {delivery.raw[:32].hex(' ')}"))
             return
 
         def example() -> Example:
-            words = explain(message, profile, circumstances=given)
+            words = explain(message, profile, circumstances=circumstances)
             if names:
                 words = f"{_published_to(delivery)}\n{words}"
-            return Example(words, octets if len(octets) <= _LARGEST else None)
+            return Example(words, octets if len(octets) <= _MAX_EXAMPLE else None)
 
-        self._lose([*names, *made.losses], example)
+        self._lose([*names, *translation.losses], example)
 
     def _lose(self, losses: Iterable[Loss], example: Callable[[], Example]) -> None:
-        """Count the losses of one message, and keep it as the example of those that are new."""
+        """Count the losses of one message. It is the example of losses that are new."""
         lost: dict[tuple[str, str, str], None] = {}
-        for one in losses:
-            if one.is_permanent:
-                lost[one.path, one.action, one.reason] = None
-            elif one.owner == "broker":
-                count_bounded(self.marks, (one.path, one.action, one.reason))
-            elif one.action == "carried":
-                count_bounded(self.carried, (one.path, one.reason))
+        for loss in losses:
+            if loss.is_permanent:
+                lost[loss.path, loss.action, loss.reason] = None
+            elif loss.owner == "broker":
+                count_bounded(self.marks, (loss.path, loss.action, loss.reason))
+            elif loss.action == "carried":
+                count_bounded(self.carried, (loss.path, loss.reason))
             else:
-                count_bounded(self.changed, (one.path, one.action, one.reason))
+                count_bounded(self.changed, (loss.path, loss.action, loss.reason))
         self.exact += not lost
         for key in lost:
             count_bounded(self.losses, key)
         new = [key for key in lost if key not in self.examples and key in self.losses]
         if new:
-            self._show(new, example())
+            self._add_example(new, example())
 
     def _fail(self, why: str, example: Example) -> None:
         why = count_bounded(self.failures, why)
         if why not in self.examples:
-            self._show([why], example)
+            self._add_example([why], example)
 
-    def _show(self, keys: list[Any], example: Example) -> None:
+    def _add_example(self, keys: list[Any], example: Example) -> None:
         self.examples |= dict.fromkeys(keys, len(self.messages))
         self.messages.append(example)
 
     @property
     def losing(self) -> int:
-        """Messages that would lose data, or could not be sent at all."""
+        """Number of messages that would lose data or could not be sent."""
         return self.read - self.exact - self.unmatched
 
 
@@ -169,51 +172,61 @@ def _published_to(delivery: SourceDelivery) -> str:
 
 
 def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:
-    """Whether a message has a user-id that is not the connection's user, where that is known."""
+    """Whether the user-id of a message is known to differ from the connection's user."""
     properties = message.properties
-    found: Any = None if properties is None else properties.user_id
-    if found is None or user is None:
+    user_id: Any = None if properties is None else properties.user_id
+    if user_id is None or user is None:
         return False
     return bool(
-        found != (user.encode("utf-8", "surrogateescape") if isinstance(found, bytes) else user)
+        user_id != (user.encode("utf-8", "surrogateescape") if isinstance(user_id, bytes) else user)
     )
 
 
-async def dry_run(found: DryRun, count: int, idle: float) -> DryRun:
-    """Read up to this many messages of a route's source, and give all of them back.
+async def dry_run(run: DryRun, count: int, idle: float) -> DryRun:
+    """Read messages of a route's source, evaluate them, and release them.
 
-    The source may count these deliveries: RabbitMQ says of them that they were delivered before,
-    and a quorum queue with a delivery-limit counts them.
+    The target is not connected to. The source counts these deliveries: RabbitMQ marks the messages
+    as redelivered, and a quorum queue counts them for its delivery-limit.
 
-    `found` takes what is found, and is returned; these are 1 to 65535 messages, and there are no
-    more after `idle` seconds without one. The route's target is not connected to.
+    Args:
+        run: receives the results, and is returned.
+        count: maximum number of messages, 1 to 65535.
+        idle: stop after this many seconds without a message.
+
+    Raises:
+        LinkError: the source cannot be read.
     """
-    await give_back(found.spec, count, idle, found.add)
-    return found
+    await read_and_release(run.spec, count, idle, run.add)
+    return run
 
 
-async def give_back(
+async def read_and_release(
     spec: RouteSpec, count: int, idle: float, look: Callable[[SourceDelivery], None]
 ) -> None:
-    """Read up to this many messages of a route's source, look at each, and give all of them back.
+    """Read messages of a route's source, call `look` for each, and release them.
 
-    These are 1 to 65535 messages, the most that are unsettled at a time, and there are no more
-    after `idle` seconds without one. The bytes of each are gone after `look`. The route's target is
-    not connected to.
+    Args:
+        spec: the route, whose target is not connected to.
+        count: maximum number of messages, 1 to 65535: all of them are unsettled at the same time.
+        idle: stop after this many seconds without a message.
+        look: called with each delivery, whose bytes are dropped afterwards.
+
+    Raises:
+        LinkError: the source cannot be read.
     """
-    here: list[SourceDelivery] = []
+    received: list[SourceDelivery] = []
     changed = asyncio.Event()
     faults: list[LinkError] = []
 
     def receive(deliveries: Sequence[SourceDelivery]) -> None:
         for delivery in deliveries:
-            if len(here) < count:
+            if len(received) < count:
                 look(delivery)
             if delivery.large is not None:
                 delivery.large.discard()
-            # Settled at the end: its bytes are not needed for that.
+            # It is settled at the end, without its bytes.
             delivery.octets, delivery.content_header = b"", None
-            here.append(delivery)
+            received.append(delivery)
         changed.set()
 
     def lost(error: LinkError) -> None:
@@ -232,7 +245,7 @@ async def give_back(
             )
         )
         try:
-            while len(here) < count and not faults:
+            while len(received) < count and not faults:
                 changed.clear()
                 async with asyncio.timeout(idle):
                     await changed.wait()
@@ -240,17 +253,20 @@ async def give_back(
             pass
         finally:
             link.stop()
-            link.settle(here, Settle.RELEASE)
-            await link.close(_GOODBYE)
+            link.settle(received, Settle.RELEASE)
+            await link.close(_CLOSE_TIMEOUT)
     if faults:
         raise LinkError(f"{spec.source}: {faults[0]}")
 
 
 @attrs.frozen
 class Checked:
-    """A queue and what a migration would make of its messages.
+    """A queue, and the result of the dry run of its messages.
 
-    The fault says why it could not be read, and is empty where it could.
+    Attributes:
+        queue: the queue.
+        run: the result; None if no message was read.
+        fault: why the queue could not be read; empty if it could.
     """
 
     queue: Queue
@@ -266,11 +282,7 @@ async def check_queue(
     count: int,
     idle: float,
 ) -> Checked:
-    """Read up to this many messages of a queue, and give them back.
-
-    These are 1 to 65535, and there are no more after `idle` seconds without one. The broker is
-    asked over AMQP 0-9-1; the target is not connected to.
-    """
+    """Do a dry run of a queue over AMQP 0-9-1; see `dry_run`."""
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     if queue.exclusive:
@@ -283,22 +295,22 @@ async def check_queue(
             options = attrs.evolve(options, profile=of_streams)
     try:
         if not queue.messages:
-            # The management API counts every few seconds, or not at all.
+            # The management API updates its counts every few seconds, or not at all.
             queue = attrs.evolve(queue, messages=(await depth_of(endpoint, queue.name)).ready)
         if not queue.messages and queue.kind not in {"", "stream"}:
             return Checked(queue)
-        # How many a stream has, the broker says as it was a while ago.
-        most = min(count, queue.messages or count)
+        # For a stream, the broker reports an earlier number of messages.
+        limit = min(count, queue.messages or count)
         spec = RouteSpec(at, target, options, queue.name)
-        run = await dry_run(DryRun(spec), most, idle)
+        run = await dry_run(DryRun(spec), limit, idle)
         if not run.read and not queue.kind:
-            # A stream begins with what comes next unless it is told otherwise.
+            # It may be a stream, of which by default only new messages are read.
             spec = attrs.evolve(spec, source=attrs.evolve(at, offset="first"))
-            run = await dry_run(DryRun(spec), most, idle)
+            run = await dry_run(DryRun(spec), limit, idle)
         if not run.read:
             ready = (await depth_of(endpoint, queue.name)).ready
-            said = f"{ready} messages are in it, and none came within {idle:g} s: raise --idle"
-            return Checked(queue, fault=said if ready else "")
+            fault = f"it has {ready} messages, but delivered none within {idle:g} s: raise --idle"
+            return Checked(queue, fault=fault if ready else "")
     except LinkError as error:
         return Checked(queue, fault=str(error.without(endpoint.password)))
     return Checked(queue, run)

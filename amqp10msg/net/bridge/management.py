@@ -1,4 +1,4 @@
-"""RabbitMQ's management API: what a virtual host has, read once for all who ask, and made."""
+"""A client of RabbitMQ's management API: lists and declares the objects of a virtual host."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, secret, split_url, with_files
 from amqp10msg.net.options import WAITS
 
-#: Bytes of an answer that are read, at most.
-_LARGEST = 64 << 20
-#: Bytes of an error answer that are searched for the reason.
-_REASON = 4_096
-#: Bytes of the name of a queue, an exchange or a routing key, at most (0-9-1, 4.2.5.3).
+#: Maximum size of an answer, in bytes.
+_MAX_ANSWER = 64 << 20
+#: Number of bytes of an error answer that are searched for the reason.
+_MAX_REASON = 4_096
+#: Maximum size in bytes of the name of a queue or exchange, or a routing key (0-9-1, 4.2.5.3).
 _MAX_NAME = 255
-#: Fields of the objects that `Management.all` lists. They are all strings.
+#: The fields that objects listed by `Management.all` must have. All of them are strings.
 _FIELDS = {
     "exchanges": ("name", "type"),
     "bindings": ("source", "destination", "destination_type", "routing_key"),
@@ -35,25 +35,30 @@ _FIELDS = {
 }
 _UNTAGGED = (
     ": the user has none of the tags management, policymaker, monitoring, administrator; "
-    "rabbitmqctl set_user_tags USER management gives it one"
+    "add one with rabbitmqctl set_user_tags USER management"
 )
 
 
 class Management:
-    """A client of RabbitMQ's management API that reads and declares what one virtual host has.
+    """A client of RabbitMQ's management API for one virtual host.
 
-    Every request raises `LinkError` if the API does not answer or refuses, and `ValueError` if the
-    answer is not one of RabbitMQ's.
+    Every request raises `LinkError` if the API does not answer or refuses the request, and
+    `ValueError` if the answer is not one of RabbitMQ's.
 
-    User and password of the endpoint are used where the URL has none; they may be ``${NAME}`` or
-    ``${file:PATH}``. The virtual host and the certificates are the endpoint's. A `ValueError` for a
-    wrong URL does not repeat the URL, which may hold a password.
-
-    `timeout` is in seconds: for connecting, and for each piece of an answer.
+    Args:
+        management: the URL of the API. The user and password in it may be ``${NAME}`` or
+            ``${file:PATH}``; without them, those of the endpoint are used.
+        endpoint: has the virtual host and the certificates.
+        environment: environment variables; None for those of the process.
+        timeout: seconds for connecting, and for each read of an answer.
 
     Attributes:
+        password: the password that is used.
         place: the URL of the API without credentials.
-        is_exposed: whether a password would cross the network in the clear.
+        is_exposed: whether the password would be sent to another machine without TLS.
+
+    Raises:
+        ValueError: the URL is invalid. The message does not repeat it: it may contain a password.
     """
 
     def __init__(
@@ -69,17 +74,17 @@ class Management:
         try:
             parts = split_url(text)
         except ValueError:
-            parts = split_url("")  # the error below says how to write it
+            parts = split_url("")  # raises the error below
         host = parts.hostname or ""
-        # An @ elsewhere is after a user or password with a slash in it.
+        # Another @ means that the user or password contains a slash.
         if (
             parts.scheme not in {"http", "https"}
             or not host
             or text.count("@") > ("@" in parts.netloc)
         ):
             raise ValueError(
-                "the management API has a URL such as http://host:15672, in whose user and "
-                "password / is written %2F and @ is %40"
+                "the URL of a management API is like http://host:15672; in a user and password, "
+                "write / as %2F and @ as %40"
             )
         variables = os.environ if environment is None else environment
         user, password = secret(parts.username, variables), secret(parts.password, variables)
@@ -95,16 +100,13 @@ class Management:
         self._host = quote(endpoint.virtual_host or "/", safe="")
 
     def queues(self, what: str) -> Any:
-        """Return its answer about the queues, or about one.
-
-        `what` follows the virtual host in the path.
-        """
+        """Return the answer about all queues, or about one. `what` ends the path of the request."""
         return self.get(f"queues/{self._host}{what}")
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         """Return all ``exchanges``, ``bindings`` or ``policies`` of the virtual host.
 
-        The fields of `_FIELDS` are strings in each of them.
+        Each object has the fields of `_FIELDS`, as strings.
         """
         answer = self.get(f"{kind}/{self._host}")
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
@@ -116,7 +118,7 @@ class Management:
         return answer
 
     def unknown_answer(self, rule: str) -> ValueError:
-        """Return the error for an answer that breaks `rule`, which follows "whose"."""
+        """Return the error for another service's answer. `rule` describes RabbitMQ's answers."""
         return ValueError(f"{self.place} is not a management API of RabbitMQ, whose {rule}")
 
     def version(self) -> tuple[int, ...]:
@@ -128,10 +130,7 @@ class Management:
         return tuple(map(int, parts[:3]))
 
     def make(self, method: str, kind: str, what: Sequence[str], body: Mapping[str, Any]) -> None:
-        """Make something in the virtual host.
-
-        `what` has the parts of the path after the virtual host.
-        """
+        """Create an object in the virtual host. `what` has the path components of its name."""
         path = "/".join([kind, self._host, *(quote(part, safe="") for part in what)])
         self._ask(f"{self.place}/api/{path}", method, json.dumps(body).encode())
 
@@ -145,36 +144,36 @@ class Management:
             raise ValueError(f"{url.partition('?')[0]}: {error}") from None
 
     def unacknowledged(self, queue: str) -> int | None:
-        """Return how many messages of a queue are delivered and not settled; None if not yet known.
+        """Return the number of unsettled messages of a queue; None if it is not known yet.
 
-        RabbitMQ counts them every few seconds: the answer may be that of 12 s ago.
+        RabbitMQ updates it every few seconds: the number may be 12 s old.
         """
-        found = self.queues(f"/{quote(queue, safe='')}")
-        count = found.get("messages_unacknowledged") if isinstance(found, dict) else None
+        answer = self.queues(f"/{quote(queue, safe='')}")
+        count = answer.get("messages_unacknowledged") if isinstance(answer, dict) else None
         return count if type(count) is int else None
 
     def _ask(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
-        # http or https: that was looked at.
+        # The scheme is http or https: the constructor checks it.
         request = urllib.request.Request(url, body, method=method)  # noqa: S310  (see above)
         if body is not None:
             request.add_header("Content-Type", "application/json")
         request.add_unredirected_header("Authorization", f"Basic {self._word}")
         context = self._endpoint.tls_context() or ssl.create_default_context()
-        # As the broker itself, without the proxies of the environment.
+        # Directly, like the broker, without the proxies of the environment.
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
         place = url.partition("?")[0]
         try:
             with opener.open(request, timeout=self._timeout) as answer:
-                octets: bytes = answer.read(_LARGEST)
+                octets: bytes = answer.read(_MAX_ANSWER)
             return octets
         except urllib.error.HTTPError as error:
             with error:
-                said = error.read(_REASON)
-            hint = _UNTAGGED if b"Not management user" in said else ""
+                answer = error.read(_MAX_REASON)
+            hint = _UNTAGGED if b"Not management user" in answer else ""
             if method != "GET":
-                hint = _reason(said)
+                hint = _reason(answer)
             raise LinkError(f"{place}: {error.code} {error.reason}{hint}", permanent=True) from None
         except urllib.error.URLError as error:
             raise LinkError(f"{place}: {error.reason}") from None
@@ -184,21 +183,21 @@ class Management:
             raise LinkError(f"{place}: {str(error) or type(error).__name__}") from None
 
 
-def _reason(said: bytes) -> str:
-    """Return the reason in an error answer to a declaration; empty if it gives none."""
+def _reason(answer: bytes) -> str:
+    """Return the reason in the answer to a refused declaration; empty if it has none."""
     try:
-        found = table(load_json(said)).get("reason")
+        reason = table(load_json(answer)).get("reason")
     except ValueError:
         return ""
-    return f": {found}" if isinstance(found, str) else ""
+    return f": {reason}" if isinstance(reason, str) else ""
 
 
-#: Queues that one request asks for.
-_PAGE = 100
-#: Pages of queues, at most: a million queues. A broker cannot name more pages to keep us busy.
+#: Number of queues per request.
+_PAGE_SIZE = 100
+#: Maximum number of pages: a million queues. It bounds the work that a broker can cause.
 _MAX_PAGES = 10_000
-#: Times that queues on several pages are listed, at most, until two listings agree.
-_LISTINGS = 10
+#: Maximum number of listings until two of them agree.
+_MAX_LISTINGS = 10
 _MIRRORED = (
     "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
     "declare a quorum queue"
@@ -212,11 +211,19 @@ EXCLUSIVE = "exclusive: nobody but the connection that declared it can read it"
 
 @attrs.frozen
 class Queue:
-    """A queue of a RabbitMQ.
+    """A queue of RabbitMQ.
 
-    The kind is ``classic``, ``quorum`` or ``stream``, and empty where nobody said, as the name of
-    the policy is for none; `notes` are what becomes of it in RabbitMQ 4, `arguments` what it was
-    declared with, `effective` what policies say of it.
+    Attributes:
+        name: its name.
+        kind: ``classic``, ``quorum`` or ``stream``; empty if unknown.
+        messages: number of messages; None if unknown.
+        notes: what changes for this queue in RabbitMQ 4, a sentence each.
+        exclusive: whether only the connection that declared it can use it.
+        durable: whether it survives a restart of the broker.
+        auto_delete: whether it is deleted with its last consumer.
+        arguments: the arguments with which it was declared.
+        policy: the name of its policy; empty if it has none.
+        effective: the definition of its policies.
     """
 
     name: str
@@ -231,45 +238,50 @@ class Queue:
     effective: Mapping[str, Any] = attrs.Factory(dict)
 
     @classmethod
-    def of(cls, found: Any) -> Queue:
-        """Return the queue that an object of the management API describes.
+    def of(cls, item: Any) -> Queue:
+        """Make a queue of an object of the management API.
 
         Raises:
-            ValueError: it does not describe a queue.
+            ValueError: the object does not describe a queue.
         """
-        if not isinstance(found, dict):
+        if not isinstance(item, dict):
             raise ValueError("the management API lists a queue that is not an object")  # noqa: TRY004  (of an answer)
-        name, kind, policy = (found.get(key, "") for key in ("name", "type", "policy"))
+        name, kind, policy = (item.get(key, "") for key in ("name", "type", "policy"))
         for key, text in (("name", name), ("type", kind), ("policy", policy or "")):
             if not isinstance(text, str) or not _is_name(text):
                 raise ValueError(
                     f"the management API lists a queue whose {key} is {text!r:.80}, and not a "
                     f"string of at most {_MAX_NAME} bytes"
                 )
-        if not name or "arguments" not in found:
+        if not name or "arguments" not in item:
             raise ValueError("the management API lists a queue without a name or its arguments")
-        kind, messages = kind or "classic", found.get("messages")
-        effective = table(found.get("effective_policy_definition"))
-        arguments = table(found["arguments"])
-        said = {**effective, **{key.removeprefix("x-"): v for key, v in arguments.items()}}
-        exclusive, durable = bool(found.get("exclusive")), bool(found.get("durable", True))
+        kind, messages = kind or "classic", item.get("messages")
+        effective = table(item.get("effective_policy_definition"))
+        arguments = table(item["arguments"])
+        settings = {**effective, **{key.removeprefix("x-"): v for key, v in arguments.items()}}
+        exclusive, durable = bool(item.get("exclusive")), bool(item.get("durable", True))
         transient = not durable and not exclusive
         notes = [
             note
             for note, holds in (
-                (_MIRRORED, "ha-mode" in said),
+                (_MIRRORED, "ha-mode" in settings),
                 (_TRANSIENT, transient),
-                (_LAZY, said.get("queue-mode") == "lazy"),
-                (_VERSION_1, said.get("queue-version") == 1),
-                (_LIMIT, kind == "quorum" and "delivery-limit" not in said),
+                (_LAZY, settings.get("queue-mode") == "lazy"),
+                (_VERSION_1, settings.get("queue-version") == 1),
+                (_LIMIT, kind == "quorum" and "delivery-limit" not in settings),
                 (EXCLUSIVE, exclusive),
             )
             if holds
         ]
         count = messages if type(messages) is int else None
         return cls(
-            *(name, kind, count, tuple(notes), exclusive, durable),
-            auto_delete=bool(found.get("auto_delete")),
+            name,
+            kind,
+            count,
+            tuple(notes),
+            exclusive,
+            durable,
+            auto_delete=bool(item.get("auto_delete")),
             arguments=arguments,
             policy=policy or "",
             effective=effective,
@@ -285,36 +297,45 @@ def _is_name(text: str) -> bool:
 
 
 def table(value: Any) -> dict[str, Any]:
-    """Return an object of the API, of which an empty one may come as a list."""
+    """Return an object of the API, or {} for any other value: the API writes an empty one as []."""
     return value if isinstance(value, dict) else {}
 
 
 def queues_of(api: Management) -> list[Queue]:
-    """Return the queues of a virtual host, by name."""
+    """Return the queues of a virtual host, sorted by name.
+
+    Raises:
+        LinkError: the API does not answer, or its listings do not agree.
+        ValueError: an answer is not one of RabbitMQ's.
+    """
     before: set[str] | None = None
-    for _ in range(_LISTINGS):
-        found, pages = _listed(api)
-        # A queue that goes between two pages moves another one to the page that was read. Those
-        # that go with their clients do so all the time.
-        names = {name for name, one in found.items() if not (one.exclusive or one.auto_delete)}
+    for _ in range(_MAX_LISTINGS):
+        queues, pages = _list_pages(api)
+        # If a queue is deleted between two requests, another queue moves to the previous page, and
+        # is missed. Queues that are deleted with their clients may come and go all the time.
+        names = {
+            name for name, queue in queues.items() if not (queue.exclusive or queue.auto_delete)
+        }
         if pages <= 1 or names == before:
-            return [found[name] for name in sorted(found)]
+            return [queues[name] for name in sorted(queues)]
         before = names
-    raise LinkError(f"{api.place}: its queues come and go faster than they can be listed")
+    raise LinkError(f"{api.place}: its queues change faster than they can be listed")
 
 
-def _listed(api: Management) -> tuple[dict[str, Queue], int]:
-    """Return the queues on all pages, by their names, and how many pages there are."""
-    found: dict[str, Queue] = {}
+def _list_pages(api: Management) -> tuple[dict[str, Queue], int]:
+    """Return the queues of all pages by name, and the number of pages."""
+    queues: dict[str, Queue] = {}
     page, pages = 1, 1
     while page <= pages:
-        answer = table(api.queues(f"?page={page}&page_size={_PAGE}"))
+        answer = table(api.queues(f"?page={page}&page_size={_PAGE_SIZE}"))
         items, count = answer.get("items"), answer.get("page_count")
-        if type(count) is not int or not isinstance(items, list) or len(items) > _PAGE:
-            raise api.unknown_answer(f"queues come in pages of at most {_PAGE}")
+        if type(count) is not int or not isinstance(items, list) or len(items) > _PAGE_SIZE:
+            raise api.unknown_answer(f"queues come in pages of at most {_PAGE_SIZE}")
         pages = count
         if pages > _MAX_PAGES:
-            raise ValueError(f"{api.place}: {pages:,} pages of queues, and {_MAX_PAGES:,} are read")
-        found |= {queue.name: queue for queue in map(Queue.of, items)}
+            raise ValueError(
+                f"{api.place}: {pages:,} pages of queues exceed the limit, {_MAX_PAGES:,}"
+            )
+        queues |= {queue.name: queue for queue in map(Queue.of, items)}
         page += 1
-    return found, pages
+    return queues, pages

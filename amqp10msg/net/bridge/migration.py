@@ -1,7 +1,7 @@
-"""A cut-over from one RabbitMQ to another: check, declare, move, compare, and say what is open.
+"""A migration from one RabbitMQ to another: check, declare, move, compare, and report.
 
-A queue is done where all that it had is at the target or aside, by the counts of both brokers, and
-where the messages of a sample are there as they were.
+A queue is done if all of its messages are at the target or in the quarantine, by the counts of both
+brokers, and the messages of a sample have arrived unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import attrs
 
 from amqp10msg.net.bridge.bridge import Show, run_bridge
 from amqp10msg.net.bridge.counting import Counting
-from amqp10msg.net.bridge.dry import DryRun, give_back
+from amqp10msg.net.bridge.dry import DryRun, read_and_release
 from amqp10msg.net.bridge.entries import Entry, entries_in
 from amqp10msg.net.bridge.fingerprints import digest_of
 from amqp10msg.net.bridge.management import Management, Queue
@@ -28,42 +28,38 @@ from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 
-#: Seconds between two counts of a target whose count does not agree yet.
-_AGAIN = 0.25
-#: Messages that are read at once, at most.
-_MOST = 65_535
-#: What is said of a queue that came to the source meanwhile.
+#: Seconds between two counts of a target whose count is not the expected one yet.
+_RECOUNT_INTERVAL = 0.25
+#: Maximum number of messages of the target to compare with the sample.
+_MAX_COMPARED = 65_535
+#: The report on a queue that was declared at the source during the migration.
 CAME = "was declared at the source while the others were moved, and was not moved: run it again"
 
 
 @attrs.define
 class Moved:
-    """One queue of a cut-over.
+    """A queue of a migration. A count is None if it could not be determined.
 
     Attributes:
-        queue: as the source's management API says it.
+        queue: the queue, from the source's management API.
         spec: its route.
-        steps: what the target was to have for it, and what became of that.
-        check: what its messages would lose, of those that were looked at; None where it was not
-            read.
-        there: messages at the source before; of a stream, from where it is read on; None where
-            they could not be counted.
-        before: messages at the target before; None likewise.
-        after: messages at the target afterwards; None likewise.
-        since: messages at the source when all was compared; of a stream those after the last one
-            that was read; None where they could not be counted.
-        counts: of its route.
-        end: of a stream, the position after the last message of the target before; None where it is
-            not known.
-        sample: the messages of the source that were looked at, by a digest of header and body.
-        already: of these, what the target had before, likewise.
-        file: bytes of the file of the quarantine before.
-        looked: messages of the target among which they were looked for last.
-        found: how many of them are at the target or in the quarantine; None where it was not
-            looked at.
-        unreadable: what is wrong with the first line that was added to the quarantine meanwhile and
-            is not a message; empty if there is no such line.
-        fault: why its route, or looking at it, failed; empty where it did not.
+        steps: the declarations at the target, and their results.
+        check: the dry run of the sample; None if no message was read.
+        there: messages at the source before the move; for a stream, from the start offset on.
+        before: messages at the target before the move.
+        after: messages at the target after the move.
+        since: messages at the source after the comparison; for a stream, those after the last
+            message that was moved.
+        counts: the statistics of the route.
+        end: for a stream, the position after the target's last message before the move.
+        sample: digests of header and body of the sample's messages.
+        already: the digests of the sample that the target had before the move.
+        file: size of the quarantine file before the move, in bytes.
+        looked: number of messages of the target that were compared with the sample last.
+        found: number of messages of the sample that are at the target or in the quarantine.
+        unreadable: the fault of the first line that was added to the quarantine and is not a
+            message; empty if there is none.
+        fault: the error of the route or of a query; empty if there is none.
     """
 
     queue: Queue
@@ -86,93 +82,97 @@ class Moved:
 
     @property
     def aside(self) -> int:
-        """Messages that the target did not take, and that are not at the source any more."""
-        counts = self.counts
-        return sum(one.total() for one in (counts.quarantined, counts.rejected))
+        """Number of messages that are neither at the source nor at the target."""
+        return self.counts.quarantined.total() + self.counts.rejected.total()
 
     @property
     def arrived(self) -> int | None:
-        """Messages that are at the target and were not before, by its own count."""
+        """Number of messages that the target has gained, by its broker's counts."""
         return None if self.after is None or self.before is None else self.after - self.before
 
     def open(self) -> list[str]:
-        """Return the sentences on what is unaccounted for; empty where the queue is done."""
+        """Return the open issues of the queue, a sentence each; empty if it is done."""
         counts = self.counts
         steps = [step for step in self.steps if _is_open(step)]
-        said = [f"{step.kind} {step.name} {STATES[step.state]}" for step in steps]
+        issues = [f"{step.kind} {step.name} {STATES[step.state]}" for step in steps]
         if self.fault:
-            said.append(self.fault)
+            issues.append(self.fault)
         if not counts.is_empty:
-            said += _left(counts, self.spec.source.keeps)
+            issues += _remaining_issues(counts, self.spec.source.keeps)
         if counts.left or counts.requeued:
-            back = counts.left + counts.requeued.total()
-            said.append(f"{back:,} messages went back to the source")
-        gone = counts.accepted + self.aside + counts.duplicates
+            released = counts.left + counts.requeued.total()
+            issues.append(f"{released:,} messages went back to the source")
+        moved = counts.accepted + self.aside + counts.duplicates
         if self.there is None:
-            said.append("the source could not be counted before")
-        elif gone < self.there:
-            said.append(f"{self.there:,} messages were at the source before, and {gone:,} came")
+            issues.append("the source could not be counted before")
+        elif moved < self.there:
+            issues.append(f"{self.there:,} messages were at the source before, and {moved:,} came")
         elif counts.source_lost and counts.accepted + self.aside > self.there:
-            said.append(
-                f"{self.there:,} messages were at the source before, and {gone:,} came: its "
+            issues.append(
+                f"{self.there:,} messages were at the source before, and {moved:,} came: its "
                 "connection was lost, and some may be at the target twice"
             )
         if counts.missed:
-            said.append(
+            issues.append(
                 f"{counts.missed:,} messages were removed by the retention of the stream before "
                 "they were read"
             )
         if self.since is None:
-            said.append("the source could not be counted afterwards")
+            issues.append("the source could not be counted afterwards")
         elif self.since:
-            said.append(f"{self.since:,} messages came to the source after its route had ended")
+            issues.append(f"{self.since:,} messages came to the source after its route had ended")
         if self.arrived is None:
-            said.append("the target could not be counted")
+            issues.append("the target could not be counted")
         elif self.arrived != counts.accepted:
-            said.append(
+            issues.append(
                 f"the target took {counts.accepted:,} messages, and has {self.arrived:,} more than "
                 "before"
             )
         if self.found is None:
-            said.append("no message was compared")
+            issues.append("no message was compared")
         elif self.found < self.sample.total():
-            rest = self.sample.total() - self.found
+            missing = self.sample.total() - self.found
             compared = self.sample.total()
             where = "at the target"
-            if self.looked >= _MOST:
-                where = f"among the first {_MOST:,} at the target, and no more are looked at"
-            said.append(f"{rest:,} of {compared:,} messages compared are not {where}")
+            if self.looked >= _MAX_COMPARED:
+                where = f"among the first {_MAX_COMPARED:,} at the target, the most that are read"
+            issues.append(f"{missing:,} of {compared:,} messages compared are not {where}")
             if self.unreadable:
-                said.append(f"they may be in the quarantine, but {self.unreadable}")
-        return said
+                issues.append(f"they may be in the quarantine, but {self.unreadable}")
+        return issues
 
 
 def _is_open(step: Step) -> bool:
-    """Whether a step is not as it is to be; a policy of mirroring alone has nothing to be."""
+    """Whether a declaration failed. A policy that only mirrors queues needs no declaration."""
     return not step.is_sound and not (step.state == "none" and step.kind == "policy")
 
 
-def _left(counts: Statistics, keeps: bool) -> list[str]:
+def _remaining_issues(counts: Statistics, keeps: bool) -> list[str]:
+    """Return sentences about the messages that remain at the source or with its consumers."""
     if counts.remaining is None:
         return [f"what is left at the source is not known: {counts.uncounted or counts.state}"]
-    said = []
+    issues = []
     if counts.remaining:
-        said.append(f"{counts.remaining:,} messages are left at the source")
+        issues.append(f"{counts.remaining:,} messages are left at the source")
     if counts.unacknowledged and not keeps:
-        said.append(f"{counts.unacknowledged:,} messages are held by other consumers of the source")
+        count = counts.unacknowledged
+        issues.append(f"{count:,} messages are held by other consumers of the source")
     elif counts.is_shared:
-        said.append("what other consumers of the source hold is not known")
-    return said
+        issues.append("what other consumers of the source hold is not known")
+    return issues
 
 
 @attrs.define
 class Migration:
-    """A cut-over from one RabbitMQ to another, over AMQP 0-9-1.
+    """A migration from one RabbitMQ to another, over AMQP 0-9-1.
 
-    Each queue, as `queues_of` lists them, has a route, whose options have the management API of
-    both ends and `idle`; of an exclusive one, nothing can be read. The contents of 1 to 30000
-    messages of each are compared. `came` are queues that the source has at the end, and had not
-    when they were listed, and what is said of them.
+    Attributes:
+        queues: the queues, as `queues_of` lists them. Exclusive queues cannot be read.
+        specs: a route for each queue. Its options have both management APIs, and `idle`.
+        sample: number of messages of each queue to compare, 1 to 30,000.
+        tell: called with progress messages.
+        moved: the results by queue.
+        came: queues that were declared at the source during the migration, with a report on each.
     """
 
     queues: list[Queue]
@@ -187,77 +187,77 @@ class Migration:
         return [Moved(queue, spec) for queue, spec in zip(self.queues, self.specs, strict=True)]
 
     def check(self) -> None:
-        """Look at the messages of a sample, and at what the target is to have; change nothing."""
+        """Plan the declarations, and do a dry run of the samples. Nothing is changed."""
         self._plan()
-        for one in self.moved:
-            self.tell(f"{one.queue.name}: looking at its messages")
+        for moved in self.moved:
+            self.tell(f"{moved.queue.name}: looking at its messages")
             try:
-                asyncio.run(_look(one, self.sample))
+                asyncio.run(_read_sample(moved, self.sample))
             except LinkError as error:
-                one.fault = str(error)
+                moved.fault = str(error)
 
     def declare(self) -> None:
-        """Make at the target what is not there."""
-        made: dict[tuple[str, str], Step] = {}
-        for one in self.moved:
-            api = _api(one.spec.options.target_management, one.spec.target)
-            steps = [made.get((step.kind, step.name), step) for step in one.steps]
-            one.steps = declare(steps, api)
-            made |= {(step.kind, step.name): step for step in one.steps}
+        """Declare everything that is missing at the target."""
+        declared: dict[tuple[str, str], Step] = {}
+        for moved in self.moved:
+            api = _api(moved.spec.options.target_management, moved.spec.target)
+            steps = [declared.get((step.kind, step.name), step) for step in moved.steps]
+            moved.steps = declare(steps, api)
+            declared |= {(step.kind, step.name): step for step in moved.steps}
 
     def move(self, logger: logging.Logger, show: Show | None = None) -> None:
-        """Count, move, and count again; what fails is in `moved`."""
-        for one in self.moved:
-            one.there = asyncio.run(_counted(one, source=True))
-            one.before = asyncio.run(_counted(one, source=False))
-            quarantine = one.spec.options.quarantine
-            one.file = quarantine.stat().st_size if quarantine.exists() else 0
+        """Count the messages, and move them. Errors are stored in `Moved.fault`."""
+        for moved in self.moved:
+            moved.there = asyncio.run(_count(moved, source=True))
+            moved.before = asyncio.run(_count(moved, source=False))
+            quarantine = moved.spec.options.quarantine
+            moved.file = quarantine.stat().st_size if quarantine.exists() else 0
             try:
-                one.already = asyncio.run(_seen(one))
+                moved.already = asyncio.run(_read_target(moved))
             except (OSError, ValueError) as error:
-                one.fault = one.fault or str(error)
-        going = [one for one in self.moved if not one.fault]
-        self.tell(f"moving {len(going)} queues")
-        _, counts, fault = run_bridge([one.spec for one in going], logger=logger, show=show)
-        for one in going:
-            one.counts = counts[one.spec.name]
-            if one.counts.failed:
-                one.fault = str(fault) if len(going) == 1 else "its route failed: see the log"
+                moved.fault = moved.fault or str(error)
+        ready = [moved for moved in self.moved if not moved.fault]
+        self.tell(f"moving {len(ready)} queues")
+        _, counts, fault = run_bridge([moved.spec for moved in ready], logger=logger, show=show)
+        for moved in ready:
+            moved.counts = counts[moved.spec.name]
+            if moved.counts.failed:
+                moved.fault = str(fault) if len(ready) == 1 else "its route failed: see the log"
 
     def compare(self) -> None:
-        """Count what both ends have now, and look for the messages of the sample."""
-        for one in self.moved:
-            if one.fault:
+        """Count the messages after the move, and search the target for those of the sample."""
+        for moved in self.moved:
+            if moved.fault:
                 continue
-            self.tell(f"{one.queue.name}: comparing")
+            self.tell(f"{moved.queue.name}: comparing")
             try:
-                one.after = asyncio.run(_settled(one))
-                one.found = asyncio.run(_found(one))
+                moved.after = asyncio.run(_count_target_after(moved))
+                moved.found = asyncio.run(_count_found(moved))
             except (OSError, ValueError) as error:
-                one.fault = str(error)
-        # At the very end: the route of a queue may have ended long before those of others.
-        for one in self.moved:
-            if not one.fault:
-                one.since = asyncio.run(_counted(one, source=True))
+                moved.fault = str(error)
+        # Last of all, because some routes may have ended long before others.
+        for moved in self.moved:
+            if not moved.fault:
+                moved.since = asyncio.run(_count(moved, source=True))
 
     def _plan(self) -> None:
-        for one in self.moved:
-            options, name = one.spec.options, one.queue.name
-            source = _api(options.management, one.spec.source)
-            target = _api(options.target_management, one.spec.target)
-            one.steps = plan(source, target, {name: one.spec.target.queue or name})
+        for moved in self.moved:
+            options, name = moved.spec.options, moved.queue.name
+            source = _api(options.management, moved.spec.source)
+            target = _api(options.target_management, moved.spec.target)
+            moved.steps = plan(source, target, {name: moved.spec.target.queue or name})
 
     def open(self) -> dict[str, list[str]]:
-        """Return the unaccounted differences by queue; empty where the cut-over is done."""
-        found = {one.queue.name: said for one in self.moved if (said := one.open())}
-        return found | {name: [said] for name, said in self.came.items()}
+        """Return the open issues by queue; empty if the migration is done."""
+        issues = {moved.queue.name: found for moved in self.moved if (found := moved.open())}
+        return issues | {name: [report] for name, report in self.came.items()}
 
 
-#: What the exit status of a cut-over means, the gravest first.
+#: Meanings of the exit statuses of a migration, most serious first.
 STATUSES: Mapping[int, str] = {
     1: "a queue could not be read or written",
     3: "messages are left at the source, or it could not say",
-    6: "counts or contents do not agree, or the target is not as it is to be",
+    6: "counts or contents do not agree, or the target is not declared as planned",
     5: "messages are set aside",
 }
 
@@ -265,161 +265,170 @@ STATUSES: Mapping[int, str] = {
 def status_of(
     moved: Iterable[Moved], came: Collection[str] = (), *, accept_quarantine: bool = False
 ) -> int:
-    """Return the exit status of a cut-over: a key of `STATUSES`, or 0 where all is accounted for.
+    """Return the exit status of a migration: a key of `STATUSES`, or 0 if it is done.
 
-    With `accept_quarantine`, messages that are set aside are 0, too; `came` are queues that the
-    source got meanwhile.
+    Args:
+        moved: the results by queue.
+        came: queues that were declared at the source during the migration.
+        accept_quarantine: quarantined messages do not count.
     """
-    found = {3} if came else set()
-    for one in moved:
-        counts = one.counts
-        if one.fault:
-            found.add(1)
-        elif not counts.is_empty or counts.left or counts.requeued or one.since:
-            found.add(3)
-        elif one.open():
-            found.add(6)
-        if one.aside and not accept_quarantine:
-            found.add(5)
-    return next((status for status in STATUSES if status in found), 0)
+    statuses = {3} if came else set()
+    for result in moved:
+        counts = result.counts
+        if result.fault:
+            statuses.add(1)
+        elif not counts.is_empty or counts.left or counts.requeued or result.since:
+            statuses.add(3)
+        elif result.open():
+            statuses.add(6)
+        if result.aside and not accept_quarantine:
+            statuses.add(5)
+    return next((status for status in STATUSES if status in statuses), 0)
 
 
 def _api(management: str | None, endpoint: Any) -> Management:
     if management is None:
-        raise ValueError("a cut-over needs the management API of each end")
+        raise ValueError("a migration needs the management APIs of the source and the target")
     return Management(management, endpoint)
 
 
-def _next_position(one: Moved) -> int | None:
+def _next_position(moved: Moved) -> int | None:
     """Return the position after the last message read from a stream; None if none was read."""
-    if one.counts.position is not None:
-        return one.counts.position
-    source, state = one.spec.source, one.spec.options.state
+    if moved.counts.position is not None:
+        return moved.counts.position
+    source, state = moved.spec.source, moved.spec.options.state
     if not source.keeps or state is None or not state.exists():
         return None
-    positions = Positions(state, one.spec.name, active=False)
+    positions = Positions(state, moved.spec.name, active=False)
     positions.close()
     return positions.next
 
 
-def _at_source(one: Moved) -> Endpoint:
+def _source_of(moved: Moved) -> Endpoint:
     """Return the source; a stream is read from the position after the last message read."""
-    source, following = one.spec.source, _next_position(one)
+    source, following = moved.spec.source, _next_position(moved)
     return source if following is None else source.read_from(str(following))
 
 
-def _at_target(one: Moved) -> RouteSpec:
-    """Return a route that reads what the target has; its own target is not used."""
-    target = one.spec.target
-    if one.queue.kind == "stream":
+def _route_from_target(moved: Moved) -> RouteSpec:
+    """Return a route whose source is the target, to read it; the target of the route is unused."""
+    target = moved.spec.target
+    if moved.queue.kind == "stream":
         target = target.read_from("first")
-    # Neither files nor hooks: it gives back what it reads.
-    options = RouteOptions(max_message=one.spec.options.max_message)
-    return RouteSpec(target, attrs.evolve(one.spec.target, queue="-"), options)
+    # Without files and hooks, because all messages are released.
+    options = RouteOptions(max_message=moved.spec.options.max_message)
+    return RouteSpec(target, attrs.evolve(moved.spec.target, queue="-"), options)
 
 
-async def _look(one: Moved, sample: int) -> None:
-    """Look at the first messages of the source."""
-    spec, check = one.spec, DryRun(one.spec)
+async def _read_sample(moved: Moved, sample: int) -> None:
+    """Do a dry run of the first messages of the source, and store their digests."""
+    spec, check = moved.spec, DryRun(moved.spec)
 
     def look(delivery: SourceDelivery) -> None:
         check.add(delivery)
         digest = digest_of(delivery, stream=spec.source.keeps)
         if digest is not None:
-            one.sample[digest] += 1
+            moved.sample[digest] += 1
 
-    ready = (await _depth(one, source=True)).ready
+    ready = (await _depth(moved, source=True)).ready
     if sample and ready:
-        at = attrs.evolve(spec, source=_at_source(one))
-        await give_back(at, min(sample, ready), spec.options.idle or 2.0, look)
-    one.check = check
+        at = attrs.evolve(spec, source=_source_of(moved))
+        await read_and_release(at, min(sample, ready), spec.options.idle or 2.0, look)
+    moved.check = check
 
 
-async def _depth(one: Moved, *, source: bool) -> Depth:
-    at = _at_source(one) if source else _at_target(one).source
-    counting = Counting(at, None, waits=one.spec.options.waits)
-    depth = await counting.begin(at, _next_position(one) if source else None)
-    if not source and one.end is None:
-        one.end = counting.end  # of the target before, as it is counted then for the first time
+async def _depth(moved: Moved, *, source: bool) -> Depth:
+    """Count the messages at the source, or at the target."""
+    at = _source_of(moved) if source else _route_from_target(moved).source
+    counting = Counting(at, None, waits=moved.spec.options.waits)
+    depth = await counting.begin(at, _next_position(moved) if source else None)
+    if not source and moved.end is None:
+        moved.end = counting.end  # the first count of the target is before the move
     return depth
 
 
-async def _counted(one: Moved, *, source: bool) -> int | None:
-    """Return how many messages an end has; None where it does not say."""
+async def _count(moved: Moved, *, source: bool) -> int | None:
+    """Count the messages at the source, or at the target. On an error, set `fault`."""
     try:
-        return (await _depth(one, source=source)).ready
+        return (await _depth(moved, source=source)).ready
     except LinkError as error:
-        one.fault = one.fault or f"{one.spec.source if source else one.spec.target}: {error}"
+        at = moved.spec.source if source else moved.spec.target
+        moved.fault = moved.fault or f"{at}: {error}"
         return None
 
 
-async def _settled(one: Moved) -> int | None:
-    """Return how many messages the target has, when that agrees or does not change any more."""
-    waited, found = 0.0, (await _depth(one, source=False)).ready
-    settle = one.spec.options.waits.settle  # a quorum queue counts a little later
-    while waited < settle and found != (one.before or 0) + one.counts.accepted:
-        await asyncio.sleep(_AGAIN)
-        waited += _AGAIN
-        found = (await _depth(one, source=False)).ready
-    return found
+async def _count_target_after(moved: Moved) -> int | None:
+    """Count the target's messages, and repeat that for a while if the count is not as expected."""
+    expected = (moved.before or 0) + moved.counts.accepted
+    waited, count = 0.0, (await _depth(moved, source=False)).ready
+    settle = moved.spec.options.waits.settle  # the count of a quorum queue lags
+    while waited < settle and count != expected:
+        await asyncio.sleep(_RECOUNT_INTERVAL)
+        waited += _RECOUNT_INTERVAL
+        count = (await _depth(moved, source=False)).ready
+    return count
 
 
-async def _found(one: Moved) -> int | None:
-    """Return how many messages of the sample are at the target, or aside; None where none can be.
+async def _count_found(moved: Moved) -> int | None:
+    """Return the number of messages of the sample that are at the target or in the quarantine.
 
-    They are looked for from the first message on, as many as were there before and a window more,
-    and then among all: priorities change their order, and a quorum queue may put at its end what
-    was given back. What the target had before is another message, unless the route left out what
-    the target had taken before.
+    Return None if there is no sample although the source had messages.
+
+    The messages are first searched near the place where they are expected: after the messages that
+    the target had before. Then all messages are searched, because priorities change their order,
+    and a quorum queue may requeue released messages at its end. A message that the target had
+    before does not count, unless the route skipped duplicates.
     """
-    if not one.sample:
-        return 0 if one.there == 0 else None
-    near = (one.before or 0) + one.sample.total() + 2 * one.spec.options.window
+    if not moved.sample:
+        return 0 if moved.there == 0 else None
+    near = (moved.before or 0) + moved.sample.total() + 2 * moved.spec.options.window
     found = 0
-    for most in (near, _MOST):
-        found = _among(one, await _seen(one, most))
-        if found == one.sample.total() or one.looked < min(most, _MOST):
+    for limit in (near, _MAX_COMPARED):
+        found = _count_in(moved, await _read_target(moved, limit))
+        if found == moved.sample.total() or moved.looked < min(limit, _MAX_COMPARED):
             break
     return found
 
 
-def _among(one: Moved, seen: Counter[bytes]) -> int:
-    """Return how many messages of the sample are among these of the target, or aside."""
-    stream = one.queue.kind == "stream"
-    quarantine = one.spec.options.quarantine
-    if one.aside and quarantine.exists():
-        # What an earlier run has put there is not what this one did.
-        for entry in entries_in(quarantine, start=one.file):
+def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
+    """Count the messages of the sample among digests of the target and the quarantine."""
+    stream = moved.queue.kind == "stream"
+    quarantine = moved.spec.options.quarantine
+    if moved.aside and quarantine.exists():
+        # Without the lines of earlier runs.
+        for entry in entries_in(quarantine, start=moved.file):
             if not isinstance(entry, Entry):
-                one.unreadable = one.unreadable or entry.why
-            elif entry.route == one.spec.name and not entry.file:
+                moved.unreadable = moved.unreadable or entry.why
+            elif entry.route == moved.spec.name and not entry.file:
                 digest = digest_of(
                     SourceDelivery(entry.octets, entry.content_header), stream=stream
                 )
                 if digest is not None:
-                    seen[digest] += 1
-    new = one.sample & (seen - one.already)
-    old = (one.sample - new) & one.already & seen
-    return new.total() + min(old.total(), one.counts.duplicates)
+                    at_target[digest] += 1
+    new = moved.sample & (at_target - moved.already)
+    old = (moved.sample - new) & moved.already & at_target
+    return new.total() + min(old.total(), moved.counts.duplicates)
 
 
-async def _seen(one: Moved, most: int = _MOST) -> Counter[bytes]:
-    """Return the messages of the sample that the target has now, of a stream those that came."""
-    spec, count = _at_target(one), one.after if one.after is not None else one.before
-    stream = one.queue.kind == "stream"
+async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[bytes]:
+    """Return the digests of the sample that the target has; of a stream, only new messages."""
+    spec = _route_from_target(moved)
+    count = moved.after if moved.after is not None else moved.before
+    stream = moved.queue.kind == "stream"
     if stream:
-        # Before, there is nothing to be seen: what comes has positions from its end on.
-        count = 0 if one.after is None else max(one.after - (one.before or 0), 0)
-        spec = attrs.evolve(spec, source=spec.source.read_from(str(one.end or 0)))
-    one.looked = 0
-    seen: Counter[bytes] = Counter()
+        # The moved messages have positions from the previous end on.
+        count = 0 if moved.after is None else max(moved.after - (moved.before or 0), 0)
+        spec = attrs.evolve(spec, source=spec.source.read_from(str(moved.end or 0)))
+    moved.looked = 0
+    at_target: Counter[bytes] = Counter()
 
     def look(delivery: SourceDelivery) -> None:
-        one.looked += 1
+        moved.looked += 1
         digest = digest_of(delivery, stream=stream)
-        if digest is not None and digest in one.sample:
-            seen[digest] += 1
+        if digest is not None and digest in moved.sample:
+            at_target[digest] += 1
 
-    if count and one.sample:
-        await give_back(spec, min(most, count, _MOST), one.spec.options.idle or 2.0, look)
-    return seen
+    if count and moved.sample:
+        idle = moved.spec.options.idle or 2.0
+        await read_and_release(spec, min(limit, count, _MAX_COMPARED), idle, look)
+    return at_target

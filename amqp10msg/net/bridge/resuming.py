@@ -1,4 +1,4 @@
-"""Before a route continues in a stream or a file: whether it is still the one that was read."""
+"""Checks that a stream or file is still the one that a route has read before it continues."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from amqp10msg.net.bridge.wire import ConnectionPool
 
 #: Seconds to wait for a message of a stream.
 _ANSWER = 10.0
-#: Seconds to wait for the answer to closing a link.
-_GOODBYE = 5.0
-#: Messages to request in order to read one: RabbitMQ 4.0 sends more than it was asked for, and a
-#: link is dropped if its peer exceeds the credit several times.
-_FEW = 10
+#: Timeout in seconds of closing a link.
+_CLOSE_TIMEOUT = 5.0
+#: Number of messages to request in order to read one: RabbitMQ 4.0 exceeds the credit, and a peer
+#: that exceeds it by too much is cut off.
+_WINDOW = 10
 _UNKNOWN = "so it is not known whether the source was deleted and declared again, or replaced"
 
 
@@ -46,8 +46,8 @@ async def unchecked(
         source: the stream or the file.
         positions: how far it was read.
         oldest: the position of the first message of the stream; None if it is not known.
-        max_message: bytes of a message, at most; a larger one cannot be compared.
-        pool: connections that may be used.
+        max_message: maximum size of the message in bytes; a larger one cannot be compared.
+        pool: the connections that can be shared.
 
     Raises:
         SourceReplacedError: they differ.
@@ -96,17 +96,17 @@ async def _message_at(
     Raises:
         LinkError: the broker cannot be reached, or refuses.
     """
-    found: asyncio.Future[SourceDelivery] = asyncio.get_running_loop().create_future()
+    first: asyncio.Future[SourceDelivery] = asyncio.get_running_loop().create_future()
 
     def receive(deliveries: Sequence[SourceDelivery]) -> None:
         for delivery in deliveries:
-            if not found.done():
+            if not first.done():
                 delivery.position = position_of(delivery)
-                found.set_result(delivery)
+                first.set_result(delivery)
 
     def lost(error: LinkError) -> None:
-        if not found.done():
-            found.set_exception(error)
+        if not first.done():
+            first.set_exception(error)
 
     with tempfile.TemporaryDirectory() as folder:
         link = await open_source(
@@ -114,7 +114,7 @@ async def _message_at(
                 endpoint=source.read_from(str(position)),
                 receive=receive,
                 on_lost=lost,
-                window=_FEW,
+                window=_WINDOW,
                 max_message=max_message,
                 overflow=lambda: Oversized(Path(folder), 0),
                 pool=pool,
@@ -122,12 +122,12 @@ async def _message_at(
         )
         try:
             async with asyncio.timeout(_ANSWER):
-                delivery = await found
+                delivery = await first
         except TimeoutError:
             return None
         finally:
             link.stop()
-            await link.close(_GOODBYE)
+            await link.close(_CLOSE_TIMEOUT)
     if delivery.large is not None:
         delivery.large.discard()
         return None

@@ -1,7 +1,7 @@
-"""What a RabbitMQ's queues are, made on another one: policies, exchanges, queues, bindings.
+"""Declares the queues of one RabbitMQ on another, with their policies, exchanges and bindings.
 
-Both are asked by their management API. What RabbitMQ 4 has no counterpart of is named, and what it
-has another one of is translated.
+Both brokers are accessed by their management APIs. Features that RabbitMQ 4 has replaced are
+translated, and features that it has removed are reported.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import in_thread
 from amqp10msg.net.options import RouteOptions
 
-#: What becomes of a step.
+#: The states of a step, in words.
 STATES: Mapping[str, str] = {
-    "make": "is to be made",
-    "made": "was made",
-    "there": "is there as it is to be",
-    "differs": "is there, but not as it is to be; it is left as it is",
+    "make": "is missing at the target",
+    "made": "was declared",
+    "there": "is declared already",
+    "differs": "is declared differently, and was not changed",
     "none": "has no counterpart",
     "refused": "was refused",
 }
@@ -33,18 +33,22 @@ _MIRRORING = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
-#: Arguments of classic queues without effect from RabbitMQ 3.12 and 4.3 on.
-_GONE = ("queue-mode", "queue-version")
+#: Arguments of classic queues that have no effect from RabbitMQ 3.12 and 4.3 on.
+_OBSOLETE = ("queue-mode", "queue-version")
 _4, _4_3 = (4,), (4, 3)
 
 
 @attrs.frozen
 class Step:
-    """Something that the target is to have.
+    """A policy, exchange, queue or binding to declare at the target.
 
-    The name is for people, `path` has the parts of that in the management API after the virtual
-    host, `body` is what it is to be there, `state` a key of `STATES`, and `notes` say what is not
-    as it was at the source, or why it is not there.
+    Attributes:
+        kind: ``policy``, ``exchange``, ``queue`` or ``binding``.
+        name: its name, for people.
+        path: the components of its path in the management API after the virtual host.
+        body: its definition for the management API.
+        state: a key of `STATES`.
+        notes: how it differs from the source, or why it was not declared; a sentence each.
     """
 
     kind: str
@@ -56,53 +60,66 @@ class Step:
 
     def __str__(self) -> str:
         notes = "".join(f"\n  {note}" for note in self.notes)
-        about = ""
+        details = ""
         if self.kind == "queue" and self.body:
             kind = self.body["arguments"]["x-queue-type"]
-            about = f", {kind}{'' if self.body['durable'] else ', transient'}"
-        return f"{self.kind} {self.name}{about}: {STATES[self.state]}{notes}"
+            details = f", {kind}{'' if self.body['durable'] else ', transient'}"
+        return f"{self.kind} {self.name}{details}: {STATES[self.state]}{notes}"
 
     @property
     def is_sound(self) -> bool:
-        """Whether the target has it, or will have, as far as is known."""
+        """Whether the target has the object as defined, or it can be declared."""
         return self.state in {"make", "made", "there"}
 
 
 def plan(source: Management, target: Management, names: Mapping[str, str]) -> list[Step]:
-    """Say what the target is to have for these queues, in the order in which it can be made.
+    """Return what the target needs for some queues, in the order of declaration.
 
-    These are the queues, the exchanges that lead to them or take what they dead-letter, the
-    bindings between all of those, and the policies that apply to them.
+    This includes the queues, the exchanges that route to them or that they dead-letter to, the
+    bindings between these, and the policies that apply to them.
 
-    `names` has what the queues at the source are called at the target.
+    Args:
+        source: the source's management API.
+        target: the target's management API.
+        names: the queues at the source, with their names at the target.
+
+    Raises:
+        LinkError: an API does not answer, or the source does not have a queue.
+        ValueError: an answer is not one of RabbitMQ's.
     """
     version = target.version()
     queues = [queue for queue in queues_of(source) if queue.name in names]
     missing = names.keys() - {queue.name for queue in queues}
     if missing:
         raise LinkError(f"{source.place} has no queue {min(missing)!r}", permanent=True)
-    bindings = [one for one in source.all("bindings") if one.get("source")]
-    exchanges = {one["name"]: one for one in source.all("exchanges")}
-    wanted = _leading_to(set(names), queues, bindings, exchanges)
+    bindings = [binding for binding in source.all("bindings") if binding.get("source")]
+    exchanges = {exchange["name"]: exchange for exchange in source.all("exchanges")}
+    needed = _needed_exchanges(set(names), queues, bindings, exchanges)
     used = {queue.policy for queue in queues}
-    used |= {str(exchanges[name].get("policy") or "") for name in wanted}
-    steps = [_policy(one, version) for one in source.all("policies") if one["name"] in used]
-    steps += [_exchange(exchanges[name]) for name in sorted(wanted) if name and not _is_given(name)]
+    used |= {str(exchanges[name].get("policy") or "") for name in needed}
+    policies = source.all("policies")
+    steps = [_policy(policy, version) for policy in policies if policy["name"] in used]
+    steps += [
+        _exchange(exchanges[name]) for name in sorted(needed) if name and not _is_predeclared(name)
+    ]
     steps += [_queue(queue, names[queue.name], version) for queue in queues]
     bound = {step.path[0] for step in steps if step.kind == "queue" and step.path}
-    for one in bindings:
-        to_queue = one["destination_type"] == "queue"
-        name = names.get(one["destination"], "") if to_queue else one["destination"]
-        if one["source"] in wanted and (name in bound if to_queue else name in wanted):
-            steps.append(_binding(one, name))
-    there = _there(target)
-    return [_compared(step, there) for step in steps]
+    for binding in bindings:
+        to_queue = binding["destination_type"] == "queue"
+        name = names.get(binding["destination"], "") if to_queue else binding["destination"]
+        if binding["source"] in needed and (name in bound if to_queue else name in needed):
+            steps.append(_binding(binding, name))
+    present = _list_present(target)
+    return [_compare(step, present) for step in steps]
 
 
 def declare(
     steps: Iterable[Step], target: Management, tell: Callable[[Step], None] = lambda _: None
 ) -> list[Step]:
-    """Make what is to be made; return all steps, and what became of them."""
+    """Declare the missing objects. Return all steps with their new states.
+
+    `tell` is called with each step.
+    """
     done = []
     for step in steps:
         if step.state == "make":
@@ -119,60 +136,60 @@ def declare(
     return done
 
 
-def _is_given(name: str) -> bool:
+def _is_predeclared(name: str) -> bool:
     """Whether every RabbitMQ has this exchange."""
     return name.startswith("amq.")
 
 
-def _leading_to(
+def _needed_exchanges(
     names: set[str],
     queues: Iterable[Queue],
     bindings: Iterable[Mapping[str, Any]],
     exchanges: Mapping[str, Mapping[str, Any]],
 ) -> set[str]:
-    """Return the exchanges whose messages come to queues, and those that they come to when dead."""
-    found = {one["source"] for one in bindings if one["destination"] in names}
+    """Return the exchanges that route to queues, directly or not, or that they dead-letter to."""
+    needed = {binding["source"] for binding in bindings if binding["destination"] in names}
     for queue in queues:
         dead = queue.arguments.get("x-dead-letter-exchange")
-        found.add(str(dead or queue.effective.get("dead-letter-exchange") or ""))
+        needed.add(str(dead or queue.effective.get("dead-letter-exchange") or ""))
     while True:
         more = {
-            one["source"]
-            for one in bindings
-            if one["destination_type"] == "exchange" and one["destination"] in found
+            binding["source"]
+            for binding in bindings
+            if binding["destination_type"] == "exchange" and binding["destination"] in needed
         }
-        for name in found:
+        for name in needed:
             arguments = table(exchanges.get(name, {}).get("arguments"))
             more.add(str(arguments.get("alternate-exchange") or ""))
         more &= exchanges.keys()
-        if more <= found:
-            return found & exchanges.keys()
-        found |= more
+        if more <= needed:
+            return needed & exchanges.keys()
+        needed |= more
 
 
-def _policy(found: Mapping[str, Any], version: tuple[int, ...]) -> Step:
-    definition, notes = dict(table(found.get("definition"))), []
+def _policy(item: Mapping[str, Any], version: tuple[int, ...]) -> Step:
+    definition, notes = dict(table(item.get("definition"))), []
     if version >= _4:
-        gone = [key for key in (*_MIRRORING, "queue-mode") if definition.pop(key, None)]
-        if gone:
-            notes.append(f"without {', '.join(gone)}, which RabbitMQ 4 does not have")
+        removed = [key for key in (*_MIRRORING, "queue-mode") if definition.pop(key, None)]
+        if removed:
+            notes.append(f"without {', '.join(removed)}, which RabbitMQ 4 does not have")
     if any(key.startswith("federation") for key in definition):
         notes.append("its federation upstreams are not carried over")
-    name = str(found["name"])
+    name = str(item["name"])
     if not definition:
         return Step("policy", name, state="none", notes=tuple(notes))
-    body = {key: found[key] for key in ("pattern", "apply-to", "priority") if key in found}
+    body = {key: item[key] for key in ("pattern", "apply-to", "priority") if key in item}
     return Step("policy", name, (name,), {**body, "definition": definition}, notes=tuple(notes))
 
 
-def _exchange(found: Mapping[str, Any]) -> Step:
-    name, kind = str(found["name"]), found["type"]
-    flags = {key: bool(found.get(key)) for key in ("durable", "auto_delete", "internal")}
+def _exchange(item: Mapping[str, Any]) -> Step:
+    name, kind = str(item["name"]), item["type"]
+    flags = {key: bool(item.get(key)) for key in ("durable", "auto_delete", "internal")}
     body = {"type": kind, **flags}
     notes: tuple[str, ...] = ()
     if kind not in EXCHANGE_TYPES:
         notes = (f"{kind}: a type of a plugin, which the target needs, too",)
-    arguments = table(found.get("arguments"))
+    arguments = table(item.get("arguments"))
     return Step("exchange", name, (name,), {**body, "arguments": arguments}, notes=notes)
 
 
@@ -198,88 +215,98 @@ def _queue(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
             kind = "quorum"
             notes.append("it was mirrored, and is a quorum queue now")
     if version >= _4:
-        gone = [key for key in _GONE if arguments.pop(f"x-{key}", None) is not None]
-        if gone:
-            notes.append(f"without {', '.join(gone)}, which has no effect any more")
+        removed = [key for key in _OBSOLETE if arguments.pop(f"x-{key}", None) is not None]
+        if removed:
+            notes.append(f"without {', '.join(removed)}, which has no effect any more")
     if not durable and version >= _4_3:
         durable = True
         notes.append("it was transient, and is durable now, or it would be refused")
-    return _queue_as(name, queue, durable, {**arguments, "x-queue-type": kind}, notes)
+    return _queue_step(name, queue, durable, {**arguments, "x-queue-type": kind}, notes)
 
 
-def _queue_as(
+def _queue_step(
     name: str, queue: Queue, durable: bool, arguments: Mapping[str, Any], notes: Iterable[str] = ()
 ) -> Step:
     body = {"durable": durable, "auto_delete": queue.auto_delete, "arguments": arguments}
     return Step("queue", name, (name,), body, notes=tuple(notes))
 
 
-def _binding(found: Mapping[str, Any], destination: str) -> Step:
-    kind, key = found["destination_type"], found["routing_key"]
-    path = ("e", str(found["source"]), "q" if kind == "queue" else "e", destination)
-    body = {"routing_key": key, "arguments": table(found.get("arguments"))}
-    return Step("binding", f"{found['source']} -> {destination} by {key!r}", path, body)
+def _binding(item: Mapping[str, Any], destination: str) -> Step:
+    kind, key = item["destination_type"], item["routing_key"]
+    path = ("e", str(item["source"]), "q" if kind == "queue" else "e", destination)
+    body = {"routing_key": key, "arguments": table(item.get("arguments"))}
+    return Step("binding", f"{item['source']} -> {destination} by {key!r}", path, body)
 
 
-#: What there is, by kind and path.
-_There = Mapping[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]]
+#: The definitions of the objects at the target, by kind and path.
+_Present = Mapping[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]]
 
 
-def _there(target: Management) -> _There:
-    """Return the things that a virtual host has already, as steps would make them."""
+def _list_present(target: Management) -> _Present:
+    """Return the objects of the target's virtual host."""
     steps = [
-        _queue_as(
-            one.name, one, one.durable, {**one.arguments, "x-queue-type": one.kind or "classic"}
+        _queue_step(
+            queue.name,
+            queue,
+            queue.durable,
+            {**queue.arguments, "x-queue-type": queue.kind or "classic"},
         )
-        for one in queues_of(target)
+        for queue in queues_of(target)
     ]
     steps += map(_exchange, target.all("exchanges"))
-    steps += [_binding(found, found["destination"]) for found in target.all("bindings")]
-    steps += [_policy(found, ()) for found in target.all("policies")]
-    there: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
+    steps += [_binding(item, item["destination"]) for item in target.all("bindings")]
+    steps += [_policy(item, ()) for item in target.all("policies")]
+    present: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
     for step in steps:
-        there.setdefault((step.kind, step.path), []).append(step.body)
-    return there
+        present.setdefault((step.kind, step.path), []).append(step.body)
+    return present
 
 
-def _compared(step: Step, there: _There) -> Step:
-    """Say whether the target has it already."""
-    found = there.get((step.kind, step.path))
-    if step.state != "make" or found is None:
+def _compare(step: Step, present: _Present) -> Step:
+    """Set the state of a step by comparing it with the objects at the target."""
+    bodies = present.get((step.kind, step.path))
+    if step.state != "make" or bodies is None:
         return step
-    if step.body in found:
+    if step.body in bodies:
         return attrs.evolve(step, state="there")
     if step.kind == "binding":
-        return step  # there may be several
-    (has, *_), wanted = found, step.body
-    differing = sorted(key for key in wanted.keys() | has.keys() if wanted.get(key) != has.get(key))
-    said = "; ".join(f"{key}: {has.get(key)!r}, not {wanted.get(key)!r}" for key in differing)
-    return attrs.evolve(step, state="differs", notes=(*step.notes, said))
+        return step  # several bindings may have the same path
+    (actual, *_), expected = bodies, step.body
+    differing = sorted(
+        key for key in expected.keys() | actual.keys() if expected.get(key) != actual.get(key)
+    )
+    note = "; ".join(f"{key}: {actual.get(key)!r}, not {expected.get(key)!r}" for key in differing)
+    return attrs.evolve(step, state="differs", notes=(*step.notes, note))
 
 
 def plan_of(
     source: Endpoint, target: Endpoint, options: RouteOptions
 ) -> tuple[list[Step], Management]:
-    """Say what the target of a route is to have, and where that is made."""
+    """Plan the declarations for a route. Return them with the target's management API.
+
+    Raises:
+        LinkError: an API does not answer.
+        ValueError: an API is missing, or an end of the route is not a queue of RabbitMQ.
+    """
     queue = over_basic(source)
     if options.management is None or options.target_management is None:
-        raise ValueError("declare needs management and target_management, the API of each end")
+        raise ValueError("declare needs management and target_management, the two APIs")
     if queue is None or not queue.queue or source.file is not None or target.file is not None:
         raise ValueError(
-            f"{source} -> {target}: declare is for a queue of RabbitMQ and another one"
+            f"{source} -> {target}: declare needs queues of RabbitMQ as source and target"
         )
-    there = over_basic(target)
-    name = queue.queue if there is None or not there.queue else there.queue
+    target_queue = over_basic(target)
+    name = target_queue.queue if target_queue is not None and target_queue.queue else queue.queue
     timeout = options.waits.management_answer
-    made = Management(options.target_management, target, timeout=timeout)
-    asked = Management(options.management, source, timeout=timeout)
-    return plan(asked, made, {queue.queue: name}), made
+    target_api = Management(options.target_management, target, timeout=timeout)
+    source_api = Management(options.management, source, timeout=timeout)
+    return plan(source_api, target_api, {queue.queue: name}), target_api
 
 
 async def declare_for(
     source: Endpoint, target: Endpoint, options: RouteOptions, log: Callable[..., None]
 ) -> None:
-    """Make what the target of a route is to have, in threads that end with the process."""
+    """Declare the source's queue at the target of a route, in threads, and log each step."""
     steps, at = await in_thread(plan_of, source, target, options)
     for step in await in_thread(declare, steps, at):
         level = logging.INFO if step.is_sound else logging.WARNING
