@@ -252,8 +252,8 @@ def test_a_mirrored_queue_is_a_quorum_queue_where_it_can_be_one() -> None:
 
     steps = planned(source, Broker(), *names)
     assert (
-        "queue orders.p, classic: is missing at the target\n  it was mirrored, and has one copy now: "
-        "a quorum queue cannot be one with priorities"
+        "queue orders.p, classic: is missing at the target\n"
+        "  it was mirrored, and has one copy now: a quorum queue cannot be one with priorities"
     ) == str(of(steps, "queue", "orders.p"))
     assert ("without ha-mode, which RabbitMQ 4 does not have",) == of(steps, "policy").notes
     assert {"max-length": 10} == of(steps, "policy").body["definition"]

@@ -30,7 +30,7 @@ METHOD, HEADER, BODY, BEAT = 1, 2, 3, 8
 DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
 #: The head of a frame: type, channel, payload size.
 _FRAME = struct.Struct(">BHL")
-#: The frame-end octet of a frame, and the head of the next one.
+#: The frame-end byte of a frame, and the head of the next one.
 _NEXT = struct.Struct(">BBHL")
 #: The frame types, and the beginning of a TLS alert.
 _KINDS = (METHOD, HEADER, BODY, BEAT)
@@ -52,7 +52,7 @@ class FrameReader:
     """Splits the received bytes into frames.
 
     Args:
-        max_frame: maximum size of a frame in bytes, including its head and frame-end octet.
+        max_frame: maximum size of a frame in bytes, including its head and frame-end byte.
     """
 
     def __init__(self, max_frame: int) -> None:

@@ -73,7 +73,7 @@ class Step:
 
 
 def plan(source: Management, target: Management, names: Mapping[str, str]) -> list[Step]:
-    """Return what the target needs for some queues, in the order of declaration.
+    """Plan the declarations that the target needs for some queues, in their order.
 
     This includes the queues, the exchanges that route to them or that they dead-letter to, the
     bindings between these, and the policies that apply to them.
