@@ -1,17 +1,15 @@
-"""AMQP 0-9-1 messages as 1.0 messages and back: exactly reversible, or as a broker does it.
+"""Translates messages between AMQP 0-9-1 and 1.0: reversibly, or as a given broker does.
 
     from amqp10msg.basic import BasicMessage, BasicProperties
     from amqp10msg.translate import to_amqp10, to_basic
 
-    made = to_amqp10(BasicMessage(BasicProperties(message_id="m-1"), b"hello"))
-    made.message                      # an amqp10msg.Message
-    to_basic(made.message).message    # the BasicMessage again
-    to_amqp10(basic, "rabbitmq-4.3")  # what that broker would deliver, and what it loses
+    translation = to_amqp10(BasicMessage(BasicProperties(message_id="m-1"), b"hello"))
+    translation.message                      # an amqp10msg.Message
+    to_basic(translation.message).message    # the original BasicMessage
+    to_amqp10(basic, "rabbitmq-4.3")         # the message that this broker would deliver
 
-`encoded_to_amqp10` and `encoded_to_basic` do the same with encoded messages, and make no objects of
-the usual ones on the way.
-
-Functions of their arguments alone: no clock, no network.
+`encoded_to_amqp10` and `encoded_to_basic` translate encoded messages, most of them without making
+objects. The results depend on the arguments only: not on the clock or the network.
 """
 
 from __future__ import annotations
@@ -69,30 +67,29 @@ def to_amqp10(
     strict: bool = False,
     circumstances: Circumstances | None = None,
 ) -> Translation[Message]:
-    """Translate a message of class basic to AMQP 1.0.
+    """Translate a 0-9-1 message to AMQP 1.0.
 
     Args:
-        basic: the message; exchange and routing key are those it was published with.
+        basic: the message, with the exchange and routing key that it was published with.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which data of the sender would be lost for good.
-        circumstances: what a broker's result depends on besides the message.
+        strict: refuse a message if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user.
 
     Returns:
         The 1.0 message and the losses.
 
     Raises:
-        TranslationError: the profile's broker refuses the message or fails on it; in strict mode
-            also a permanent loss (`Loss.is_permanent`). Never in the profile lossless
+        TranslationError: the profile's broker refuses the message or fails on it, or with `strict`
+            there is a permanent loss (`Loss.is_permanent`). Never raised by the profile lossless
             without `strict`.
-        EncodeError: the message was built with a value that AMQP 0-9-1 cannot hold; the error's
-            path says which.
-        ValueError: there is no profile of that name.
-        TypeError: that is another kind of message.
+        EncodeError: the message has a value that AMQP 0-9-1 cannot express; see the error's path.
+        ValueError: the profile does not exist.
+        TypeError: `basic` is not a `BasicMessage`.
     """
     notes = Notes()
     bridge = _bridge(profile)
     try:
-        made = bridge.to_amqp10(basic, notes, circumstances or USUAL)
+        translated = bridge.to_amqp10(basic, notes, circumstances or USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except AmqpError:
@@ -100,9 +97,9 @@ def to_amqp10(
     except (ArithmeticError, AttributeError, TypeError, ValueError):
         how = {Message: "to_basic translates the other way", object: conversion_hint(basic)}
         expect(basic, BasicMessage, "to_amqp10", "a BasicMessage", how)
-        encode_properties(basic.properties)  # raises where 0-9-1 cannot hold a property
+        encode_properties(basic.properties)  # raises EncodeError for an invalid property
         raise
-    return notes.translation(made, strict)
+    return notes.translation(translated, strict)
 
 
 def to_basic(
@@ -112,33 +109,35 @@ def to_basic(
     strict: bool = False,
     circumstances: Circumstances | None = None,
 ) -> Translation[BasicMessage]:
-    """Translate a 1.0 message to a message of class basic.
+    """Translate a 1.0 message to a 0-9-1 message.
 
     Args:
         message: the message.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which data of the sender would be lost for good.
-        circumstances: what a broker's result depends on besides the message.
+        strict: refuse a message if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user.
 
     Returns:
         The 0-9-1 message and the losses.
 
     Raises:
-        TranslationError: the profile's broker refuses the message or fails on it; in strict mode
-            also a permanent loss (`Loss.is_permanent`). Never in the profile lossless
+        TranslationError: the profile's broker refuses the message or fails on it, or with `strict`
+            there is a permanent loss (`Loss.is_permanent`). Never raised by the profile lossless
             without `strict`.
-        EncodeError: the message was built with values that cannot be encoded.
-        ValueError: there is no profile of that name.
-        TypeError: that is another kind of message.
+        EncodeError: the message has values that cannot be encoded.
+        ValueError: the profile does not exist.
+        TypeError: `message` is not a `Message`.
     """
-    given = circumstances or USUAL
+    circumstances = circumstances or USUAL
     name = _name_of(profile)
     notes = Notes()
     try:
-        found = basic_translation(message, name, given, _losses)
-        if found is not None and (found[1] or not strict):
-            return found[0]
-        made = _bridge(profile).to_basic(message, notes, given)
+        fast = basic_translation(message, name, circumstances, _find_losses)
+        if fast is not None:
+            translation, is_recoverable = fast
+            if is_recoverable or not strict:
+                return translation
+        translated = _bridge(profile).to_basic(message, notes, circumstances)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except (AttributeError, TypeError):
@@ -147,20 +146,20 @@ def to_basic(
             bytes: "decode it, Message.decode",
         }
         expect(message, Message, "to_basic", "a Message", how)
-        message.encode()  # raises where a field is of a wrong type
+        message.encode()  # raises EncodeError for a field of the wrong type
         raise
-    return notes.translation(made, strict)
+    return notes.translation(translated, strict)
 
 
 class EncodedBasic(NamedTuple):
-    """The content of a message of class basic, and what a method says of it (0-9-1, 4.2.6).
+    """An encoded 0-9-1 message: its content (0-9-1, 4.2.6) and the arguments of basic.deliver.
 
     Attributes:
         content_header: the payload of the content header frame.
-        body: the payloads of the body frames, joined.
-        exchange: the exchange that it was published to, "" where nothing says it.
-        routing_key: the key that it was published with, "" where nothing says it.
-        redelivered: it may have been delivered before.
+        body: the joined payloads of the body frames.
+        exchange: the exchange that it was published to; "" if unknown.
+        routing_key: the routing key that it was published with; "" if unknown.
+        redelivered: whether it may have been delivered before.
     """
 
     content_header: bytes
@@ -174,7 +173,7 @@ class EncodedBasic(NamedTuple):
         """Encode a message.
 
         Raises:
-            EncodeError: a value does not fit; the error's path says which.
+            EncodeError: a value cannot be encoded; see the error's path.
         """
         expect(basic, BasicMessage, "EncodedBasic.of", "a BasicMessage")
         basic = as_encoded(basic)
@@ -185,7 +184,7 @@ class EncodedBasic(NamedTuple):
         """Decode the content header.
 
         Raises:
-            DecodeError: it cannot be read, or is that of a body of another size.
+            DecodeError: the content header is invalid, or its body size is not that of the body.
             TypeError: the body is not bytes.
         """
         expect(self.body, (bytes, bytearray, memoryview), "the body of an EncodedBasic", "bytes")
@@ -196,8 +195,8 @@ class EncodedBasic(NamedTuple):
         size = len(self.body)
         if header.body_size != size:
             raise DecodeError(
-                f"the content header says a body of {header.body_size:,} bytes, and there are "
-                f"{size:,}",
+                f"the content header announces a body of {header.body_size:,} bytes, but the body "
+                f"has {size:,}",
                 4,
                 rule="truncated" if header.body_size > size else "trailing-octets",
             )
@@ -211,39 +210,43 @@ def encoded_to_amqp10(
     strict: bool = False,
     circumstances: Circumstances | None = None,
 ) -> Translation[bytes]:
-    """Translate the content of a message of class basic to an encoded message of AMQP 1.0.
+    """Translate an encoded 0-9-1 message to an encoded 1.0 message.
 
-    What `to_amqp10` makes of the decoded one, without making objects of most messages.
+    The result is that of `to_amqp10`, but for most messages no objects are made.
 
     Args:
-        content: content header and body; exchange and routing key are those it was published with.
+        content: the message, with the exchange and routing key that it was published with.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which data of the sender would be lost for good.
-        circumstances: what a broker's result depends on besides the message.
+        strict: refuse a message if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user.
 
     Returns:
         The encoded message and the losses.
 
     Raises:
-        DecodeError: the content header cannot be read, or is that of a body of another size.
-        TranslationError: as `to_amqp10`.
-        EncodeError: exchange, routing key or redelivered have the wrong type or do not fit.
-        ValueError: there is no profile of that name.
+        DecodeError: the content header is invalid, or its body size is not that of the body.
+        TranslationError: as for `to_amqp10`.
+        EncodeError: exchange, routing key or redelivered have the wrong type or are too long.
+        ValueError: the profile does not exist.
         TypeError: the body is not bytes.
     """
-    given = circumstances or USUAL
+    circumstances = circumstances or USUAL
     name = _name_of(profile)
-    found = None if strict else encoded_translation(content, name, given)
-    if found is not None:
-        octets, losses = found
+    fast = None if strict else encoded_translation(content, name, circumstances)
+    if fast is not None:
+        octets, losses = fast
         if losses:
-            return unread(
-                octets, lambda: to_amqp10(content.decode(), profile, circumstances=given).losses
-            )
+
+            def find() -> tuple[Loss, ...]:
+                return to_amqp10(content.decode(), profile, circumstances=circumstances).losses
+
+            return unread(octets, find)
         return Translation(octets)
-    made: Any = to_amqp10(content.decode(), profile, strict=strict, circumstances=given)
-    made.message = made.message.encode()
-    return made  # type: ignore[no-any-return]  # of bytes now
+    translation: Any = to_amqp10(
+        content.decode(), profile, strict=strict, circumstances=circumstances
+    )
+    translation.message = translation.message.encode()
+    return translation  # type: ignore[no-any-return]  # its message is bytes now
 
 
 def encoded_to_basic(
@@ -253,48 +256,50 @@ def encoded_to_basic(
     strict: bool = False,
     circumstances: Circumstances | None = None,
 ) -> Translation[EncodedBasic]:
-    """Translate an encoded 1.0 message to the content of a message of class basic.
+    """Translate an encoded 1.0 message to an encoded 0-9-1 message.
 
-    What `to_basic` makes of the decoded one, without making objects of most messages.
+    The result is that of `to_basic`, but for most messages no objects are made.
 
     Args:
         data: the encoded message.
         profile: one of `PROFILES`, or its name.
-        strict: refuse a message of which data of the sender would be lost for good.
-        circumstances: what a broker's result depends on besides the message.
+        strict: refuse a message if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user.
 
     Returns:
         The content and the losses.
 
     Raises:
-        DecodeError: `Message.decode` refuses the bytes.
-        TranslationError: as `to_basic`.
-        ValueError: there is no profile of that name.
+        DecodeError: the bytes are not a valid message.
+        TranslationError: as for `to_basic`.
+        ValueError: the profile does not exist.
         TypeError: `data` is not bytes.
     """
-    given = circumstances or USUAL
+    circumstances = circumstances or USUAL
     name = _name_of(profile)
     octets = as_bytes(data, "encoded_to_basic")
-    found = encoded_basic_translation(octets, name, given, _losses)
-    made: Any
-    if found is not None and (found[1] or not strict):
-        made = found[0]
-        made.message = EncodedBasic._make(made.message)
-        return made  # type: ignore[no-any-return]  # what the engine makes is Any
-    made = to_basic(Message.decode(octets), profile, strict=strict, circumstances=given)
-    made.message = EncodedBasic.of(made.message)
-    return made  # type: ignore[no-any-return]  # of a tuple now
+    translation: Any
+    fast = encoded_basic_translation(octets, name, circumstances, _find_losses)
+    if fast is not None:
+        translation, is_recoverable = fast
+        if is_recoverable or not strict:
+            translation.message = EncodedBasic._make(translation.message)
+            return translation  # type: ignore[no-any-return]  # the engine returns Any
+    message = Message.decode(octets)
+    translation = to_basic(message, profile, strict=strict, circumstances=circumstances)
+    translation.message = EncodedBasic.of(translation.message)
+    return translation  # type: ignore[no-any-return]  # its message is an EncodedBasic now
 
 
-def _losses(profile: Any, given: Circumstances, wire: bytes) -> tuple[Loss, ...]:
-    """Find what an encoded message loses, by the plain rules."""
+def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tuple[Loss, ...]:
+    """Return the losses of the translation of an encoded 1.0 message, by the plain rules."""
     notes = Notes()
-    _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, given)
+    _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
     return tuple(notes.losses)
 
 
 def _name_of(profile: ProfileName | TranslationProfile) -> str:
-    """Return the name of a profile; TypeError for a value of another type."""
+    """Return the name of a profile. Raises TypeError for a value of another type."""
     if isinstance(profile, str):
         return profile
     expect(profile, TranslationProfile, "the profile", "a name or a TranslationProfile")
@@ -308,8 +313,8 @@ def _bridge(profile: ProfileName | TranslationProfile) -> Any:
 
 @functools.cache
 def _bridge_of(name: str) -> Any:
-    found = PROFILES.get(name)
-    if found is None:
+    profile = PROFILES.get(name)
+    if profile is None:
         names = ", ".join(PROFILES.names)
-        raise ValueError(f"there is no profile {name!r}: use one of {names}")
-    return found.bridge
+        raise ValueError(f"unknown profile {name!r}: use one of {names}")
+    return profile.bridge

@@ -1,8 +1,8 @@
-"""What RabbitMQ adds to a message on its way through a queue, which is not part of the message.
+"""Removes the values that RabbitMQ adds to a message when it delivers it.
 
-As observed on RabbitMQ 3.10: consumers of 1.0 get a header with all fields. On 4.0 and 4.3: a
-stream adds the offset, and to consumers of 0-9-1 a delivery mode of 1 where there was none; a
-quorum queue adds the numbers of earlier deliveries; a dead-letter exchange adds the history of the
+As observed: RabbitMQ 3.10 sends consumers of 1.0 a header section with all fields. In 4.0 and 4.3,
+a stream adds the offset, and for consumers of 0-9-1 also delivery mode 1 if there was none; a
+quorum queue adds the number of earlier deliveries; a dead-letter exchange adds the record of the
 message's deaths.
 """
 
@@ -29,10 +29,10 @@ from amqp10msg.wire.kernel.codes import DATA_CODE, PROPERTIES_CODE
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Array, Symbol, UInt
 
-#: The facts of one delivery. A header of such a name means nothing once it is delivered.
+#: Headers and annotations about a single delivery.
 COUNTS = frozenset({STREAM_OFFSET, DELIVERY_COUNT, ACQUIRED_COUNT})
 _ADDED = TO_BASIC_LOSSES["fact"]
-#: Annotations on the first death and the last one.
+#: Annotations about the first and the last death.
 OF_DEATHS = [
     f"x-{which}-death-{what}"
     for which in ("first", "last")
@@ -44,7 +44,7 @@ ANNOTATIONS: dict[str, type] = {
     **dict.fromkeys(OF_DEATHS, str),
     DEATHS: Array,
 }
-#: Headers that it adds, and their letters.
+#: Headers that RabbitMQ adds, and their type letters.
 HEADERS: dict[str, str] = {
     **dict.fromkeys(COUNTS, "l"),
     **dict.fromkeys(OF_DEATHS, "S"),
@@ -59,8 +59,8 @@ _HEADER_OF_3 = re.compile(
 )
 
 
-def decorated(header: Header) -> bytes:
-    """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
+def encode_full_header(header: Header) -> bytes:
+    """Encode a header section with all fields, as RabbitMQ 4 does at delivery."""
     out = b"\x41" if header.durable else b"\x42"
     out += b"\x40" if header.priority == DEFAULT_PRIORITY else b"\x50" + bytes([header.priority])
     out += b"\x40" if header.ttl is None else kernel.encode_value(UInt(header.ttl))
@@ -69,24 +69,24 @@ def decorated(header: Header) -> bytes:
 
 
 def is_header_of_3(octets: bytes) -> bool:
-    """Whether bytes begin with a header section as RabbitMQ 3.10 writes it at delivery.
+    """Whether a message begins with a header section of RabbitMQ 3.10.
 
-    All fields are there: durable, priority or null, ttl or null, first-acquirer, and
-    null for the delivery-count. No other broker or client that was recorded writes such a header.
+    It has all fields: durable, priority or null, ttl or null, first-acquirer, and null as the
+    delivery-count. None of the other recorded brokers and clients encodes a header like this.
     """
     return _HEADER_OF_3.match(octets) is not None
 
 
 def without_header_of_3(message: Message, notes: Notes) -> Message:
-    """Return a message without what RabbitMQ 3.10 wrote for its delivery.
+    """Remove the values that RabbitMQ 3.10 has added to a message at delivery.
 
-    It replaces the header section (`is_header_of_3`): only durable, priority and ttl are of the
-    sender. To a message without properties it adds some: thirteen fields, all null but the subject,
-    which is the routing key. It encodes 255 bytes of data as others encode 256.
+    It replaces the header section (see `is_header_of_3`): only durable, priority and ttl come from
+    the sender. To a message without properties it adds a properties section of thirteen nulls,
+    except for the subject, which is the routing key. It encodes 255 bytes of data in the long form.
 
     Args:
-        message: with such a header.
-        notes: takes the losses.
+        message: a message with such a header.
+        notes: receives the losses.
     """
     header: Any = message.header
     notes.tell(TO_BASIC_LOSSES["header-of-3"], "header", header)
@@ -104,14 +104,14 @@ def without_header_of_3(message: Message, notes: Notes) -> Message:
         short = Message(message.body).encode()
         rest = b"".join(short if code == DATA_CODE else part for code, part in _sections(rest))
     if annotations is not None and "x-exchange" in annotations:
-        front = decorated(header)  # RabbitMQ 4 delivered it before, with all fields
+        front = encode_full_header(header)  # RabbitMQ 4 delivered the message before
     else:
         sent = Header(durable=header.durable, priority=header.priority, ttl=header.ttl)
         front = b"" if sent == Header() else kernel.encode_value(sent)
     return Message.decode(front + rest, limits=UNLIMITED, message_format=message.message_format)
 
 
-# The head of a data section of 255 bytes in the long form.
+# The beginning of a data section of 255 bytes in the long form.
 _DATA_OF_3 = bytes.fromhex("005375b0000000ff")
 
 
@@ -122,7 +122,7 @@ def _sections(wire: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_subject_of_3(properties: Properties | None, octets: bytes) -> bool:
-    """Whether properties are those that RabbitMQ 3.10 adds to a message that has none."""
+    """Whether RabbitMQ 3.10 has added the properties section to the message."""
     fields = [field.name for field in attrs.fields(Properties)]
     if properties is None or octets[3:4] != b"\xc0" or octets[5:6] != bytes([len(fields)]):
         return False
@@ -130,11 +130,11 @@ def _is_subject_of_3(properties: Properties | None, octets: bytes) -> bool:
 
 
 def received(message: Message, notes: Notes) -> Message:
-    """Return a message without what RabbitMQ added to its annotations and header.
+    """Remove the annotations and the delivery-count that RabbitMQ 4 has added at delivery.
 
     Args:
-        message: with the annotation ``x-exchange``.
-        notes: takes the losses.
+        message: a message with the annotation ``x-exchange``.
+        notes: receives the losses.
     """
     annotations: Any = message.message_annotations
     added = [
@@ -155,12 +155,14 @@ def received(message: Message, notes: Notes) -> Message:
     if header.delivery_count:
         notes.tell(_ADDED, "header.delivery-count", header.delivery_count)
         header = attrs.evolve(header, delivery_count=0)
-    octets = decorated(header) + message.evolve(header=None, message_annotations=rest).encode()
+    octets = (
+        encode_full_header(header) + message.evolve(header=None, message_annotations=rest).encode()
+    )
     return Message.decode(octets, limits=UNLIMITED, message_format=message.message_format)
 
 
 def tell_former_ttl(deaths: Array, notes: Notes) -> None:
-    """Note the time to live that a message had before RabbitMQ made it a dead letter."""
+    """Report the loss of the ttl that the message had before it was dead-lettered."""
     for death in deaths.values:
         ttl = death.get(Symbol("ttl")) if isinstance(death, Mapping) else None
         if ttl is not None:
@@ -171,17 +173,17 @@ def tell_former_ttl(deaths: Array, notes: Notes) -> None:
 def without_facts(
     basic: BasicMessage, entries: list[Any], notes: Notes, known: set[str] | None = None
 ) -> tuple[BasicMessage, list[Any] | None]:
-    """Take out of a delivered message what RabbitMQ added to its headers.
+    """Remove the headers that RabbitMQ has added to a delivered 0-9-1 message.
 
     Args:
         basic: the message, with an exchange or a routing key.
-        entries: of its headers.
-        notes: takes the losses.
-        known: names of headers that the message had before, None where that is not known; then a
-            history of deaths stays.
+        entries: the entries of its headers.
+        notes: receives the losses.
+        known: names of the headers that the message had when it was published; None if unknown, in
+            which case the record of its deaths is kept.
 
     Returns:
-        The message and its entries; the same ones where there was nothing to take out.
+        The message and its entries; the arguments themselves if there was nothing to remove.
     """
     added = {
         name: value
@@ -195,7 +197,7 @@ def without_facts(
     rest = [entry for entry in entries if entry[0] not in added]
     properties = basic.properties
     if STREAM_OFFSET in added:
-        rest = [_unstreamed(entry) for entry in rest]
+        rest = [_restore_binary(entry) for entry in rest]
         if properties.delivery_mode == 1:
             properties = attrs.evolve(properties, delivery_mode=None)
             notes.tell(_ADDED, "properties.delivery-mode", 1)
@@ -204,20 +206,23 @@ def without_facts(
     return attrs.evolve(basic, properties=properties), rest or None
 
 
-def _unstreamed(entry: Any) -> Any:
-    """Return a header, or an entry within, with the bytes that a stream made a long string of."""
+def _restore_binary(entry: Any) -> Any:
+    """Convert a long string that is not UTF-8 to a binary, which a stream had converted.
+
+    `entry` is a header, or an entry of a nested array or table.
+    """
     *name, letter, value = entry
     if letter == "A":
-        return *name, "A", FieldArray.of([_unstreamed(one) for one in value.entries])
+        return *name, "A", FieldArray.of([_restore_binary(item) for item in value.entries])
     if letter == "F":
-        return *name, "F", FieldTable.of([_unstreamed(one) for one in value.entries])
+        return *name, "F", FieldTable.of([_restore_binary(item) for item in value.entries])
     if letter == "S" and isinstance(value, str) and not is_text(value):
         return *name, "x", value.encode("utf-8", "surrogateescape")
     return entry
 
 
 def becomes_text(letter: str, value: Any) -> bool:
-    """Whether a stream makes text of a header, or of a value within: of bytes that are UTF-8."""
+    """Whether a stream converts a field or a nested one to text: binaries that are valid UTF-8."""
     if letter == "x":
         try:
             bytes(value).decode("utf-8")
@@ -235,9 +240,9 @@ def _name(entry: Any) -> bytes:
 
 
 def name_order(entries: list[Any]) -> list[int]:
-    """Return the positions of entries in the order of the bytes of their names.
+    """Return the indexes of entries in the byte order of their names.
 
-    So RabbitMQ sorts a table when it adds a header.
+    RabbitMQ sorts a table this way when it adds a header.
     """
     return sorted(range(len(entries)), key=lambda place: _name(entries[place]))
 
@@ -248,5 +253,5 @@ def in_name_order(entries: list[Any]) -> list[Any]:
 
 
 def is_in_name_order(entries: list[Any]) -> bool:
-    """Whether entries stand as RabbitMQ sorts them."""
-    return all(_name(one) <= _name(other) for one, other in itertools.pairwise(entries))
+    """Whether entries are in RabbitMQ's order."""
+    return all(_name(a) <= _name(b) for a, b in itertools.pairwise(entries))

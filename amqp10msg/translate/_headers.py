@@ -1,9 +1,9 @@
-"""Headers of 0-9-1 as annotations and application properties of 1.0 and back, without loss.
+"""Converts headers of 0-9-1 to annotations and application properties of 1.0, and back.
 
-Each direction gives the value, and whether the other direction gives the same one back. A value
-that a broker accepts and then cannot deliver has no counterpart: its consumers' connections would
-die one after the other while the message stays in the queue. Of RabbitMQ 4.0 these are decimals,
-NaN and infinities anywhere, and null as the value of an annotation.
+Each conversion returns the value, and whether the reverse conversion restores the original. Values
+that a broker accepts but cannot deliver are not converted: they would end the connection of one
+consumer after the other while the message stays in the queue. For RabbitMQ 4.0 these are decimals,
+NaN and infinities, and null as the value of an annotation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from amqp10msg.wire.primitives import (
 
 
 class _Nothing:
-    """No value of the other protocol stands for it."""
+    """The result for a value that has no counterpart in the other protocol."""
 
     def __repr__(self) -> str:
         return "NOTHING"
@@ -43,11 +43,11 @@ class _Nothing:
 NOTHING = _Nothing()
 _NO_FIELD: tuple[str, Any, bool] = ("", None, False)
 _MAX_MS = 2**63 - 1
-# Elements without bytes of an array that becomes a header.
+# Maximum number of zero-width elements of an array that is converted to a header.
 _MAX_ZERO_WIDTH = 64
-# What nests deeper is carried: the other side counts its levels differently.
+# Deeper values are carried in the residual: the other protocol counts levels differently.
 _MAX_DEPTH = 64
-# Letters of the 1.0 types that a field holds exactly.
+# Type letters of the 1.0 types that fields can express exactly.
 _LETTERS: dict[type, str] = {
     **{cls: letter for letter, cls in INTEGERS.items()},
     bool: "t",
@@ -58,13 +58,13 @@ _LETTERS: dict[type, str] = {
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
-    """Return the 1.0 value of a field, NOTHING where there is none, and whether it is exact.
+    """Convert a field to a 1.0 value, or NOTHING. Return it with whether it is exact.
 
     Args:
-        letter: of the field.
-        value: of the field.
-        depth: tables and arrays around it, 0 for the value of an annotation; -1 for an application
-            property, which is neither.
+        letter: the type letter of the field.
+        value: the value of the field.
+        depth: number of enclosing tables and arrays: 0 for the value of an annotation, -1 for an
+            application property, which must not be a table or an array.
     """
     if letter == "S" and type(value) is str:
         is_same = is_text(value)
@@ -116,7 +116,7 @@ def _list_of(array: Any, depth: int) -> tuple[Any, bool]:
 def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
     table = as_table(table)
     exact = True
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for name, letter, value in table.entries:
         item, same = to_value(letter, value, depth)
         if item is NOTHING:
@@ -124,15 +124,15 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
         exact = exact and same
         if not is_text(name):
             return NOTHING, False
-        if name in found:
+        if name in entries:
             exact = False
         else:
-            found[name] = item
-    return found, exact
+            entries[name] = item
+    return entries, exact
 
 
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
-    """Return letter and value of a field, "" where there is none, and whether it is exact."""
+    """Convert a 1.0 value to a field. Return (type letter or "" for none, value, is exact)."""
     kind = type(value)
     letter = _LETTERS.get(kind)
     if letter is not None:
@@ -151,8 +151,8 @@ def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
         if kind is dict:
             return _table_field(value, depth + 1)
         if kind is Array and not value.descriptors and not _is_amplified(value):
-            letter, made, _ = _array_field(value.values, depth + 1)
-            return letter, made, False
+            letter, array, _ = _array_field(value.values, depth + 1)
+            return letter, array, False
     if kind is ULong:
         return ("l", int(value), False) if value < 2**63 else ("S", str(int(value)), False)
     if kind is Symbol or kind is Char:
@@ -163,9 +163,9 @@ def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
 
 
 def _is_amplified(array: Array) -> bool:
-    """Whether an array has so many elements without bytes that its header would be far larger.
+    """Whether an array has so many zero-width elements that its header would be far larger.
 
-    A header takes one to five bytes for each element. The residual carries the array as it is.
+    A header has one to five bytes per element. The residual carries the encoded array instead.
     """
     code = array.code
     return code is not None and LEAST[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH
@@ -183,10 +183,10 @@ def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:
     return "A", FieldArray.of(entries), exact
 
 
-def _table_field(found: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
+def _table_field(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
     exact = True
     entries = []
-    for key, item in found.items():
+    for key, item in mapping.items():
         letter, value, same = to_field(item, depth)
         if not letter or type(key) not in (str, Symbol) or len(key.encode("utf-8")) > 255:
             return _NO_FIELD
@@ -198,56 +198,57 @@ def _table_field(found: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
 # Names.
 
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
-_TAKEN = {NAME, *BY_ANNOTATION}
-#: Headers that RabbitMQ refuses unless they are arrays, as in 1.0 properties no value is.
+_RESERVED = {NAME, *BY_ANNOTATION}
+#: Headers that RabbitMQ refuses unless they are arrays, which application properties cannot be.
 ROUTES = {"CC", "BCC"}
-#: Headers that RabbitMQ 3.10 and 4 take for encoded sections of a 1.0 message: any other content
-#: kills the consumers.
+#: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. Any other
+#: content ends the connections of the consumers.
 SECTIONS = set(SAVED_SECTIONS.values())
-#: Bytes that RabbitMQ takes for text in the value that filters of a stream look at.
+#: Maximum size in bytes of text in the filter value of a stream.
 _MAX_FILTER = 4096
-#: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names that
-#: begin so: a consumer does not get headers of these names, and dies of some.
+#: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names with
+#: the prefix `_STORED_BASIC`. Consumers do not get headers of these names, and some of them end the
+#: consumer's connection.
 STORED_ROUTES = "x-cc"
 _STORED_BASIC = "x-basic-"
-#: That value kills the publisher's connection where it is not text and the queue is a stream, which
-#: does not give out a history of deaths unless it is an array.
-PICKY = {STREAM_FILTER_VALUE, "x-death"}
-#: What RabbitMQ takes for its own facts, writes over, or does not give to consumers.
+#: Headers that need a certain type: a stream ends the publisher's connection if the filter value is
+#: not text, and does not deliver a record of deaths that is not an array.
+RESTRICTED = {STREAM_FILTER_VALUE, "x-death"}
+#: Headers and annotations that RabbitMQ overwrites, or does not deliver to consumers.
 OF_BROKER = {*COUNTS, STORED_ROUTES, DEATHS, RECEIVED_TIME, "x-exchange", "x-routing-key"}
-#: Annotations that RabbitMQ 4 takes for its own as well: no consumer of 0-9-1 gets them as headers.
+#: Annotations that RabbitMQ 4 does not deliver to consumers of 0-9-1 as headers.
 INTERNAL = {*OF_BROKER, "x-death"}
 
 
 def _is_of_broker(name: str) -> bool:
-    """Whether RabbitMQ takes a header or annotation of this name for its own."""
+    """Whether RabbitMQ reserves this name of a header or annotation for itself."""
     return name in OF_BROKER or name.startswith(_STORED_BASIC)
 
 
 def annotation_of(name: str) -> Symbol | None:
-    """Return the key of the annotation that a header ``x-…`` becomes, None where there is none.
+    """Return the key of the annotation for a header ``x-…``; None if it cannot be an annotation.
 
-    ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
+    A name ``x-opt-…`` is kept; other names get the prefix ``x-opt-``.
     """
     if not name.isascii() or "\0" in name or name in SECTIONS or _is_of_broker(name):
         return None
     if not name.startswith("x-opt-"):
         return Symbol("x-opt-" + name)
-    if name.startswith("x-opt-x-") or name in _TAKEN:
+    if name.startswith("x-opt-x-") or name in _RESERVED:
         return None
     return Symbol(name)
 
 
 def header_of(key: Any) -> tuple[str, bool] | None:
-    """Return the header's name that an annotation becomes, and whether the way back is the same.
+    """Return the name of the header for an annotation, and whether the reverse gives the same key.
 
-    None where no header can be called so.
+    Return None if the annotation cannot be a header.
     """
     if not isinstance(key, str):
         return None
     if not key.startswith("x-") or "\0" in key:
         return None
-    if key in _TAKEN or key in INTERNAL or key.startswith(_STORED_BASIC):
+    if key in _RESERVED or key in INTERNAL or key.startswith(_STORED_BASIC):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
     if name in SECTIONS or len(name) > 255 or _is_of_broker(name):
@@ -256,10 +257,10 @@ def header_of(key: Any) -> tuple[str, bool] | None:
 
 
 def property_name(key: Any) -> tuple[str, bool] | None:
-    """Return the name of the header that an application property becomes, as `header_of` does."""
+    """Return the name of the header for an application property, like `header_of`."""
     if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in SECTIONS:
         return None
-    if key in HEADERS or _is_of_broker(key):  # on the way back they would be the broker's
+    if key in HEADERS or _is_of_broker(key):  # coming back, it would look like the broker's
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None
@@ -272,7 +273,7 @@ def is_name(name: str) -> bool:
 
 
 def place_of(name: str) -> tuple[str, str] | None:
-    """Return where a header stands, section (``a`` or ``p``) and key; None where nowhere."""
+    """Return the section for a header (``a``: annotations, ``p``: properties) and its key."""
     if name.startswith("x-"):
         key = annotation_of(name)
         return ("a", key) if key is not None else None
@@ -280,24 +281,24 @@ def place_of(name: str) -> tuple[str, str] | None:
 
 
 def _is_deliverable(name: str, item: Any) -> bool:
-    """Whether brokers deliver a header of a name of `PICKY` with this value."""
+    """Whether brokers deliver this value of a header in `RESTRICTED`."""
     if name == STREAM_FILTER_VALUE:
         return type(item) is str and "\0" not in item and len(item.encode("utf-8")) <= _MAX_FILTER
     return type(item) is list
 
 
 def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
-    """Return the 1.0 value of a header, NOTHING where there is none, and whether it is exact."""
+    """Convert the value of a header to 1.0, or NOTHING. Return it with whether it is exact."""
     item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
-    if name in PICKY and not _is_deliverable(name, item):
+    if name in RESTRICTED and not _is_deliverable(name, item):
         return NOTHING, False
     return item, exact
 
 
 def header_field(name: str, item: Any) -> tuple[str, Any, bool]:
-    """Return letter and value of the header of this name, "" where there is none, as `to_field`."""
+    """Convert a 1.0 value to a header of this name, like `to_field`."""
     if (item is None and name.startswith("x-")) or (
-        name in PICKY and not _is_deliverable(name, item)
+        name in RESTRICTED and not _is_deliverable(name, item)
     ):
         return "", None, False
     return to_field(item)

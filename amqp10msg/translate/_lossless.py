@@ -1,8 +1,7 @@
-"""The lossless profile: by the rules, with what they cannot say in the residual, and back.
+"""The lossless profile: values that the rules cannot translate exactly are kept in the residual.
 
-The residual of a translated message holds original values. On the way back one is restored only
-where it still becomes what now stands there: an edit made in between wins over it.
-
+The reverse translation restores an original value from the residual only if its translation is
+still in the message: an edit that was made in between has precedence.
 """
 
 from __future__ import annotations
@@ -79,28 +78,28 @@ _KEPT = (
 
 
 def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
-    """Translate from 0-9-1 to 1.0 without loss; no circumstance matters."""
+    """Translate from 0-9-1 to 1.0. The third argument, the circumstances, is not used."""
     octets = by_engine(basic, "lossless", notes)
     if octets is not None:
-        return _decoded(octets, basic)
+        return _decode_unsent(octets, basic)
     basic = as_encoded(basic)
     if _has_residual(basic.properties.headers):
-        return _with_residual(basic, notes)
-    made: Message | None = translated(basic, notes)
-    return _with_residual(basic, notes) if made is None else made
+        return _restore(basic, notes)
+    message: Message | None = translated(basic, notes)
+    return _restore(basic, notes) if message is None else message
 
 
 def _has_residual(table: Any) -> bool:
-    """Whether there is a residual where this library puts it."""
+    """Whether headers end with a residual, where this library writes it."""
     return (
         type(table) is FieldTable and bool(table.entries) and table.entries[-1][0] == residual.NAME
     )
 
 
-def _decoded(octets: bytes, basic: BasicMessage) -> Message:
-    """Decode a message that was never sent: its content-type and -encoding are symbols."""
-    made: Message = decode_message(Message, octets, limits=UNLIMITED)
-    properties = made.properties
+def _decode_unsent(octets: bytes, basic: BasicMessage) -> Message:
+    """Decode a translated message, with symbols as content-type and -encoding if it is unsent."""
+    message: Message = decode_message(Message, octets, limits=UNLIMITED)
+    properties = message.properties
     if properties is not None and not (
         basic.exchange or basic.routing_key or _has_residual(basic.properties.headers)
     ):
@@ -108,37 +107,37 @@ def _decoded(octets: bytes, basic: BasicMessage) -> Message:
             properties.content_type = Symbol(properties.content_type)
         if properties.content_encoding is not None:
             properties.content_encoding = Symbol(properties.content_encoding)
-    return made
+    return message
 
 
-def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
-    """Translate a message that carries what was left over when it was a 1.0 message."""
+def _restore(basic: BasicMessage, notes: Notes) -> Message:
+    """Translate a 0-9-1 message that has a residual: it was a 1.0 message before."""
     table: Any = basic.properties.headers
     entries = as_table(table).entries
-    found = [entry for entry in entries if entry[0] == residual.NAME]
-    _, letter, value = found[0]
+    residuals = [entry for entry in entries if entry[0] == residual.NAME]
+    _, letter, value = residuals[0]
     content = None
-    if len(found) == 1 and letter == "S" and isinstance(value, str):
+    if len(residuals) == 1 and letter == "S" and isinstance(value, str):
         content = residual.unpack_text(value)
     if content is not None and is_of_message(content):
-        basic = _unstreamed(basic, entries)
+        basic = _undo_stream(basic, entries)
         entries = as_table(basic.properties.headers).entries
         rest = [entry for entry in entries if entry[0] != residual.NAME]
         try:
             return restored_message(basic, rest, content, notes, to_basic)
         except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
             notes.losses.clear()
-    made = draft_of(basic, entries, notes).message(basic)
+    message = draft_of(basic, entries, notes).message(basic)
     notes.carried(
         f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
     )
-    return made
+    return message
 
 
-def _unstreamed(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
-    """Return a delivered message as it was before a stream changed it, where that is known.
+def _undo_stream(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
+    """Undo the changes that a stream has made to a message, if the original is known.
 
-    The offset stays, to be dropped with the other facts of the delivery.
+    The stream offset is kept; it is removed later, with the other values of the delivery.
     """
     facts = [entry for entry in entries if entry[0] == STREAM_OFFSET]
     if not facts or not (basic.exchange or basic.routing_key):
@@ -152,35 +151,35 @@ def _unstreamed(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
 
 
 def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
-    """Translate from 1.0 to 0-9-1 without loss; no circumstance matters."""
+    """Translate from 1.0 to 0-9-1. The third argument, the circumstances, is not used."""
     wire = message.encode()
     format_ = message.message_format
     if message._lenient or message._wire != wire:
         try:
             message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
         except DecodeError:
-            return _whole(wire, format_, notes)
+            return _carry_whole(wire, format_, notes)
     sent = _without_delivery(message, notes)
     if sent is not message:
         wire = sent.encode()
         message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
-    return _finished(read(message, wire, notes), message, notes)
+    return _finish(read(message, wire, notes), message, notes)
 
 
 def _without_delivery(message: Message, notes: Notes) -> Message:
-    """Return the message without what RabbitMQ wrote for one delivery; unchanged if nothing."""
+    """Remove the values that RabbitMQ has added at delivery. Return the same message if none."""
     annotations = message.message_annotations
     if annotations is not None and "x-exchange" in annotations:
         message = received(message, notes)
     return without_header_of_3(message, notes) if is_header_of_3(message.encode()) else message
 
 
-def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
-    """Add a residual, or restore from the one that is there."""
+def _finish(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
+    """Add a residual to a translated message, or restore from the residual that it has."""
     by_rules = dict(made.carried)
     is_certain = not carry_encodings(made) and made.is_certain
     if made.saved is not None:
-        # Values are kept that no header can say, but no encoding.
+        # Keep values that headers cannot express, but not the encodings of other values.
         for code in (SPARSE_PROPERTIES, SPARSE_APPLICATION):
             if code in by_rules:
                 made.carried[code] = by_rules[code]
@@ -189,7 +188,7 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
             APPLICATION_PROPERTIES_CODE in by_rules
         ):
             clashing = _carry_application(made)
-        return _restored(made, clashing, notes)
+        return _finish_restored(made, clashing, notes)
     if not made.carried:
         _tell_order(made.entries, notes)
         return _fitting(made.basic, made.wire, message.message_format, notes)
@@ -200,7 +199,7 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     if (
         annotations is not None
         and MESSAGE_ANNOTATIONS_CODE not in made.carried
-        # After a broker, headers of these names could not be told apart from those that it adds.
+        # After a broker, headers of these names look like the headers that it adds.
         and (
             made.route_position == "elsewhere" or any(entry[0] in HEADERS for entry in made.entries)
         )
@@ -211,7 +210,7 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     if not is_ordered:
         made.carried[PLACES] = places
     basic = _packed(made.basic, made.carried)
-    # After a broker that sorts the headers it is the same: `PLACES` puts them in order again.
+    # The same must hold after a broker has sorted the headers: `PLACES` restores their order.
     if not is_certain and not (
         _returns(basic, made.wire, format_)
         and (is_ordered or _returns(_sorted(basic), made.wire, format_))
@@ -221,25 +220,25 @@ def _finished(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
 
 
 def _carry_application(made: BasicDraft) -> set[str]:
-    """Carry the application properties beside a residual of 0-9-1.
+    """Carry the application properties of a message that has a residual of 0-9-1.
 
     Returns:
-        The keys of those that do not come back: an annotation has the header of their name, and
-        is not carried as well.
+        The keys of the properties that cannot be restored, because an annotation is translated to a
+        header of the same name.
     """
-    found: Any = made.message.application_properties
-    clashing = names_of_annotations(made).intersection(found)
-    kept = {key: value for key, value in found.items() if key not in clashing}
+    properties: Any = made.message.application_properties
+    clashing = names_of_annotations(made).intersection(properties)
+    kept = {key: value for key, value in properties.items() if key not in clashing}
     if kept:
         section = ApplicationProperties(kept)
         carry(made, APPLICATION_PROPERTIES_CODE, section)
     return clashing
 
 
-def _restored(made: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessage:
-    """Finish a message that carries what was left over when it was a 0-9-1 message.
+def _finish_restored(made: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessage:
+    """Finish a message with a residual: it was a 0-9-1 message before.
 
-    What a broker adds to it on the way is not part of it: encodings and delivery details go.
+    Encodings and values that a broker has added meanwhile are dropped.
     """
     basic = restored_basic(made, notes)
     kept = {code: value for code, value in made.carried.items() if code in _KEPT}
@@ -248,7 +247,7 @@ def _restored(made: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessag
         if fields:
             kept[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
-    # The parts of a body are not kept either.
+    # The division of the body into sections is dropped, too.
     lost = (
         *("header", "message-annotations"),
         *(["body"] if SHAPE in made.carried else []),
@@ -266,36 +265,36 @@ def _restored(made: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessag
 
 
 def _tell_order(entries: list[Any], notes: Notes) -> None:
-    """Note of which section the order is lost where a broker sorts the headers."""
+    """Report which sections lose the order of their entries if a broker sorts the headers."""
     if len(entries) < 2 or not notes.enabled or is_in_name_order(entries):
         return
     properties = [entry for entry in entries if entry[0][:2] != "x-"]
     annotations = [entry for entry in entries if entry[0][:2] == "x-"]
     if not is_in_name_order(properties):
-        _tell_sorted("application-properties", notes)
-    # They come back sorted, or with a residual that says how they stood among the properties.
+        _note_sorted("application-properties", notes)
+    # Annotations come back sorted, unless a residual records their order.
     expected = [*in_name_order(properties), *in_name_order(annotations)]
     if not (is_in_name_order(annotations) and is_in_name_order(expected)):
-        _tell_sorted("message-annotations", notes)
+        _note_sorted("message-annotations", notes)
 
 
-def _tell_sorted(section: str, notes: Notes) -> None:
+def _note_sorted(section: str, notes: Notes) -> None:
     notes.tell(TO_BASIC_LOSSES["by-name"], section, "in their order", "by their names")
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
-    """Add a residual after the headers of a message that was made here."""
+    """Add a residual as the last header of a message. Changes the message."""
     table = basic.properties.headers
     entries = table.entries if isinstance(table, FieldTable) else []
     kept = [entry for entry in entries if entry[0] != residual.NAME]
     kept.append((residual.NAME, "S", residual.pack_text(content)))
-    basic.properties.headers = made = FieldTable()
-    made.entries = kept
+    basic.properties.headers = headers = FieldTable()
+    headers.entries = kept
     return basic
 
 
 def _sorted(basic: BasicMessage) -> BasicMessage:
-    """Return the message as RabbitMQ leaves it when it adds a header."""
+    """Return the message with sorted headers, as if RabbitMQ had added a header."""
     table = basic.properties.headers
     entries = in_name_order(table.entries) if isinstance(table, FieldTable) else []
     properties = attrs.evolve(basic.properties, headers=FieldTable.of(entries))
@@ -303,6 +302,7 @@ def _sorted(basic: BasicMessage) -> BasicMessage:
 
 
 def _returns(basic: BasicMessage, wire: bytes, format_: int) -> bool:
+    """Whether the reverse translation restores the same bytes and message-format."""
     try:
         back = to_amqp10(basic, Notes())
         return back.encode() == wire and back.message_format == format_
@@ -314,24 +314,24 @@ def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
     return {WHOLE: wire, FORMAT: format_} if format_ else {WHOLE: wire}
 
 
-def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
-    """Translate as much as possible of a message that breaks Part 3, and carry all of it."""
-    good: list[bytes] = []
+def _carry_whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
+    """Translate the valid sections of a message that violates Part 3, and carry its bytes."""
+    valid: list[bytes] = []
     allowed = kernel.FOLLOWERS[0]
     for code, start, content, end in parts_of(wire):
-        # Each section by itself and by its place: an attempt at the whole would be quadratic.
+        # Check each section separately: decoding all of them again and again would be quadratic.
         if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue
-        good.append(wire[start:end])
+        valid.append(wire[start:end])
         allowed = kernel.FOLLOWERS[code - FIRST_CODE + 1]
-    octets = b"".join(good)
-    made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
+    octets = b"".join(valid)
+    draft = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
     notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
-    return _fitting(_packed(made.basic, _all_of(wire, format_)), wire, format_, notes)
+    return _fitting(_packed(draft.basic, _all_of(wire, format_)), wire, format_, notes)
 
 
 def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> BasicMessage:
-    """Put a message whose properties would not fit in a frame into the payload, all of it."""
+    """If the properties do not fit into a frame, put the whole 1.0 message into the payload."""
     table: Any = basic.properties.headers
     if table is None:
         return basic
@@ -344,13 +344,14 @@ def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> Ba
     reason = "the headers do not fit in a frame of 128 KiB: the payload is the whole message"
     notes.add("", "retyped", "sections", "bytes", reason, recoverable=True)
     basic.body = wire
-    given = basic.properties
-    given.headers = given.content_type = given.content_encoding = given.type = None
+    properties = basic.properties
+    properties.headers = properties.content_type = None
+    properties.content_encoding = properties.type = None
     return _packed(basic, {PAYLOAD: 1, FORMAT: format_} if format_ else {PAYLOAD: 1})
 
 
 def _is_section(wire: bytes, code: int, content: int, end: int) -> bool:
-    """Whether what follows a section's descriptor is the section that Part 3 describes."""
+    """Whether the value after a section's descriptor is valid for that section."""
     reader = kernel.Reader(wire, content, UNLIMITED)
     reader.end = end
     try:

@@ -16,7 +16,7 @@ from amqp10msg.sections import BODY_CODES, SPEC_OF, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import (
     HEADERS,
-    decorated,
+    encode_full_header,
     in_name_order,
     is_in_name_order,
     without_facts,
@@ -304,7 +304,7 @@ def _header_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, An
     if raw is None:
         if mine is None:
             return b""
-        return decorated(mine) if delivered else kernel.encode_value(mine)
+        return encode_full_header(mine) if delivered else kernel.encode_value(mine)
     if raw == b"":
         return kernel.encode_value(mine) if made.header is not None else b""
     original: Header = Message.decode(raw).header  # type: ignore[assignment]  # there is one in these bytes

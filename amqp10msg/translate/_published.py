@@ -1,4 +1,4 @@
-"""A delivered 0-9-1 message as it was published: `as_published`."""
+"""`as_published`: restores a delivered 0-9-1 message as it was published."""
 
 from __future__ import annotations
 
@@ -27,29 +27,28 @@ from amqp10msg.wire.errors import AmqpError, expect
 from amqp10msg.wire.kernel.codes import MESSAGE_ANNOTATIONS_CODE
 from amqp10msg.wire.limits import UNLIMITED
 
-#: Annotations of one delivery.
+#: Annotations that RabbitMQ adds at delivery.
 _ROUTE = {"x-exchange", "x-routing-key"}
 
 
 def as_published(
     basic: BasicMessage, *, stream: bool = False, dead_letter: bool = False
 ) -> BasicMessage:
-    """Return a delivered message as it was published, so that it can be published again.
+    """Restore a delivered message as it was published, so that it can be published again.
 
-    Exchange, routing key and whether it was redelivered are left out, and so is what RabbitMQ adds
-    to the headers for one delivery: to a message of a stream the offset, with a delivery mode of 1
-    where there was none; to one that was redelivered the counts of a quorum queue. Headers that
-    RabbitMQ sorted stay sorted, but a residual knows their order; where a message of a stream has
-    one, all that the stream changed or dropped is there again.
+    The exchange, routing key and redelivered flag are removed, and the values that RabbitMQ adds at
+    delivery: the offset and delivery mode 1 of a stream, and the counts of a quorum queue. Headers
+    that RabbitMQ has sorted stay sorted, unless a residual records their order. With a residual,
+    values that a stream has changed or dropped are restored, too.
 
-    So the 1.0 message that became a 0-9-1 message is
-    ``to_amqp10(as_published(delivered)).message``, but for what the losses of `to_basic` name.
+    A 1.0 message that was translated to 0-9-1, published and delivered is
+    ``to_amqp10(as_published(delivered)).message``, except for the losses of `to_basic`.
 
     Args:
         basic: the message, which is not changed.
-        stream: it comes from a stream.
-        dead_letter: leave out the history of its deaths, too, and give it the expiration back that
-            RabbitMQ took from it; else the history stays: it is of the message.
+        stream: whether it was delivered from a stream.
+        dead_letter: also remove the record of its deaths, and restore the expiration that RabbitMQ
+            has removed. Without it the record is kept as a part of the message.
     """
     expect(basic, BasicMessage, "as_published", "a BasicMessage")
     if stream:
@@ -84,7 +83,7 @@ def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
         return basic
     rest = entries[:-1]
     left = content.keys() - {PLACES}
-    if left == {MESSAGE_ANNOTATIONS_CODE} and _is_said_by_headers(content, rest):
+    if left == {MESSAGE_ANNOTATIONS_CODE} and _is_in_headers(content, rest):
         left = set()
     if left:
         rest.append((name, letter, residual.pack_text(content)))
@@ -92,12 +91,11 @@ def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
     return attrs.evolve(basic, properties=properties)
 
 
-def _is_said_by_headers(content: dict[int, Any], entries: list[Any]) -> bool:
-    """Whether the annotations in a residual say nothing that headers do not.
+def _is_in_headers(content: dict[int, Any], entries: list[Any]) -> bool:
+    """Whether the headers can restore the annotations that a residual contains.
 
-    Each of them became a header that says the same; where they were those of a delivery, exchange
-    and routing key stand among them. They are kept where RabbitMQ gives such a header to dead
-    letters, too; or for their encoding, if that is not the usual one.
+    That is the case if each annotation was converted to a header exactly (except exchange and
+    routing key, which a delivery adds) and had its smallest encoding.
     """
     octets = content[MESSAGE_ANNOTATIONS_CODE]
     try:
@@ -108,10 +106,12 @@ def _is_said_by_headers(content: dict[int, Any], entries: list[Any]) -> bool:
         return False
     own = [entry for entry in entries if entry[0] not in COUNTS]
     properties = BasicProperties(headers=FieldTable.of(own))
-    said = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False)).message_annotations
-    held = {key: value for key, value in annotations.items() if key not in _ROUTE}
-    return bool(annotations) and _encoded(held) == _encoded(said or {})
+    restored = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False))
+    expected = {key: value for key, value in annotations.items() if key not in _ROUTE}
+    return bool(annotations) and (
+        _encoded(expected) == _encoded(restored.message_annotations or {})
+    )
 
 
 def _encoded(annotations: Mapping[Any, Any]) -> list[bytes]:
-    return [kernel.encode_value(one) for pair in annotations.items() for one in pair]
+    return [kernel.encode_value(item) for pair in annotations.items() for item in pair]

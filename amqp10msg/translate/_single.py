@@ -1,4 +1,4 @@
-"""Single messages by the engine that translates batches, bytes in and bytes out."""
+"""Translates single messages by the compiled engine for batches."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from amqp10msg.translate.to_amqp10_rules import AFTER
 from amqp10msg.wire.errors import EncodeError
 
 _PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]
-# What a loss is about, besides the properties by their numbers.
+# The subjects of a loss: properties by index, then the redelivered flag, then headers by index.
 _REDELIVERED = len(PROPERTIES)
 _FIRST_HEADER = _REDELIVERED + 1
 _LOSSES = list(TO_AMQP10_LOSSES.values())
 
 
-# One thread at a time uses an engine. With the GIL they take turns; without it, each thread has
-# engines of its own. An engine takes some 50 KB.
+# An engine must be used by one thread at a time. The GIL ensures that; without it, each thread has
+# its own engines. An engine has about 50 KB.
 _HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 _thread: Callable[[], int] = int if _HAS_GIL else threading.get_ident
 
@@ -37,118 +37,133 @@ def _engine(to: str, profile: str, user: str | None, _: int) -> Any:
     return kernel(to, profile, circumstances=Circumstances(user=user))
 
 
-def _engine_for(to: str, profile: str, given: Circumstances) -> Any:
-    """Return the engine for a message under these circumstances, None where there is none."""
+def _engine_for(to: str, profile: str, circumstances: Circumstances) -> Any:
+    """Return the engine for a message, or None if there is none for these circumstances."""
     if profile == "lossless":
         return _engine(to, profile, None, _thread())
-    if given is not USUAL and not given.is_first_delivery:
+    if circumstances is not USUAL and not circumstances.is_first_delivery:
         return None
-    return _engine(to, profile, given.user, _thread())
+    return _engine(to, profile, circumstances.user, _thread())
 
 
 def translated(
-    basic: BasicMessage, profile: str, notes: Notes, given: Circumstances = USUAL
+    basic: BasicMessage, profile: str, notes: Notes, circumstances: Circumstances = USUAL
 ) -> bytes | None:
-    """Translate a message to an encoded one of 1.0; None where the engine does not know it.
+    """Translate a 0-9-1 message to an encoded 1.0 message; None if the engine cannot.
 
     Args:
         basic: the message.
         profile: a name of `PROFILES`.
-        notes: takes the losses.
-        given: what a broker's result depends on besides the message.
+        notes: receives the losses.
+        circumstances: further inputs of a broker's translation.
     """
-    engine = _engine_for("1.0", profile, given)
+    engine = _engine_for("1.0", profile, circumstances)
     if engine is None or type(basic.redelivered) is not bool:
         return None
     try:
-        made = engine.one(basic)
+        result = engine.one(basic)
     except (AttributeError, TypeError, UnicodeEncodeError, EncodeError):
-        return None  # the plain rules say what is wrong
-    if made is None:
+        return None  # the plain rules raise a better error
+    if result is None:
         return None
     octets: bytes
-    (octets, losses), told = made
+    (octets, losses), originals = result
     if losses and notes.enabled:
-        notes.unread = partial(_losses, losses, *told)
+        notes.unread = partial(_make_losses, losses, *originals)
     return octets
 
 
 def encoded_translation(
-    content: tuple[bytes, bytes, str, str, bool], profile: str, given: Circumstances
+    content: tuple[bytes, bytes, str, str, bool], profile: str, circumstances: Circumstances
 ) -> tuple[bytes, list[Any]] | None:
-    """Translate the content of a message to an encoded one of 1.0; None where it is an odd one.
+    """Translate an encoded 0-9-1 message to an encoded 1.0 message; None if the engine cannot.
 
     Args:
-        content: content header, body, exchange, routing key, and whether it was redelivered.
+        content: content header, body, exchange, routing key, redelivered.
         profile: a name of `PROFILES`.
-        given: what a broker's result depends on besides the message.
+        circumstances: further inputs of a broker's translation.
 
     Returns:
-        The encoded message; and the losses, as the engine tells of them, by numbers.
+        The encoded message, and the losses as numbers of the engine.
     """
-    engine = _engine_for("1.0", profile, given)
+    engine = _engine_for("1.0", profile, circumstances)
     *_, redelivered = content
     if engine is None or type(redelivered) is not bool:
         return None
     try:
         return engine.encoded(*content)  # type: ignore[no-any-return]  # a compiled function
     except (AttributeError, TypeError, UnicodeEncodeError):
-        return None  # as above
+        return None  # the plain rules raise a better error
 
 
-#: Finds the losses of an encoded message by the plain rules, given profile and circumstances.
-Losses: TypeAlias = Callable[[str, Circumstances, bytes], tuple[Loss, ...]]
+#: Returns the losses of an encoded message by the plain rules.
+FindLosses: TypeAlias = Callable[[str, Circumstances, bytes], tuple[Loss, ...]]
 
 
 def basic_translation(
-    message: Message, profile: str, given: Circumstances, losses: Losses
+    message: Message, profile: str, circumstances: Circumstances, losses: FindLosses
 ) -> tuple[Translation[BasicMessage], bool] | None:
-    """Translate a message of 1.0 to one of class basic; None where the engine does not know it.
+    """Translate a 1.0 message to a 0-9-1 message; None if the engine cannot.
 
     Args:
         message: the message.
         profile: a name of `PROFILES`.
-        given: what a broker's result depends on besides the message.
-        losses: finds the losses when they are asked for.
+        circumstances: further inputs of a broker's translation.
+        losses: called for the losses when they are read.
 
     Returns:
         The translation, and whether all losses are recoverable.
     """
     if type(message) is not Message or message._lenient or message.message_format:
         return None
-    return encoded_basic_translation(message.encode(), profile, given, losses, False)
+    return encoded_basic_translation(message.encode(), profile, circumstances, losses, False)
 
 
 def encoded_basic_translation(
-    wire: bytes, profile: str, given: Circumstances, losses: Losses, is_encoded: bool = True
+    wire: bytes,
+    profile: str,
+    circumstances: Circumstances,
+    losses: FindLosses,
+    is_encoded: bool = True,
 ) -> tuple[Translation[Any], bool] | None:
-    """Translate an encoded message as `basic_translation` does.
+    """Translate an encoded 1.0 message like `basic_translation`.
 
     Args:
         wire: the message.
         profile: a name of `PROFILES`.
-        given: what a broker's result depends on besides the message.
-        losses: finds the losses when they are asked for.
-        is_encoded: whether the translated message is content header, body, exchange, routing key
-            and redelivered, and not a `BasicMessage`.
+        circumstances: further inputs of a broker's translation.
+        losses: called for the losses when they are read.
+        is_encoded: the translated message is a tuple of content header, body, exchange, routing key
+            and redelivered, instead of a `BasicMessage`.
     """
-    engine = _engine_for("0-9-1", profile, given)
-    made = None if engine is None else engine.one(wire, is_encoded)
-    if made is None:
+    engine = _engine_for("0-9-1", profile, circumstances)
+    result = None if engine is None else engine.one(wire, is_encoded)
+    if result is None:
         return None
-    message, count, is_recoverable = made
+    message, count, is_recoverable = result
     if count:
-        return unread(message, partial(losses, profile, given, wire)), is_recoverable
+        return unread(message, partial(losses, profile, circumstances, wire)), is_recoverable
     return Translation(message), True
 
 
-def _losses(losses: list[Any], values: Any, entries: Any) -> tuple[Loss, ...]:
-    """Return the losses that the engine told of by numbers."""
-    return tuple([_loss(values, entries, *one) for one in losses])
+def _make_losses(losses: list[Any], values: Any, entries: Any) -> tuple[Loss, ...]:
+    """Convert the engine's losses, which consist of numbers.
+
+    `values` are the properties of the message, and `entries` those of its headers.
+    """
+    return tuple([_make_loss(values, entries, *loss) for loss in losses])
 
 
-def _loss(values: Any, entries: Any, about: int, number: int, after: int) -> Loss:
-    """Return a loss that the engine told of by numbers."""
+def _make_loss(values: Any, entries: Any, about: int, number: int, after: int) -> Loss:
+    """Convert a loss of the engine.
+
+    Args:
+        values: the properties of the message.
+        entries: the entries of its headers.
+        about: the subject: see `_REDELIVERED` and `_FIRST_HEADER`.
+        number: the index of the kind of loss in `TO_AMQP10_LOSSES`.
+        after: a value of `AFTER`.
+    """
     action, reason, recoverable = _LOSSES[number]
     if about < _REDELIVERED:
         path, before = _PATHS[about], values[about]
@@ -159,5 +174,5 @@ def _loss(values: Any, entries: Any, about: int, number: int, after: int) -> Los
         path = f"headers[{name!r}]"
         if after == AFTER["binary"]:
             before = "S"
-    stands = {AFTER["same"]: before, AFTER["one"]: 1, AFTER["binary"]: "binary"}.get(after)
-    return Loss(path, action, before, stands, reason, recoverable)
+    result = {AFTER["same"]: before, AFTER["one"]: 1, AFTER["binary"]: "binary"}.get(after)
+    return Loss(path, action, before, result, reason, recoverable)

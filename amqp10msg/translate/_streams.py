@@ -1,8 +1,9 @@
-"""What a stream of RabbitMQ made of a message with a residual, and the message that was published.
+"""Restores a 0-9-1 message with a residual after it went through a stream of RabbitMQ.
 
-A stream holds messages of 0-9-1 in another form: on the way it drops some headers and changes
-others. The profiles of brokers know how. So the message that the residual tells of is published
-again in thought: where that gives what was delivered, nobody edited it, and it is the message.
+A stream stores messages of 0-9-1 in another form: it drops some headers and changes others. To
+check whether the message was also edited, we simulate publishing the message that the residual
+describes to a stream: if the result is the delivered message, the residual's message is the
+original.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ _SECTIONS = (HEADER_CODE, MESSAGE_ANNOTATIONS_CODE, PROPERTIES_CODE, APPLICATION
 def as_sent(
     basic: BasicMessage, translated: Callable[[Message, Notes], BasicMessage]
 ) -> BasicMessage | None:
-    """Return a message of a stream as it was published; None where nothing says what it was.
+    """Restore a message from a stream as it was published; None if that is unknown.
 
     Args:
-        basic: as it was delivered.
+        basic: the delivered message.
         translated: `to_basic` of the profile lossless.
     """
-    held: Any = basic.properties.headers
-    entries = [] if held is None else as_table(held).entries
+    headers: Any = basic.properties.headers
+    entries = [] if headers is None else as_table(headers).entries
     texts = [value for name, letter, value in entries if (name, letter) == (residual.NAME, "S")]
     offsets = [value for name, letter, value in entries if (name, letter) == (STREAM_OFFSET, "l")]
     content = residual.unpack_text(texts[0]) if len(texts) == len(offsets) == 1 else None
@@ -68,53 +69,56 @@ def as_sent(
         return None
     rest = [entry for entry in entries if entry[0] not in (residual.NAME, STREAM_OFFSET)]
     try:
-        sent = translated(_told(basic, rest, content, translated), Notes())
-        found = attrs.evolve(sent, exchange=basic.exchange, routing_key=basic.routing_key)
-        given = Circumstances(user=None, stream_offset=offsets[0])
-        if _said(basic) in map(_said, _through_streams(found, given)):
-            return attrs.evolve(found, redelivered=basic.redelivered)
+        sent = translated(_described(basic, rest, content, translated), Notes())
+        published = attrs.evolve(sent, exchange=basic.exchange, routing_key=basic.routing_key)
+        circumstances = Circumstances(user=None, stream_offset=offsets[0])
+        if _content(basic) in map(_content, _deliver_by_streams(published, circumstances)):
+            return attrs.evolve(published, redelivered=basic.redelivered)
     except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
-        pass  # it is not what this library wrote
+        pass  # this library did not write the residual
     return None
 
 
-def _through_streams(basic: BasicMessage, given: Circumstances) -> Iterator[BasicMessage]:
-    """Yield the message as the streams deliver it."""
+def _deliver_by_streams(
+    basic: BasicMessage, circumstances: Circumstances
+) -> Iterator[BasicMessage]:
+    """Yield the message as the streams of several versions deliver it."""
     for version in _VERSIONS:
         with suppress(BrokerError):
-            stored = from_basic.to_amqp10(version, basic, Notes(), given)
-            yield to_basic.to_basic(version, stored, Notes(), given)
-    # RabbitMQ 3.10 has other rules for 0-9-1 at both ends than for 1.0 at one.
-    held: Any = basic.properties.headers
-    kept = [entry for entry in held.entries if entry[1] not in "AF"]
-    headers = FieldTable.of([*kept, (STREAM_OFFSET, "l", given.stream_offset)])
+            stored = from_basic.to_amqp10(version, basic, Notes(), circumstances)
+            yield to_basic.to_basic(version, stored, Notes(), circumstances)
+    # RabbitMQ 3.10: its profile has rules for one end of 1.0; these are those for 0-9-1 at both.
+    published: Any = basic.properties.headers
+    kept = [entry for entry in published.entries if entry[1] not in "AF"]
+    headers = FieldTable.of([*kept, (STREAM_OFFSET, "l", circumstances.stream_offset)])
     properties = attrs.evolve(basic.properties, headers=headers, cluster_id=None)
     yield attrs.evolve(basic, properties=properties)
 
 
-def _said(basic: BasicMessage) -> tuple[bytes, bytes]:
-    """Return the content of a message, its headers sorted by name."""
-    held: Any = basic.properties.headers
-    headers = FieldTable.of(in_name_order(held.entries))
+def _content(basic: BasicMessage) -> tuple[bytes, bytes]:
+    """Return the encoded properties, with the headers sorted by name, and the body."""
+    unsorted: Any = basic.properties.headers
+    headers = FieldTable.of(in_name_order(unsorted.entries))
     return encode_properties(attrs.evolve(basic.properties, headers=headers)), basic.body
 
 
-def _told(
+def _described(
     basic: BasicMessage,
     entries: list[Any],
     content: dict[int, Any],
     translated: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
-    """Return the message that a residual tells of, and what was delivered for what it does not."""
+    """Return the message that a residual describes; other values are those of the delivery."""
     if WHOLE in content or PAYLOAD in content:
         wire = content.get(WHOLE, basic.body)
         message = Message.decode(wire, limits=UNLIMITED, strict=False)
         message.message_format = content.get(FORMAT, 0)
         return message
-    known = translated(_original(content), Notes()).properties
-    own: Any = known.headers
+    known = translated(_message_in(content), Notes()).properties
+    described: Any = known.headers
     table = {entry[0]: entry for entry in entries}
-    table |= {entry[0]: entry for entry in own.entries if entry[0] != residual.NAME} if own else {}
+    if described:
+        table |= {entry[0]: entry for entry in described.entries if entry[0] != residual.NAME}
     properties = attrs.evolve(basic.properties, headers=None)
     if properties.delivery_mode == 1:
         properties.delivery_mode = None
@@ -126,8 +130,8 @@ def _told(
     return restored_message(plain, properties.headers.entries, content, Notes(), translated)
 
 
-def _original(content: dict[int, Any]) -> Message:
-    """Return the sections and values that stand in a residual as a message."""
+def _message_in(content: dict[int, Any]) -> Message:
+    """Return the sections and values of a residual as a message with an empty body."""
     sections = {code: content[code] for code in _SECTIONS if code in content}
     fields = {
         PROPERTY_FIELDS[index]: kernel.decode_value(octets)

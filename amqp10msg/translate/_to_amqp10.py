@@ -18,7 +18,7 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import decorated, without_facts
+from amqp10msg.translate._delivery import encode_full_header, without_facts
 from amqp10msg.translate._headers import (
     NOTHING,
     annotation_of,
@@ -111,7 +111,7 @@ class Amqp10Draft:
         )
         if delivered and header is not None:
             rest = made.evolve(header=None, body=None).encode()
-            return Message.decode(decorated(header) + rest + self.octets_of_body())
+            return Message.decode(encode_full_header(header) + rest + self.octets_of_body())
         if self.body_octets is not None and not made.encode().endswith(self.body_octets):
             # Encodings that this library would not choose.
             return Message.decode(made.evolve(body=None).encode() + self.body_octets)

@@ -11,7 +11,7 @@ from amqp10msg.message import Message
 from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import HEADERS, becomes_text, decorated
+from amqp10msg.translate._delivery import HEADERS, becomes_text, encode_full_header
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     header_field,
@@ -223,7 +223,7 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
         made.given["expiration"] = str(int(header.ttl))
     if delivered:
         made.redelivered = not header.first_acquirer
-        if count or not made.wire.startswith(decorated(header)):
+        if count or not made.wire.startswith(encode_full_header(header)):
             exact = False
     else:
         made.redelivered = bool(count)
@@ -500,7 +500,7 @@ def carry_encodings(made: BasicDraft) -> bool:
 def _decorated(made: BasicDraft) -> bytes | None:
     """Return the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
     header = made.message.header
-    return decorated(header) if is_delivered(made.basic) and header is not None else None
+    return encode_full_header(header) if is_delivered(made.basic) and header is not None else None
 
 
 def _heads(made: BasicDraft, code: int, start: int, content: int, end: int) -> bool:

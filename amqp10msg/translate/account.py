@@ -1,4 +1,4 @@
-"""What a profile does to a message, in words."""
+"""Describes the translation of a message and its losses as text."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from amqp10msg.translate.profiles import PROFILES, Circumstances, ProfileName
 from amqp10msg.translate.report import Loss
 from amqp10msg.wire.errors import TranslationError
 
+#: Maximum number of characters of a value.
 _WIDTH = 100
 
 
@@ -23,22 +24,22 @@ def explain(
     *,
     circumstances: Circumstances | None = None,
 ) -> str:
-    """Describe in lines of text what a message becomes on the other side, and what is lost.
+    """Describe the translation of a message to the other protocol and its losses, line by line.
 
     Args:
-        message: of either protocol; the profile takes it to the other one.
+        message: the message, of either protocol.
         profile: a name of `PROFILES`.
-        circumstances: what a broker's result depends on besides the message.
+        circumstances: further inputs of a broker's translation.
 
     Raises:
-        ValueError: there is no profile of that name.
+        ValueError: the profile does not exist.
     """
-    from amqp10msg.translate import to_amqp10, to_basic  # noqa: PLC0415  (they stand above)
+    from amqp10msg.translate import to_amqp10, to_basic  # noqa: PLC0415  (the package imports this)
 
     is_basic = isinstance(message, BasicMessage)
     target = "AMQP 1.0" if is_basic else "AMQP 0-9-1"
     try:
-        made: Any = (
+        translation: Any = (
             to_amqp10(message, profile, circumstances=circumstances)
             if isinstance(message, BasicMessage)
             else to_basic(message, profile, circumstances=circumstances)
@@ -46,43 +47,43 @@ def explain(
     except TranslationError as error:
         return f"{PROFILES[profile].name}: no translation to {target}\n  {error}\n"
     lines = [f"{PROFILES[profile].name}: to {target}"]
-    lines += [f"  {path}: {shown(value)}" for path, value in parts_of(made.message)]
-    if not made.losses:
+    lines += [f"  {path}: {shown(value)}" for path, value in parts_of(translation.message)]
+    if not translation.losses:
         lines.append("Nothing is lost.")
     else:
-        is_lossy = any(loss.is_permanent for loss in made.losses)
+        is_lossy = any(loss.is_permanent for loss in translation.losses)
         lines.append("Losses:" if is_lossy else "Nothing is lost for good:")
-        lines += [f"  {_told(loss)}" for loss in made.losses]
+        lines += [f"  {_describe(loss)}" for loss in translation.losses]
     return "\n".join(lines) + "\n"
 
 
-def _told(loss: Loss) -> str:
+def _describe(loss: Loss) -> str:
     after = "" if loss.after is None else f" -> {shown(loss.after)}"
-    again = " (comes back)" if loss.recoverable else ""
-    again = again or (" (the broker's)" if loss.owner == "broker" else "")
+    note = " (comes back)" if loss.recoverable else ""
+    note = note or (" (the broker's)" if loss.owner == "broker" else "")
     path = loss.path or "message"
-    return f"{path}: {loss.action}{again}: {shown(loss.before)}{after}: {loss.reason}"
+    return f"{path}: {loss.action}{note}: {shown(loss.before)}{after}: {loss.reason}"
 
 
 def shown(value: Any, width: int = _WIDTH) -> str:
-    """Write a value as a line, cut at a width; text that is not valid UTF-8 as its bytes."""
-    from amqp10msg.notation.value_text import value_text  # noqa: PLC0415  (for people alone)
+    """Return a value as a line of at most `width` characters; invalid UTF-8 text as bytes."""
+    from amqp10msg.notation.value_text import value_text  # noqa: PLC0415  (only for display)
 
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            with suppress(UnicodeEncodeError):  # what 0-9-1 never gives
+            with suppress(UnicodeEncodeError):  # other surrogates, which 0-9-1 messages never have
                 value = value.encode("utf-8", "surrogateescape")
     return value_text(value, width)
 
 
 def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:
-    """List what a message says: path and value, in the order of the wire."""
-    found: list[tuple[str, Any]] = []
+    """Return the paths and values of a message, in wire order."""
+    parts: list[tuple[str, Any]] = []
     if isinstance(message, BasicMessage):
         if message.exchange or message.routing_key:
-            found += [("exchange", message.exchange), ("routing-key", message.routing_key)]
+            parts += [("exchange", message.exchange), ("routing-key", message.routing_key)]
         for row in PROPERTIES:
             value = getattr(message.properties, row.name)
             if value is None:
@@ -91,21 +92,21 @@ def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:
                 entries = getattr(value, "entries", None)
                 if entries is None:
                     entries = [(name, "", item) for name, item in value.items()]
-                found += [(f"headers[{name!r}]", item) for name, _, item in entries]
+                parts += [(f"headers[{name!r}]", item) for name, _, item in entries]
             else:
-                found.append((row.wire_name, value))
-        found.append(("body", message.body))
-        return found
+                parts.append((row.wire_name, value))
+        parts.append(("body", message.body))
+        return parts
     for name in ("header", "properties"):
         section = getattr(message, name)
         if section is not None:
-            found += [
+            parts += [
                 (f"{name}.{field.name.replace('_', '-')}", value)
                 for field in attrs.fields(type(section))
                 if (value := getattr(section, field.name)) not in (None, field.default)
             ]
     for name in ("delivery_annotations", "message_annotations", "application_properties", "footer"):
         for key, value in (getattr(message, name) or {}).items():
-            found.append((f"{name.replace('_', '-')}[{str(key)!r}]", value))
-    found.append(("body", message.body))
-    return found
+            parts.append((f"{name.replace('_', '-')}[{str(key)!r}]", value))
+    parts.append(("body", message.body))
+    return parts

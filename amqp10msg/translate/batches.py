@@ -1,8 +1,8 @@
-"""The kernel that translates batches: columns of bytes in, columns of bytes out.
+"""The compiled engine that translates batches: columns of bytes to columns of bytes.
 
-It does what `to_basic` and `to_amqp10` do in the profiles lossless and of RabbitMQ,
-for the usual messages; any other is an odd row, and is left to them. No bytes are copied on the way
-in, and no object is made for a message.
+It gives the results of `to_basic` and `to_amqp10` for common messages, in the profile lossless and
+those of RabbitMQ. It reports the other messages as unhandled rows, which the caller translates with
+these functions. It copies no input bytes, and makes no objects for messages.
 """
 
 from __future__ import annotations
@@ -26,50 +26,50 @@ from amqp10msg.wire.reprs import encodable
 _OF_DELIVERY = [name.encode() for name in COUNTS]
 
 
-def _told(field: bytes) -> bytes:
-    """Return the JSON of a field's value, given its letter and content."""
+def _field_json(field: bytes) -> bytes:
+    """Return the value of an encoded field, with its type letter, as JSON."""
     return str(as_json(decode_field(field)[1])).encode()
 
 
-def _told_name(name: bytes) -> bytes:
-    """Return the path of a header."""
+def _header_path(name: bytes) -> bytes:
+    """Return the path of a header in a loss."""
     return encodable(f"headers[{name.decode('utf-8', 'surrogateescape')!r}]").encode()
 
 
 def tells_of_delivery(content_header: bytes) -> bool:
-    """Whether headers may say what RabbitMQ adds for one delivery."""
+    """Whether a content header may have headers that RabbitMQ adds for one delivery."""
     return any(name in content_header for name in _OF_DELIVERY)
 
 
 def kernel(
     to: str, profile: str, strict: bool = False, circumstances: Circumstances | None = None
 ) -> Any:
-    """Return the engine of batches; None where every row is an odd one.
+    """Return an engine, or None if there is none for these arguments.
 
     Args:
-        to: ``1.0`` or ``0-9-1``.
+        to: the target protocol: ``1.0`` or ``0-9-1``.
         profile: a name of `amqp10msg.translate.PROFILES`.
-        strict: whether messages are refused of which something would be lost for good.
-        circumstances: what a broker's result depends on besides the message.
+        strict: refuse messages with permanent losses.
+        circumstances: further inputs of a broker's translation.
     """
     version = VERSIONS.get(profile)
     if not COMPILED or find_spec(f"{__package__}._batch.kernel") is None:
         return None
-    given = circumstances or USUAL
-    is_usual = given.is_first_delivery and (to == "1.0" or not strict)
-    if profile != "lossless" and (version is None or not is_usual):
+    circumstances = circumstances or USUAL
+    is_common = circumstances.is_first_delivery and (to == "1.0" or not strict)
+    if profile != "lossless" and (version is None or not is_common):
         return None
-    from amqp10msg.translate._batch import kernel as made  # noqa: PLC0415  (it runs compiled only)
+    from amqp10msg.translate._batch import kernel as engine  # noqa: PLC0415  (compiled only)
 
-    user = None if given.user is None else octets(given.user)
+    user = None if circumstances.user is None else octets(circumstances.user)
     plain = PlainValues(version)
     if to == "1.0":
-        lossless = made.ToBasic(basic_rules(None), PlainValues(None), None)
+        lossless = engine.ToBasic(basic_rules(None), PlainValues(None), None)
         is_plugin = version is not None and version.is_plugin
-        plugin = made.ToBasic(basic_rules(version), plain, user) if is_plugin else lossless
+        plugin = engine.ToBasic(basic_rules(version), plain, user) if is_plugin else lossless
         rules = LOSSLESS if version is None else amqp10_rules(version)
-        own = plain.is_symbol, _told, _told_name
-        return made.ToAmqp10(rules, user, strict, *own, (lossless, plugin))
+        functions = plain.is_symbol, _field_json, _header_path
+        return engine.ToAmqp10(rules, user, strict, *functions, (lossless, plugin))
     if user is not None and (len(user) > 255 or not utf8_without_nul(user)):
         user = None
-    return made.ToBasic(basic_rules(version), plain, user, strict)
+    return engine.ToBasic(basic_rules(version), plain, user, strict)

@@ -1,4 +1,4 @@
-"""What a bridge's result depends on besides the message: `Circumstances`."""
+"""`Circumstances`: the inputs of a broker's translation besides the message."""
 
 from __future__ import annotations
 
@@ -7,36 +7,38 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
-#: How a consumer gave a message back to its queue.
+#: How a consumer returned a message to its queue.
 #:
-#: - ``released``, ``modified`` and ``modified-failed`` (its delivery-failed is true): the outcomes
-#:   of 1.0.
-#: - ``nack`` and ``reject``: the methods of 0-9-1, which requeue; ``nack`` also for recover.
-#: - ``detached``: the link of 1.0 was detached before there was an outcome.
-#: - ``closed``: the session of 1.0, the channel of 0-9-1 or the connection ended before.
+#: - ``released``, ``modified`` and ``modified-failed`` (with delivery-failed true): outcomes of
+#:   1.0.
+#: - ``nack`` and ``reject``: methods of 0-9-1 with requeue; ``nack`` also stands for recover.
+#: - ``detached``: the link of 1.0 was detached without an outcome.
+#: - ``closed``: the session of 1.0, the channel of 0-9-1 or the connection ended without one.
 #:
-#: The last one of a `Death` with the reason ``rejected`` is how it was given up: ``rejected``, the
-#: outcome; ``nack`` or ``reject`` without requeue; ``modified`` or ``modified-failed`` with
-#: undeliverable-here.
+#: For a `Death` with the reason ``rejected``, the last item is how the message was rejected: the
+#: outcome ``rejected``; ``nack`` or ``reject`` without requeue; ``modified`` or ``modified-failed``
+#: with undeliverable-here.
 GivenBack: TypeAlias = Literal[
     "released", "modified", "modified-failed", "rejected", "nack", "reject", "detached", "closed"
 ]
-#: What a queue is, as its argument ``x-queue-type`` says. Streams have profiles of their own.
+#: The type of a queue (argument ``x-queue-type``). Streams have separate profiles.
 QueueType: TypeAlias = Literal["classic", "quorum"]
 
 
 def _check_type(_: Any, field: Any, value: Any) -> None:
     if value not in get_args(QueueType):
-        raise ValueError(f"{field.name} is {value!r}; it is one of: {_listed(QueueType)}")
+        raise ValueError(f"{field.name} must be one of {_listed(QueueType)}, not {value!r}")
 
 
 def _check_ways(_: Any, field: Any, value: Any) -> None:
     if isinstance(value, str):
-        raise TypeError(f"{field.name} is {value!r}; it is a sequence, one item for each delivery")
+        raise TypeError(
+            f"{field.name} must be a sequence with one item per delivery, not {value!r}"
+        )
     for place, way in enumerate(value):
         if way not in get_args(GivenBack):
             raise ValueError(
-                f"{field.name}[{place}] is {way!r}; it is one of: {_listed(GivenBack)}"
+                f"{field.name}[{place}] must be one of {_listed(GivenBack)}, not {way!r}"
             )
 
 
@@ -44,8 +46,8 @@ def _check_names(_: Any, field: Any, value: Any) -> None:
     for name in value:
         if not name.startswith("x-"):
             raise ValueError(
-                f"{field.name}[{name!r}]: names begin with 'x-'; a broker ends the session of a "
-                "consumer that says others, and takes the message back as closed"
+                f"{field.name}[{name!r}]: names must begin with 'x-'; a broker ends the session of "
+                "a consumer that sends others, and requeues the message as closed"
             )
 
 
@@ -55,27 +57,27 @@ def _listed(names: Any) -> str:
 
 @attrs.frozen
 class Death:
-    """Why and where a message left a queue for its dead-letter exchange, as RabbitMQ records it.
+    """An entry of RabbitMQ's record of why and where a message was dead-lettered.
 
     Attributes:
-        queue: the queue that it left.
-        reason: ``expired``; ``rejected``, also by modified with undeliverable-here; ``maxlen``; or
+        queue: the queue that the message was in.
+        reason: ``expired``; ``rejected``, also for modified with undeliverable-here; ``maxlen``; or
             ``delivery_limit`` of a quorum queue.
-        time: when it did so first, in ms since the Unix epoch.
-        exchange: that it was published to.
-        routing_keys: that it was published with, those of CC included.
-        count: how often it left that queue for that reason.
-        last_time: when it did so last, in ms since the Unix epoch; None: at `time`.
-        ttl: the time to live that it was published with, in ms; None without one.
-        queue_type: of the queue that it left.
-        given_back: how consumers gave it back to that queue, and up, in order.
-        annotations: the message-annotations of the outcomes modified there, by their names; of each
-            name the last value. Quorum queues of RabbitMQ 4 keep them.
+        time: the first time, in ms since the Unix epoch.
+        exchange: the exchange that the message was published to.
+        routing_keys: the routing keys that it was published with, including those of CC.
+        count: how many times the message was dead-lettered from this queue for this reason.
+        last_time: the last time, in ms since the Unix epoch; None for `time`.
+        ttl: the time to live that the message was published with, in ms; None if it had none.
+        queue_type: the type of the queue.
+        given_back: how consumers returned the message to the queue, or rejected it, in order.
+        annotations: the message-annotations of the modified outcomes there: the last value of each
+            name. Quorum queues of RabbitMQ 4 keep them.
 
     Raises:
-        TypeError: `given_back` is a text.
-        ValueError: a type of queue or a way to give back is not known; the name of an annotation
-            does not begin with ``x-``.
+        TypeError: `given_back` is a string.
+        ValueError: an unknown queue type or item of `given_back`; or the name of an annotation does
+            not begin with ``x-``.
     """
 
     queue: str
@@ -93,26 +95,26 @@ class Death:
 
 @attrs.frozen
 class Circumstances:
-    """What a bridge's result depends on besides the message.
+    """The inputs of a broker's translation besides the message.
 
     Attributes:
-        user: whom the broker knows the publisher as, for its check of the user-id; None to leave
-            out the check.
-        stream_offset: of the message in the stream; None to leave out what states it.
-        queue_type: of the queue that delivers it; a profile of a stream does not look at it.
-        given_back: how consumers gave it back to that queue before, in order; empty when it is
-            delivered for the first time. Streams do not say it.
-        annotations: the message-annotations of the outcomes modified among those, by their names;
-            of each name the last value. Quorum queues of RabbitMQ 4 add them to the message, others
-            leave them out; RabbitMQ 3.10 ends a session that says any, which is ``closed``.
-        deaths: of a dead letter, the last one first; the profile is that of the queue or stream it
-            went to; RabbitMQ 3.10 loses what goes to a stream. Exchange and routing key of the
-            message are then those of the dead letter.
+        user: the user of the publisher's connection, for the check of the user-id; None to skip the
+            check.
+        stream_offset: the offset of the message in the stream; None to omit it from the result.
+        queue_type: the type of the queue that delivers the message. Profiles of streams ignore it.
+        given_back: how consumers returned the message to that queue before, in order; empty for the
+            first delivery. Profiles of streams ignore it.
+        deaths: for a dead letter, the record of its deaths, the latest one first. The profile is
+            that of the queue or stream that it went to (RabbitMQ 3.10 drops dead letters to a
+            stream). The exchange and routing key of the message are those of the dead letter.
+        annotations: the message-annotations of the modified outcomes: the last value of each name.
+            Quorum queues of RabbitMQ 4 add them to the message, others drop them. RabbitMQ 3.10
+            ends a session that sends any, which is ``closed``.
 
     Raises:
-        TypeError: `given_back` is a text.
-        ValueError: a type of queue or a way to give back is not known; the name of an annotation
-            does not begin with ``x-``.
+        TypeError: `given_back` is a string.
+        ValueError: an unknown queue type or item of `given_back`; or the name of an annotation does
+            not begin with ``x-``.
     """
 
     user: str | None = "guest"
@@ -124,11 +126,11 @@ class Circumstances:
 
     @property
     def is_first_delivery(self) -> bool:
-        """Whether the message is delivered for the first time, and without a stream offset."""
+        """Whether this is the first delivery of the message, and not from a stream."""
         return self.stream_offset is None and not (
             self.given_back or self.deaths or self.annotations
         )
 
 
-#: Those of a message that is delivered for the first time, published by guest.
+#: The default: the first delivery of a message published by the user guest.
 USUAL = Circumstances()

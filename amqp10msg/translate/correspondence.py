@@ -1,6 +1,6 @@
-"""Which property becomes what, for every profile, by translating a sample of each.
+"""The tables of the documentation: for each profile and property, its translation.
 
-So the tables of the documentation say what the code does.
+The tables are made by translating samples, so that they cannot differ from the code.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _UUID = uuid.UUID("58b867b0-8151-1f56-1bd4-73229807fd60")
 
 @attrs.frozen
 class Row:
-    """One sample and what it becomes.
+    """A sample and its translation.
 
     Attributes:
-        place: what was set, such as ``delivery-mode 2``.
-        becomes: where it stands in the result, such as ``header.durable True``; ``-`` where it is
-            nowhere, ``residual`` where the residual alone holds it, ``refused`` where the bridge
+        place: the property that was set, such as ``delivery-mode 2``.
+        becomes: the resulting field and value, such as ``header.durable True``; ``-`` if the value
+            is lost, ``residual`` if only the residual has it, ``refused`` if the profile's broker
             refuses the message or fails on it.
     """
 
@@ -128,7 +128,7 @@ def to_amqp10_rows(profile: str) -> list[Row]:
     """List what each property of class basic becomes in 1.0.
 
     Raises:
-        KeyError: there is no profile of that name.
+        KeyError: the profile does not exist.
     """
     samples = [(place, BasicMessage(properties, b"")) for place, properties in _BASIC]
     return _rows(PROFILES[profile].bridge.to_amqp10, BasicMessage(BasicProperties(), b""), samples)
@@ -138,13 +138,13 @@ def to_basic_rows(profile: str) -> list[Row]:
     """List what each part of a 1.0 message becomes in class basic.
 
     Raises:
-        KeyError: there is no profile of that name.
+        KeyError: the profile does not exist.
     """
     return _rows(PROFILES[profile].bridge.to_basic, Message(b""), _MESSAGES)
 
 
 def _rows(translate: Any, nothing: Any, samples: Iterable[tuple[str, Any]]) -> list[Row]:
-    """List what samples become, but for what a message that says nothing becomes."""
+    """Translate samples. Results that a message without properties (`nothing`) has are left out."""
 
     def parts(message: Any) -> list[tuple[str, Any]] | None:
         try:
@@ -152,22 +152,22 @@ def _rows(translate: Any, nothing: Any, samples: Iterable[tuple[str, Any]]) -> l
         except TranslationError:
             return None
 
-    usual = {path: repr(value) for path, value in parts(nothing) or ()}
-    made = [(place, parts(sample)) for place, sample in samples]
+    defaults = {path: repr(value) for path, value in parts(nothing) or ()}
+    results = [(place, parts(sample)) for place, sample in samples]
     return [
-        Row(place, "refused" if found is None else _difference(found, usual))
-        for place, found in made
+        Row(place, "refused" if result is None else _difference(result, defaults))
+        for place, result in results
     ]
 
 
-def _difference(parts: list[tuple[str, Any]], usual: dict[str, str]) -> str:
-    """Describe what the sample adds to a result."""
-    found = [
+def _difference(parts: list[tuple[str, Any]], defaults: dict[str, str]) -> str:
+    """Describe the parts of a result that are not defaults."""
+    differing = [
         "residual" if residual.NAME in path else f"`{path}` {_shown(value)}"
         for path, value in parts
-        if usual.get(path) != repr(value)
+        if defaults.get(path) != repr(value)
     ]
-    return ", ".join(found) or "-"
+    return ", ".join(differing) or "-"
 
 
 def _shown(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""The losses that both the plain rules and the compiled engine tell of, each with its text once.
+"""The losses that are reported by both the plain rules and the compiled engine.
 
-The plain rules have them by name. The engine copies all of them into C when it is imported, and has
-them by their places. A loss of which the plain rules alone tell stands where they find it.
+The plain rules refer to them by name. The engine copies them into C arrays when it is imported, and
+refers to them by index. Losses that only the plain rules report are defined next to their rules.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["ENGINE_LOSSES", "TO_AMQP10_LOSSES", "TO_BASIC_LOSSES", "LossRule"]
 
 
 class LossRule(NamedTuple):
-    """What is told of a loss, besides the place and the values.
+    """The description of a kind of loss, without its path and values.
 
     Attributes:
-        action: what happened.
+        action: what happens to the value.
         reason: why.
-        recoverable: translating back gives the original value again.
+        recoverable: whether the reverse translation restores the original value.
     """
 
     action: Action
@@ -36,13 +36,13 @@ class LossRule(NamedTuple):
     recoverable: bool = False
 
 
-# In more than one rule.
+# Reasons of several losses.
 _NO_PROPERTY = "0-9-1 has no such property"
 _NO_FOOTER = "0-9-1 has no footer"
 _JOINED = "the data sections are joined"
 _SINCE_1970 = "0-9-1 has whole seconds since 1970"
 
-#: From 0-9-1, in every profile.
+#: Losses from 0-9-1 to 1.0, of all profiles.
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "redelivered": LossRule("retyped", REDELIVERED_TO_1_0, True),
     "fact": LossRule("dropped", ADDED_AT_DELIVERY),
@@ -62,7 +62,7 @@ TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "user": LossRule("retyped", "it becomes a string"),
 }
 
-#: To 0-9-1: first those of the lossless profile, then those of RabbitMQ's.
+#: Losses from 1.0 to 0-9-1: first those of the lossless profile, then those of RabbitMQ.
 TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "type": LossRule("retyped", "0-9-1 has no such type", True),
     "type-or-name": LossRule("retyped", "0-9-1 has no such type, or the name is another", True),
@@ -108,5 +108,5 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "saved-section": LossRule("carried", "the encoded section becomes a header", True),
 }
 
-#: All of them, by the engine's numbers.
+#: All losses, by the engine's index.
 ENGINE_LOSSES: tuple[LossRule, ...] = (*TO_AMQP10_LOSSES.values(), *TO_BASIC_LOSSES.values())

@@ -1,4 +1,4 @@
-"""The profiles: what a message becomes on the other side of which bridge."""
+"""The translation profiles: lossless, and the versions of RabbitMQ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 
-#: The names of the profiles: their own, and those of series of RabbitMQ that behave as one of them.
+#: The names of the profiles, including series of RabbitMQ that behave like an earlier one.
 ProfileName: TypeAlias = Literal["lossless", SeriesName]
 
 
@@ -38,7 +38,7 @@ class _Bridge(Protocol):
 
 @attrs.frozen
 class _RabbitMQ:
-    """The two ways through a version of RabbitMQ, its bytes as messages."""
+    """The translations of a version of RabbitMQ, in both directions."""
 
     version: BrokerVersion
     from_basic: Callable[[BrokerVersion, BasicMessage, Notes, Circumstances], bytes]
@@ -55,7 +55,7 @@ class _RabbitMQ:
         try:
             return Message.decode(octets, limits=UNLIMITED)
         except DecodeError:
-            pass  # what breaks Part 3 alone can still be read
+            pass  # a lenient decoding can read a message that only violates Part 3
         try:
             message = Message.decode(octets, limits=UNLIMITED, strict=False)
             for _, section in message.sections():
@@ -64,9 +64,9 @@ class _RabbitMQ:
             _report_violations(self.version, message, basic, notes)
             return message
         except DecodeError as error:
-            reason = f"the broker delivers what no receiver can read: {error}"
+            reason = f"the broker delivers a message that no receiver can decode: {error}"
             path = error.path
-            # RabbitMQ 3.10 pastes such a body without reading it.
+            # RabbitMQ 3.10 inserts the body of this type as encoded sections without checking it.
             if self.version.is_plugin and basic.properties.type == MARKER and basic.body:
                 offset = error.offset - octets.rindex(basic.body)
                 if 0 <= offset <= len(basic.body):
@@ -83,9 +83,9 @@ class _RabbitMQ:
 def _report_violations(
     version: BrokerVersion, message: Message, basic: BasicMessage, notes: Notes
 ) -> None:
-    """Report each rule of AMQP 1.0 that a broker's message breaks, so that receivers refuse it."""
+    """Report the rules of AMQP 1.0 that a broker's message violates: receivers refuse it."""
     table = as_table(basic.properties.headers)
-    # What RabbitMQ 3.10 does to user-id and stream offset already has a loss of its own.
+    # For RabbitMQ 3.10, user-id and stream offset have their own losses already.
     reported = {loss.path for loss in notes.losses} if version.is_plugin else set()
     for violation in message.violations:
         path, before = violation.path, None
@@ -101,12 +101,13 @@ def _report_violations(
 
 @attrs.frozen
 class TranslationProfile:
-    """One way to translate.
+    """A translation profile.
 
     Attributes:
         name: such as ``rabbitmq-4.3``.
-        description: what it promises.
-        reversible: the way back gives the same bytes.
+        description: its purpose, in a sentence.
+        bridge: the translations in both directions.
+        reversible: whether the reverse translation restores the same bytes.
     """
 
     name: str
@@ -116,7 +117,7 @@ class TranslationProfile:
 
 
 def _rabbitmq(version: BrokerVersion) -> TranslationProfile:
-    ways = (
+    translations_of_version = (
         (v3.to_amqp10, v3.to_basic)
         if version.is_plugin
         else (from_basic.to_amqp10, to_basic.to_basic)
@@ -127,7 +128,7 @@ def _rabbitmq(version: BrokerVersion) -> TranslationProfile:
     return TranslationProfile(
         version.profile,
         f"What RabbitMQ {version.name}{plugin} delivers from {queue}.{source}",
-        _RabbitMQ(version, *ways),
+        _RabbitMQ(version, *translations_of_version),
     )
 
 
@@ -141,7 +142,7 @@ def _profiles() -> Iterator[TranslationProfile]:
     yield from map(_rabbitmq, VERSIONS.values())
 
 
-#: The profiles by name; ``PROFILES["rabbitmq-4.1"]`` is the one of 4.0, which it follows.
+#: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is that of 4.0, because they behave alike.
 PROFILES: ByName[TranslationProfile] = ByName(
     {profile.name: profile for profile in _profiles()}, translations()
 )

@@ -131,8 +131,8 @@ def test_a_file_of_routes(server: Server) -> None:
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "it has none"),
-        ("x = 1\n[[route]]", "it has 'x'"),
+        ("", "this has none"),
+        ("x = 1\n[[route]]", "this has 'x'"),
         ("[[route]]\nfrom = 'amqp://h/q'", "route 1 has no 'to'"),
         ("[[route]]\nfrom = 'amqp://u:s3cr3t@h/q#'\nto = 'amqp://h'", "%23"),
         (
@@ -278,9 +278,9 @@ def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
 @pytest.mark.parametrize(
     "source, management, status, said",
     [
-        ("amqp://h/orders", "h:15672", 2, "a URL such as"),
-        ("amqp://h/orders", "http://u:s3cr3t/x@h:15672", 2, "a URL such as"),
-        ("amqp://h/orders", "http://u/s3cr3t@h:15672", 2, "a URL such as"),
+        ("amqp://h/orders", "h:15672", 2, "the URL of a management API is like"),
+        ("amqp://h/orders", "http://u:s3cr3t/x@h:15672", 2, "the URL of a management API is like"),
+        ("amqp://h/orders", "http://u/s3cr3t@h:15672", 2, "the URL of a management API is like"),
         (
             "amqp://h//exchanges/e",
             "http://h:15672",

@@ -753,7 +753,7 @@ def test_a_message_that_does_not_come_to_its_end_is_said(
         set_ = options(outcome_timeout=0.3, drain=0, **given)
         async with asyncio.timeout(60), Bridge(*urls, set_) as bridge:
             counts = bridge.routes[0].statistics
-            await until(lambda: counts.state.startswith("a message of the source"))
+            await until(lambda: counts.state.startswith("the source stopped"))
             state = counts.state
             if given["idle"] is not None:
                 await bridge.run()

@@ -95,7 +95,7 @@ def test_a_body_of_another_size_than_the_header_says() -> None:
     content = EncodedBasic.of(BasicMessage(BasicProperties(), b"hello"))
 
     for body, rule in ((b"hell", "truncated"), (b"hello!", "trailing-octets")):
-        with pytest.raises(DecodeError, match="says a body of 5 bytes") as raised:
+        with pytest.raises(DecodeError, match="announces a body of 5 bytes") as raised:
             encoded_to_amqp10(content._replace(body=body))
         assert rule == raised.value.rule
 
@@ -112,9 +112,9 @@ def test_a_weight_would_be_lost(profile: ProfileName) -> None:
 
 
 def test_an_unknown_profile() -> None:
-    with pytest.raises(ValueError, match="no profile 'rabbitmq-9'"):
+    with pytest.raises(ValueError, match="unknown profile 'rabbitmq-9'"):
         encoded_to_basic(Message(b"x").encode(), "rabbitmq-9")  # type: ignore[arg-type]  # wrong
-    with pytest.raises(ValueError, match="no profile 'rabbitmq-9'"):
+    with pytest.raises(ValueError, match="unknown profile 'rabbitmq-9'"):
         encoded_to_amqp10(
             EncodedBasic.of(BasicMessage()),
             "rabbitmq-9",  # type: ignore[arg-type]  # wrong on purpose

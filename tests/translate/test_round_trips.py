@@ -51,7 +51,7 @@ from amqp10msg.translate import (
     to_amqp10,
     to_basic,
 )
-from amqp10msg.translate._delivery import decorated
+from amqp10msg.translate._delivery import encode_full_header
 from amqp10msg.translate.residual import NAME
 from tests.lossless import carries, octets_of, with_added
 from tests.samples import some
@@ -310,7 +310,7 @@ def test_a_message_comes_back_from_rabbitmq_4_3_which_puts_its_annotations_first
     front = Header(priority=(there.header or Header()).priority, first_acquirer=True)
     annotations = {**ROUTE, **(there.message_annotations or {})}
     rest = there.evolve(header=None, message_annotations=annotations)
-    delivered = Message.decode(decorated(front) + rest.encode())
+    delivered = Message.decode(encode_full_header(front) + rest.encode())
     made = to_basic(delivered).message
 
     assert octets_of(sent) == octets_of(as_published(made))
@@ -362,7 +362,7 @@ def test_a_header_that_says_more_than_3_10_does_is_kept() -> None:
 
 def test_a_residual_loses_nothing_but_the_form_of_the_delivery() -> None:
     message = Message(b"x", message_annotations=ROUTE, properties=Properties(to="there"))
-    message = Message.decode(decorated(Header(first_acquirer=True)) + message.encode())
+    message = Message.decode(encode_full_header(Header(first_acquirer=True)) + message.encode())
     made = to_basic(message).message
     expected = to_basic(Message(b"x", properties=Properties(to="there"))).message
 
