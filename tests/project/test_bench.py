@@ -276,7 +276,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "relay": [60],
         "template": [250, 7, 2],
         "pick": [250, 100, 1.2],
-        "pure": [3],
+        "pure": [1],
         "large-decode": [2, 1.1],
         "large-linear": [2],
         "filter": [3, 2],

@@ -1,4 +1,4 @@
-"""What exists twice, once for each build: quick readers, growing output."""
+"""Code that differs between the builds: fast paths agree with the general readers; output grows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ from amqp10msg.sections.parts import read_section
 from amqp10msg.testing import messages, mutated, sections
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 
-# Quick readers: what they give is what the thorough ones give, faults included.
+# Reading a whole message (which has fast paths when compiled) and reading one section on its own
+# must give the same values and the same errors.
 
 QUICK = tuple(kind for kind in KINDS if kind.name not in {"amqp-sequence", "amqp-value"})
 
