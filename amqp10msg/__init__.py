@@ -1,9 +1,12 @@
-"""AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out."""
+"""AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out.
+
+Importing this package loads none of its modules: each public name is imported when it is first used
+(PEP 562). So the command can print its version, or complete a line, without loading the kernel.
+"""
 
 import importlib as _importlib
-from importlib.machinery import PathFinder as _PathFinder
 
-TYPE_CHECKING = False  # `typing`, which says so, takes half the time of ``--version``
+TYPE_CHECKING = False  # importing `typing` for it would take half the time of ``--version``
 if TYPE_CHECKING:
     from amqp10msg import (
         app,
@@ -28,35 +31,203 @@ if TYPE_CHECKING:
         validation,
         wire,
     )
-    from amqp10msg._names import *
+    from amqp10msg.message import Message
+    from amqp10msg.message.picks import Picker
+    from amqp10msg.message.templates import Template
+    from amqp10msg.sections import (
+        AmqpSequence,
+        AmqpValue,
+        ApplicationProperties,
+        Data,
+        DeliveryAnnotations,
+        Footer,
+        Header,
+        MessageAnnotations,
+        Properties,
+    )
+    from amqp10msg.sections.parts import Malformed, Part, Scan, scan
+    from amqp10msg.validation import Violation, validate
+    from amqp10msg.wire.errors import (
+        AmqpError,
+        ChecksumError,
+        ContentError,
+        DecodeError,
+        EncodeError,
+        ValidationError,
+    )
+    from amqp10msg.wire.kernel import (
+        COMPILED,
+        decode_value,
+        decode_values,
+        encode_value,
+        skip_value,
+    )
+    from amqp10msg.wire.limits import Limits
+    from amqp10msg.wire.primitives import (
+        AmqpMap,
+        Array,
+        Byte,
+        Char,
+        Decimal32,
+        Decimal64,
+        Decimal128,
+        Described,
+        Float,
+        Int,
+        Short,
+        Symbol,
+        Timestamp,
+        UByte,
+        UInt,
+        ULong,
+        UShort,
+    )
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "COMPILED",
+    "AmqpError",
+    "AmqpMap",
+    "AmqpSequence",
+    "AmqpValue",
+    "ApplicationProperties",
+    "Array",
+    "Byte",
+    "Char",
+    "ChecksumError",
+    "ContentError",
+    "Data",
+    "Decimal32",
+    "Decimal64",
+    "Decimal128",
+    "DecodeError",
+    "DeliveryAnnotations",
+    "Described",
+    "EncodeError",
+    "Float",
+    "Footer",
+    "Header",
+    "Int",
+    "Limits",
+    "Malformed",
+    "Message",
+    "MessageAnnotations",
+    "Part",
+    "Picker",
+    "Properties",
+    "Scan",
+    "Short",
+    "Symbol",
+    "Template",
+    "Timestamp",
+    "UByte",
+    "UInt",
+    "ULong",
+    "UShort",
+    "ValidationError",
+    "Violation",
+    "__version__",
+    "decode_value",
+    "decode_values",
+    "encode_value",
+    "scan",
+    "skip_value",
+    "validate",
+]
 
-if not TYPE_CHECKING:  # so that type checkers find names that are not there
+#: The module, relative to this package, that defines each public name.
+_MODULE_OF = {
+    "AmqpError": "wire.errors",
+    "AmqpMap": "wire.primitives",
+    "AmqpSequence": "sections",
+    "AmqpValue": "sections",
+    "ApplicationProperties": "sections",
+    "Array": "wire.primitives",
+    "Byte": "wire.primitives",
+    "COMPILED": "wire.kernel",
+    "Char": "wire.primitives",
+    "ChecksumError": "wire.errors",
+    "ContentError": "wire.errors",
+    "Data": "sections",
+    "Decimal128": "wire.primitives",
+    "Decimal32": "wire.primitives",
+    "Decimal64": "wire.primitives",
+    "DecodeError": "wire.errors",
+    "DeliveryAnnotations": "sections",
+    "Described": "wire.primitives",
+    "EncodeError": "wire.errors",
+    "Float": "wire.primitives",
+    "Footer": "sections",
+    "Header": "sections",
+    "Int": "wire.primitives",
+    "Limits": "wire.limits",
+    "Malformed": "sections.parts",
+    "Message": "message",
+    "MessageAnnotations": "sections",
+    "Part": "sections.parts",
+    "Picker": "message.picks",
+    "Properties": "sections",
+    "Scan": "sections.parts",
+    "Short": "wire.primitives",
+    "Symbol": "wire.primitives",
+    "Template": "message.templates",
+    "Timestamp": "wire.primitives",
+    "UByte": "wire.primitives",
+    "UInt": "wire.primitives",
+    "ULong": "wire.primitives",
+    "UShort": "wire.primitives",
+    "ValidationError": "wire.errors",
+    "Violation": "validation",
+    "decode_value": "wire.kernel",
+    "decode_values": "wire.kernel",
+    "encode_value": "wire.kernel",
+    "scan": "sections.parts",
+    "skip_value": "wire.kernel",
+    "validate": "validation",
+}
+#: The modules and subpackages that are attributes of this package without an import statement.
+_SUBMODULES = frozenset(
+    {
+        "app",
+        "atomic_files",
+        "basic",
+        "brokers",
+        "columns",
+        "composite",
+        "delivery",
+        "files",
+        "interop",
+        "jobs",
+        "message",
+        "net",
+        "notation",
+        "options",
+        "private_files",
+        "sections",
+        "spark",
+        "testing",
+        "translate",
+        "validation",
+        "wire",
+    }
+)
+
+
+if not TYPE_CHECKING:  # a type checker would accept every misspelled name otherwise
 
     def __getattr__(name: str) -> object:
-        """Import the public names when one of them is first used, and so each module or subpackage.
-
-        The command thus says its version, and completes a line, without waiting for the kernel.
-        """
-        module = f"{__name__}.{name}"
-        if name[0].islower() and _PathFinder.find_spec(module, __path__):
-            return _importlib.import_module(module)  # which takes none of the public names
-        if name == "__all__" or not name.startswith("_"):
-            names = _importlib.import_module(f"{__name__}._names")
-            globals()["__all__"] = sorted([*names.__all__, "__version__"])
-            globals().update((one, getattr(names, one)) for one in names.__all__)
-            if name in globals():
-                return globals()[name]
+        """Import a public name, or a module of the package, when it is first used."""
+        if name in _SUBMODULES:
+            return _importlib.import_module(f"{__name__}.{name}")
+        if name in _MODULE_OF:
+            value = getattr(_importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+            globals()[name] = value
+            return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """Return the public names of this module, and the modules that can be had from it."""
-    import pkgutil  # noqa: PLC0415  (only needed here)
-
-    found = {module.name for module in pkgutil.iter_modules(__path__)}
-    public = _importlib.import_module(f"{__name__}._names").__all__
+    """Return the public names and the modules of this package."""
     own = {name for name in globals() if name.startswith("__")}
-    return sorted(own.union(public, (name for name in found if name[0] != "_")))
+    return sorted(own.union(__all__, _SUBMODULES))

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import amqp10msg
 from amqp10msg.app.cli import _app, main
 from amqp10msg.app.version import version
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = "amqp10msg"
 #: What takes long to import: the rest of the library, and what draws tables.
 HEAVY = {
     *("rich", "jinja2", "pyarrow", "cbor2", "proton"),
@@ -162,18 +164,45 @@ def test_importing_the_package_imports_nothing_until_a_name_is_used() -> None:
     assert ["[]", "Message", "amqp10msg.notation", "True"] == done.stdout.split()
 
 
-def test_type_checkers_know_every_module() -> None:
-    """By name, so that they find misspelled ones."""
+def imported_for_type_checkers() -> dict[str, str]:
+    """Return the names that the root package imports under TYPE_CHECKING, and their modules."""
     tree = ast.parse((ROOT / "amqp10msg" / "__init__.py").read_text(encoding="utf-8"))
-    listed = {
-        alias.name
+    return {
+        alias.name: str(node.module)
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "amqp10msg"
+        if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
 
-    found = {module.name for module in pkgutil.iter_modules([str(ROOT / "amqp10msg")])}
+
+def test_type_checkers_know_every_module() -> None:
+    """By name, so that they report a misspelled module."""
+    listed = {name for name, module in imported_for_type_checkers().items() if module == PACKAGE}
+    found = {module.name for module in pkgutil.iter_modules([str(ROOT / PACKAGE)])}
+
     assert {name for name in found if not name.startswith("_")} == listed
+
+
+def test_every_submodule_is_an_attribute_of_the_root_package() -> None:
+    modules = {name for name, module in imported_for_type_checkers().items() if module == PACKAGE}
+
+    assert modules <= {*dir(amqp10msg)}
+
+
+@pytest.mark.parametrize("name", sorted({*amqp10msg.__all__} - {"__version__"}))
+def test_public_names_are_imported_from_the_module_that_type_checkers_read(name: str) -> None:
+    module = importlib.import_module(imported_for_type_checkers()[name])
+
+    assert getattr(module, name) is getattr(amqp10msg, name)
+    assert name in dir(amqp10msg)
+
+
+def test_type_checkers_and_the_list_of_public_names_agree() -> None:
+    listed = {name for name, module in imported_for_type_checkers().items() if module != PACKAGE}
+
+    assert {*amqp10msg.__all__} == {*listed, "__version__"}
+    with pytest.raises(AttributeError, match="module 'amqp10msg' has no attribute 'no_such_name'"):
+        amqp10msg.no_such_name  # type: ignore[attr-defined]  # noqa: B018  (the error is the point)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals there")
