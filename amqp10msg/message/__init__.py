@@ -8,7 +8,6 @@ That also detects a change inside a mapping, or of a wire type alone.
 from __future__ import annotations
 
 import datetime
-import importlib
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,12 +22,18 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
-    get_args,
     overload,
 )
 
 import attrs
 
+from amqp10msg.message._adapters import (
+    compress_body,
+    convert_json,
+    convert_value,
+    decompress_body,
+    parse_json,
+)
 from amqp10msg.message._encoding import (
     BODY_SPECS,
     SECTION_KINDS,
@@ -67,8 +72,8 @@ from amqp10msg.validation import Violation, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import ContentError, EncodeError, as_bytes, expect
 from amqp10msg.wire.limits import Limits
-from amqp10msg.wire.primitives import AmqpMap, Symbol, Timestamp, plain
-from amqp10msg.wire.reprs import Text, short_repr
+from amqp10msg.wire.primitives import AmqpMap, Timestamp, plain
+from amqp10msg.wire.reprs import Text, html_table, short_repr
 
 if TYPE_CHECKING:
     from amqp10msg.wire.codings import Coding
@@ -85,10 +90,6 @@ _SECTION_OF_FIELD = {
     for field in attrs.fields(cls)
 }
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 class Shortcut(Generic[_T]):
@@ -398,22 +399,20 @@ class Message(kernel.Record):
 
     __repr__ = short_repr
 
-    def _repr_html_(self) -> str | None:
-        """Return HTML for a notebook: the page of `notation.render_html` in a sandboxed frame.
-
-        The frame keeps the content of the message away from the rest of the notebook. Returns None
-        if the extra ``pages`` is not installed or the message cannot be encoded; the notebook then
-        shows the repr.
-        """
-        from html import escape  # noqa: PLC0415  (only notebooks need it)
-
-        try:
-            # `notation` imports this module, so it can only be imported here.
-            page = importlib.import_module("amqp10msg.notation").render_html(self)
-        except (ImportError, EncodeError):
-            return None
-        style = f"width: 100%; height: {_height(page)}px; border: 0; resize: vertical"
-        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page)}"></iframe>'
+    def _repr_html_(self) -> str:
+        """Return an HTML table of the fields for notebooks; `notation.render_html` adds bytes."""
+        rows: list[tuple[str, str, str]] = []
+        for kind in SECTION_KINDS:
+            if kind.attribute == "footer":
+                parts = self.body if isinstance(self.body, list) else [self.body]
+                rows += [row for part in parts if part is not None for row in _body_rows(part)]
+            section = getattr(self, kind.attribute)
+            if section is not None:
+                rows += _section_rows(kind.name, section)
+        title = type(self).__name__
+        if self.message_format:
+            title = f"{title}, message-format {self.message_format:#x}"
+        return html_table(title, ("section", "field", "value"), rows)
 
     def evolve(self, **changes: Unpack[MessageChanges]) -> Self:
         """Return a copy with some attributes replaced. The copy shares the other sections.
@@ -507,13 +506,7 @@ class Message(kernel.Record):
         coding = self.properties.content_encoding if self.properties is not None else None
         if not coding or self._string_value() is not None:
             return octets
-        if not isinstance(coding, str):
-            raise ContentError(f"the content-encoding is {coding!r:.80}, and must be a symbol")
-        codings = _codings()
-        content: bytes = codings.decompress(
-            octets, coding, limit=codings.DEFAULT_LIMIT if limit is None else limit
-        )
-        return content
+        return decompress_body(octets, coding, limit)
 
     def text(self, encoding: str | None = None, *, limit: int | None = None) -> str:
         """Return the body as text: a string value unchanged, bytes decoded.
@@ -564,15 +557,7 @@ class Message(kernel.Record):
             ContentError: as for `text`; the text is not JSON (RFC 8259, which has no NaN and no
                 Infinity), or is nested too deeply.
         """
-        import json  # noqa: PLC0415  (only this method needs it)
-
-        text = self.text(limit=limit)
-        try:
-            return json.loads(text, parse_constant=_refuse_constant)
-        except ValueError as error:  # includes integers with too many digits for Python
-            raise ContentError(f"the body is not valid JSON: {error}") from None
-        except RecursionError:
-            raise ContentError("the JSON of the body is nested too deeply") from None
+        return parse_json(self.text(limit=limit))
 
     @overload
     def decoded(
@@ -612,13 +597,8 @@ class Message(kernel.Record):
         elif isinstance(body, AmqpSequence):
             value = body.values
         if isinstance(value, (bytes, bytearray, memoryview, str)):
-            document = self.text(limit=limit)
-            if _is_of_pydantic(wanted):
-                return _adapter(wanted).validate_json(document, strict=strict)
-            return _module("msgspec").json.decode(document, type=wanted, strict=strict is not False)
-        if _is_of_pydantic(wanted):
-            return _adapter(wanted).validate_python(plain(value), strict=strict)
-        return _module("msgspec").convert(plain(value), type=wanted, strict=strict is not False)
+            return convert_json(self.text(limit=limit), wanted, strict)
+        return convert_value(value, wanted, strict)
 
     def compressed(self, coding: Coding, *, level: int | None = None) -> Self:
         """Return a copy with a compressed body and the content-encoding set to `coding`.
@@ -633,16 +613,8 @@ class Message(kernel.Record):
             ImportError: `coding` is zstd and ``amqp10msg[zstd]`` is not installed.
             ValueError: `level` is out of range.
         """
-        if not all(type(part) is Data for part in body_sections(self)):
-            raise ContentError(
-                "only a body of bytes has a content-encoding (Part 3, 3.2.4): make it Data"
-            )
-        properties = self.properties or Properties()
-        if properties.content_encoding:
-            raise ContentError(f"the body is {properties.content_encoding} already")
-        octets = _codings().compress(self.body_bytes(), coding, level)
-        properties = attrs.evolve(properties, content_encoding=Symbol(coding))
-        return self.evolve(body=Data(octets), properties=properties)
+        body, properties = compress_body(body_sections(self), self.properties, coding, level)
+        return self.evolve(body=body, properties=properties)
 
     def decompressed(self, *, limit: int | None = None) -> Self:
         """Return a copy with the decompressed body and without a content-encoding.
@@ -781,22 +753,27 @@ def _wrong_section(name: str, cls: type, value: Any) -> TypeError:
     return TypeError(f"{name} takes {cls.__name__}, not {type(value).__name__}{hint}")
 
 
-# Heights of the parts of a message's page in pixels: the fixed part, a table row, a line of bytes,
-# a violation, and a line of section names.
-_FIXED_PX, _ROW_PX, _BYTES_PX, _VIOLATION_PX, _NAMES_PX = 214, 25, 21, 38, 32
-# Maximum heights in pixels of the bytes and of the whole page, which scroll if they are higher.
-_MAX_BYTES_PX, _MAX_PAGE_PX = 240, 640
+def _section_rows(name: str, section: Any) -> list[tuple[str, str, str]]:
+    """Return the rows of a section in a table for notebooks: section, field, value."""
+    if isinstance(section, dict):
+        fields = [(short_repr(key), value) for key, value in section.items()]
+    elif hasattr(type(section), "__rich_repr__"):
+        fields = [
+            (field, value)
+            for field, value, *default in section.__rich_repr__()
+            if default != [value]
+        ]
+    else:  # a value of another type, which lenient decoding leaves
+        fields = [("", section)]
+    return [(name, field, short_repr(value)) for field, value in fields] or [(name, "", "")]
 
 
-def _height(page: str) -> int:
-    """Estimate the height of a message's page in pixels: a frame cannot adapt to its content."""
-    _, _, body = page.partition("<body")
-    bytes_px = min(body.count('class="line"') * _BYTES_PX, _MAX_BYTES_PX)
-    violations = body.count('<li class="error"') + body.count('<li class="warning"')
-    name_lines = -(-(body.count("<li class=") - violations) // 3)  # three names fit into a line
-    rows_px = body.count("<tr") * _ROW_PX
-    height = _FIXED_PX + bytes_px + rows_px + violations * _VIOLATION_PX + name_lines * _NAMES_PX
-    return min(height, _MAX_PAGE_PX)
+def _body_rows(section: Any) -> list[tuple[str, str, str]]:
+    """Return the row of a body section in a table for notebooks."""
+    spec = BODY_SPECS.get(type(section))
+    if spec is None:  # the attribute may have been set to any value
+        return [("body", "", short_repr(section))]
+    return [(spec.name, "", short_repr(getattr(section, spec.attribute)))]
 
 
 def _checked_int(value: Any, path: str) -> int:
@@ -809,31 +786,6 @@ def _milliseconds(moment: datetime.datetime | int) -> int:
     if isinstance(moment, datetime.datetime):
         return Timestamp.from_datetime(moment)
     return int(moment)
-
-
-def _codings() -> Any:
-    # Few bodies have a content-encoding, so the module is imported when it is needed.
-    return importlib.import_module("amqp10msg.wire.codings")
-
-
-def _is_of_pydantic(wanted: Any) -> bool:
-    """Return whether a type is a pydantic model or adapter, or contains one."""
-    return (
-        hasattr(wanted, "__pydantic_validator__")
-        or hasattr(wanted, "validate_json")
-        or any(map(_is_of_pydantic, get_args(wanted)))
-    )
-
-
-def _adapter(wanted: Any) -> Any:
-    return wanted if hasattr(wanted, "validate_json") else _module("pydantic").TypeAdapter(wanted)
-
-
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"decoded() needs {name}: pip install {name}") from error
 
 
 def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:

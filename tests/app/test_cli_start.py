@@ -72,7 +72,7 @@ INSPECT = {
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},
     "files": {"recognition", "text"},
-    "message": {"_encoding", "picks", "templates"},
+    "message": {"_adapters", "_encoding", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},
     "validation": {"_checks", "_table", "prefilter", "rules", "suspicion"},
