@@ -17,7 +17,7 @@ from pathlib import Path
 
 from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop import conformance, corpus
-from amqp10msg.net.conformance import hold_broker
+from amqp10msg.interop.conformance.brokers import hold_broker
 from amqp10msg.net.serve import Server
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "conformance.md"

@@ -271,7 +271,7 @@ def _of_broker(
     timeout: float,
 ) -> PeerResults:
     """Test a live broker with the cases that are messages."""
-    from amqp10msg.net.conformance import hold_broker, is_asked
+    from amqp10msg.interop.conformance.brokers import hold_broker, is_asked
 
     asked = [case for case in chosen if is_asked(case)]
     if not asked:

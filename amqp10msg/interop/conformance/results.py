@@ -60,7 +60,7 @@ class Result:
             refusal.
         wrote: what was encoded, in hex, where it is not what is expected.
         verdict: for a broker, what became of the message: a key of
-            `amqp10msg.net.conformance.VERDICTS`.
+            `amqp10msg.interop.conformance.brokers.VERDICTS`.
     """
 
     case: str

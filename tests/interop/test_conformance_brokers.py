@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from amqp10msg import Header, Message, Properties, ULong
 from amqp10msg.app.cli import main
 from amqp10msg.interop.conformance import PeerError, facets_of, load, markdown
+from amqp10msg.interop.conformance.brokers import VERDICTS, hold_broker, is_asked
 from amqp10msg.interop.corpus import Case, Fault
-from amqp10msg.net.conformance import VERDICTS, hold_broker, is_asked
 from amqp10msg.net.serve import Server
 from amqp10msg.notation import to_typed
 from tests.net import odd_broker

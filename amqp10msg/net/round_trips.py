@@ -1,0 +1,356 @@
+"""Send encoded messages through a queue of a broker and receive them again, one at a time.
+
+After each message that is accepted and does not come back, a marker message is sent. When the
+marker arrives, the message before it is lost and not late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, Self
+
+import attrs
+
+from amqp10msg.message import Message
+from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target, open_source, open_target
+from amqp10msg.net.bridge.terms import (
+    LinkError,
+    Outcome,
+    Outgoing,
+    Settle,
+    SourceDelivery,
+    SourceRequest,
+    TargetRequest,
+)
+from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from amqp10msg.wire.errors import AmqpError, DecodeError
+
+__all__ = ["QueueError", "RoundTrip", "round_trips"]
+
+# A substring of the errors of a connection that the broker's own fault ended.
+_BROKER_FAULT = "the peer violated the protocol"
+#: The largest message that a receiving link accepts, in bytes.
+_MAX_MESSAGE_BYTES = 1 << 24
+#: Unsettled deliveries that a link may have in flight.
+_WINDOW = 10
+#: Seconds to wait for a message before the marker is sent, and after the marker has arrived.
+_MESSAGE_SECONDS, _AFTER_MARKER_SECONDS = 0.3, 0.1
+#: Consecutive connections that may fail before the queue is given up.
+_MAX_CONNECTIONS = 6
+
+
+class QueueError(AmqpError):
+    """The queue cannot be reached, is not empty, or holds a message that stops every receiver."""
+
+
+@attrs.frozen
+class RoundTrip:
+    """The result of sending one message through a broker.
+
+    Attributes:
+        end: ``received``; ``refused``, an outcome other than accepted or the end of the link;
+            ``died``, the end of the session or the connection; ``lost``, accepted and not received.
+        reason: the broker's error or outcome, or an empty string.
+        received: the bytes of the received message, or None.
+        error_by_broker: whether the broker sent an error or an outcome, rather than ending the
+            connection without one.
+    """
+
+    end: str
+    reason: str = ""
+    received: bytes | None = None
+    error_by_broker: bool = False
+
+
+def round_trips(
+    url: str,
+    messages: Sequence[bytes],
+    *,
+    jobs: int,
+    timeout: float,
+    on_result: Callable[[int, RoundTrip], None],
+) -> str:
+    """Send messages through a broker; return the product name that the broker reports.
+
+    Args:
+        url: the queue, as for `hold_broker`.
+        messages: the encoded messages. Their bytes are sent unchanged.
+        jobs: how many messages are sent at the same time, each through a queue of its own.
+        timeout: seconds to wait for an answer of the broker.
+        on_result: called with the index of each message and its result, as soon as it is known.
+
+    Raises:
+        QueueError: a queue cannot be used.
+        ValueError: the URL is not one of AMQP 1.0 with an address, or `jobs` needs ``{n}``.
+    """
+    endpoint = parse_url(url)
+    if endpoint.protocol != "1.0" or endpoint.file is not None or endpoint.address is None:
+        raise ValueError("a broker is amqp://HOST:PORT/ADDRESS or amqps://…, of AMQP 1.0")
+    if jobs > 1 and "{n}" not in endpoint.address:
+        raise ValueError("several jobs take {n} in the address: each has a queue of its own")
+    endpoint = attrs.evolve(endpoint, timeout=timeout)
+    return asyncio.run(_run(endpoint, messages, jobs, timeout, on_result))
+
+
+async def _run(
+    endpoint: Endpoint,
+    messages: Sequence[bytes],
+    jobs: int,
+    timeout: float,
+    on_result: Callable[[int, RoundTrip], None],
+) -> str:
+    numbers = itertools.count(1)
+    count = max(1, min(jobs, len(messages)))
+    queues = [_Queue(endpoint, timeout, numbers) for _ in range(count)]
+    remaining = iter(enumerate(messages))
+
+    async def work(queue: _Queue) -> None:
+        async with queue:
+            for index, octets in remaining:
+                on_result(index, await queue.send_through(octets))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for queue in queues:
+                group.create_task(work(queue))
+    except BaseExceptionGroup as errors:
+        # Not except*: before CPython 3.11.4, an exception raised in it arrives in a group.
+        failed, others = errors.split(QueueError)
+        if failed is None or others is not None:
+            raise
+        raise failed.exceptions[0] from None
+    return queues[0].product
+
+
+class _Queue:
+    """A queue of the broker, with a sending and a receiving link.
+
+    If a message stops every receiver, and the address has ``{n}``, the next queue is used.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout: float, numbers: Iterator[int]) -> None:
+        self.product = ""
+        self._template = endpoint
+        self._timeout = timeout
+        self._numbers = numbers
+        self._endpoint = self._next_endpoint()
+        self._source: Amqp10Source | None = None
+        self._target: Amqp10Target | None = None
+        self._changed = asyncio.Event()
+        self._deliveries: list[SourceDelivery] = []
+        self._outcomes: dict[int, Outcome] = {}
+        self._lost: LinkError | None = None
+        self._poison_note = ""
+
+    def _next_endpoint(self) -> Endpoint:
+        address = str(self._template.address)
+        return attrs.evolve(
+            self._template, address=address.replace("{n}", str(next(self._numbers)))
+        )
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        try:
+            others = await self._synchronize()
+        except QueueError:
+            self._abort()
+            raise
+        if others:
+            self._abort()
+            raise QueueError(
+                f"{self._endpoint.address} is not empty: name a queue that nobody else uses"
+            )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for end in (self._source, self._target):
+            if end is not None:
+                await end.close(1.0)
+        self._abort()
+
+    async def send_through(self, octets: bytes) -> RoundTrip:
+        """Send a message and wait until it comes back, or for the reason why it does not."""
+        if self._source is None or self._target is None or self._lost is not None:
+            await self._synchronize()
+        sent = SourceDelivery(octets)
+        try:
+            await self._send(sent)
+            outcome = await self._outcome(sent)
+        except LinkError as lost:
+            end = "refused" if lost.scope == "link" else "died"
+            others = await self._synchronize()
+            reason = f"{lost}, and it is delivered" if others else f"{lost}{self._poison_note}"
+            # If the broker itself broke a rule, its error is not about the message.
+            by_broker = lost.said and _BROKER_FAULT not in reason
+            return RoundTrip(end, reason, error_by_broker=by_broker)
+        if outcome.kind != "accepted":
+            words = " ".join(filter(None, (outcome.kind, outcome.condition, outcome.description)))
+            return RoundTrip("refused", words, error_by_broker=True)
+        return await self._arrival()
+
+    async def _arrival(self) -> RoundTrip:
+        """Wait for a message that the broker accepted."""
+        try:
+            if await self._wait_until(lambda: bool(self._deliveries), _MESSAGE_SECONDS):
+                return RoundTrip("received", received=self._accept_first())
+            ended = ""
+        except LinkError as lost:
+            ended = str(lost)
+        others = await self._synchronize()
+        if ended or self._poison_note:
+            why = f"accepted; {ended or 'the receiver hears nothing'}{self._poison_note}"
+            return RoundTrip("died", why)
+        return RoundTrip("received", received=others[0]) if others else RoundTrip("lost")
+
+    async def _synchronize(self) -> list[bytes]:
+        """Send a marker and return the other messages that arrive; reconnect if necessary."""
+        self._poison_note = ""
+        why = ""
+        movable = "{n}" in str(self._template.address)
+        for attempt in range(_MAX_CONNECTIONS):
+            received: list[bytes] = []
+            try:
+                await self._connect()
+                if await self._send_marker(received):
+                    return received
+                if received:
+                    return received
+                why = "nothing comes back"
+            except LinkError as lost:
+                why = str(lost.without(self._template.password))
+            self._abort()
+            if movable and attempt % 2:
+                self._poison_note = ", and whoever receives from that queue after it"
+                self._endpoint = self._next_endpoint()
+        hint = (
+            ". If the queue holds a message that ends whoever receives it, purge it, and write {n} "
+            "into the address: a number that grows"
+        )
+        raise QueueError(f"{self._endpoint.address}: {why}{'' if movable else hint}")
+
+    async def _send_marker(self, received: list[bytes]) -> bool:
+        """Send a marker; return whether it arrives. Other messages are added to `received`."""
+        marker = Message(str(uuid.uuid4()))
+        sent = SourceDelivery(marker.encode())
+        await self._send(sent)
+        outcome = await self._outcome(sent)
+        if outcome.kind != "accepted":
+            raise LinkError(f"{outcome.kind}: {outcome.condition} {outcome.description}")
+        marker_arrived = False
+        # A message of a lower priority may arrive after the marker.
+        while await self._wait_until(
+            lambda: bool(self._deliveries),
+            _AFTER_MARKER_SECONDS if marker_arrived else self._timeout,
+        ):
+            octets = self._accept_first()
+            if _body(octets) == marker.body:
+                marker_arrived = True
+            else:
+                received.append(octets)
+        return marker_arrived
+
+    # Messages.
+
+    async def _send(self, sent: SourceDelivery) -> None:
+        target = self._target
+        assert target is not None  # noqa: S101 - connected
+        if not await self._wait_until(lambda: target.room > 0, self._timeout):
+            raise LinkError("the broker grants no credit")
+        target.send([(Outgoing(sent.octets), sent)])
+
+    async def _outcome(self, sent: SourceDelivery) -> Outcome:
+        if not await self._wait_until(lambda: id(sent) in self._outcomes, self._timeout):
+            self._abort()
+            raise LinkError(f"no outcome within {self._timeout:g} s")
+        return self._outcomes.pop(id(sent))
+
+    def _accept_first(self) -> bytes:
+        """Accept the first message that arrived, and return its bytes."""
+        delivery = self._deliveries.pop(0)
+        if self._source is not None:
+            self._source.settle([delivery], Settle.ACCEPT)
+        return delivery.octets
+
+    async def _wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until `condition()` is true, at most `seconds`; return whether it is."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not condition():
+            if self._lost is not None:
+                lost = self._lost
+                self._abort()
+                raise lost.without(self._template.password)
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return False
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+        return True
+
+    # Connections.
+
+    async def _connect(self) -> None:
+        """Open the links that are not open."""
+        if self._lost is not None:
+            self._abort()
+        if self._target is None:
+            self._target = await open_target(
+                TargetRequest(
+                    endpoint=self._endpoint,
+                    on_outcomes=self._on_outcomes,
+                    on_room=self._changed.set,
+                    on_lost=self._on_link_lost,
+                    window=_WINDOW,
+                )
+            )
+            self.product = self._target.product.strip() or self.product
+        if self._source is None:
+            self._source = await open_source(
+                SourceRequest(
+                    endpoint=self._endpoint,
+                    receive=self._on_deliveries,
+                    on_lost=self._on_link_lost,
+                    window=_WINDOW,
+                    max_message=_MAX_MESSAGE_BYTES,
+                    overflow=_too_large,
+                )
+            )
+
+    def _abort(self) -> None:
+        """Abort both connections."""
+        for end in (self._source, self._target):
+            if end is not None:
+                end.abort()
+        self._source = self._target = self._lost = None
+        self._deliveries.clear()
+        self._outcomes.clear()
+
+    def _on_deliveries(self, deliveries: Sequence[SourceDelivery]) -> None:
+        self._deliveries += deliveries
+        self._changed.set()
+
+    def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
+        for sent, outcome in outcomes:
+            self._outcomes[id(sent)] = outcome
+        self._changed.set()
+
+    def _on_link_lost(self, lost: LinkError) -> None:
+        self._lost = self._lost or lost
+        self._changed.set()
+
+
+def _too_large() -> NoReturn:
+    raise OSError(f"a message of more than {_MAX_MESSAGE_BYTES:,} bytes")
+
+
+def _body(octets: bytes) -> Any:
+    try:
+        return Message.decode(octets).body
+    except DecodeError:
+        return None
