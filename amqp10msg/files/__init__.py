@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp10msg.files._forms import FORMS, MAX_SIZE
 from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
@@ -49,11 +50,6 @@ __all__ = [
     "read",
     "read_stream",
 ]
-
-#: The forms of files that can be read.
-FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro")
-#: The default maximum size of a message in bytes, which limits memory.
-MAX_SIZE = 256 << 20
 
 if not TYPE_CHECKING:  # so that type checkers find names that are not there
     __getattr__ = later(

@@ -8,7 +8,7 @@ from typing import IO
 
 import attrs
 
-from amqp10msg.files import MAX_SIZE
+from amqp10msg.files._forms import MAX_SIZE
 from amqp10msg.files._record import Record
 from amqp10msg.files._resync import FRAME_END, FRAME_HEAD, OLD_FRAMES
 from amqp10msg.files._segments import LINKS, Flow, Held, Packet, Segment, read_packets, segment_of

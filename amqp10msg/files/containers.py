@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import attrs
 
-from amqp10msg.files import MAX_SIZE
+from amqp10msg.files._forms import MAX_SIZE
 from amqp10msg.files._record import Record, UnusableFileError
 from amqp10msg.files.text import RefusedError, octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits

@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.files import FORMS, MAX_SIZE, containers, stores
+from amqp10msg.files import containers, stores
+from amqp10msg.files._forms import FORMS, MAX_SIZE
 from amqp10msg.files._record import Range, Record, UnusableFileError
 from amqp10msg.files.capture import read_capture
 from amqp10msg.files.containers import GZIP, DamagedGzipError, opened

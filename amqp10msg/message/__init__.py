@@ -305,7 +305,7 @@ class Message(kernel.Record):
         writer = kernel.Writer(self._lenient)
         for kind in SECTION_KINDS:
             if kind.attribute == "footer":
-                for part in body_sections(self):
+                for part in body_sections(self.body, self._lenient):
                     write(writer, BODY_SPECS[type(part)], part)
             section = getattr(self, kind.attribute)
             if section is not None:
@@ -313,7 +313,10 @@ class Message(kernel.Record):
         return writer.finish()
 
     def _encode_changes(self, wire: bytes) -> bytes:
-        return encode_changes(self, wire)
+        sections = {kind.code: getattr(self, kind.attribute) for kind in SECTION_KINDS}
+        return encode_changes(
+            sections, body_sections(self.body, self._lenient), wire, self._lenient
+        )
 
     def template(self, *fields: str | tuple[str, type]) -> Template:
         """Return a template, which encodes messages that differ from this one in a few values.
@@ -351,7 +354,7 @@ class Message(kernel.Record):
         encoded = self.encode()
         parts = parts_of(encoded, self._lenient)
         by_code = {kind.code: getattr(self, kind.attribute) for kind in SECTION_KINDS}
-        body = iter(body_sections(self))
+        body = iter(body_sections(self.body, self._lenient))
         body_starts = {part[1] for part in body_parts(self._lenient, encoded, parts)}
         attribute_parts = parts_of_attributes(self._lenient, encoded, parts)
         pairs: list[tuple[str, Any]] = []
@@ -475,7 +478,7 @@ class Message(kernel.Record):
             ContentError: the body is a sequence, or a value that is neither a string nor binary.
             TypeError: a Data section was built with something other than bytes.
         """
-        body = body_sections(self)
+        body = body_sections(self.body, self._lenient)
         if all(type(part) is Data for part in body):
             return b"".join(as_bytes(part.data, "Data") for part in body)
         if len(body) == 1 and type(body[0]) is AmqpValue:
@@ -613,7 +616,9 @@ class Message(kernel.Record):
             ImportError: `coding` is zstd and ``amqp10msg[zstd]`` is not installed.
             ValueError: `level` is out of range.
         """
-        body, properties = compress_body(body_sections(self), self.properties, coding, level)
+        body, properties = compress_body(
+            body_sections(self.body, self._lenient), self.properties, coding, level
+        )
         return self.evolve(body=body, properties=properties)
 
     def decompressed(self, *, limit: int | None = None) -> Self:

@@ -6,7 +6,7 @@ If a section cannot be encoded, the path of the EncodeError names the value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from amqp10msg.sections import (
     BODY_CODES,
@@ -24,9 +24,6 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import EncodeError, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described, ULong
-
-if TYPE_CHECKING:
-    from amqp10msg.message import Message
 
 Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequence]
 
@@ -48,13 +45,12 @@ def to_body(body: Any) -> Body | None:
     return body  # encoding checks that all sections are of one kind
 
 
-def body_sections(message: Message) -> list[Any]:
-    """Return the sections of the body as a list.
+def body_sections(body: Any, lenient: bool) -> list[Any]:
+    """Return the sections of a message's attribute `body` as a list.
 
     Raises:
         EncodeError: the sections are of several kinds, or there are several amqp-values.
     """
-    body: Any = message.body
     if body is None:
         return []
     if type(body) in BODY_SPECS:
@@ -63,7 +59,7 @@ def body_sections(message: Message) -> list[Any]:
     if not isinstance(body, list):
         return [body]
     first: type = type(body[0])
-    if not message._lenient and (
+    if not lenient and (
         any(type(part) is not first for part in body) or (first is AmqpValue and len(body) > 1)
     ):
         raise EncodeError(
@@ -136,12 +132,16 @@ _BODY_ORDER = BODY_KINDS[0].order
 _Part = tuple[int, int, int, int]
 
 
-def encode_changes(message: Message, wire: bytes) -> bytes:
-    """Encode a message that was decoded from `wire`, and reuse the bytes of unchanged sections."""
-    lenient = message._lenient
+def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenient: bool) -> bytes:
+    """Encode a message that was decoded from `wire`, and reuse the bytes of unchanged sections.
+
+    Args:
+        sections: the section of each code, or None; without the body.
+        body: the body sections.
+        wire: the original bytes.
+        lenient: whether the message was decoded with ``strict=False``.
+    """
     parts = parts_of(wire, lenient)
-    sections = {kind.code: getattr(message, kind.attribute) for kind in SECTION_KINDS}
-    body = body_sections(message)
     old_body = body_parts(lenient, wire, parts)
     if body and not old_body:
         # A new body replaces body sections that could not be decoded.

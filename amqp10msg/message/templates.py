@@ -149,7 +149,7 @@ class Template(kernel.Pattern):
             return declared, _ANY
         if declared is bytes:
             return Data, _ANY
-        sections = body_sections(self._prototype)
+        sections = body_sections(self._prototype.body, self._prototype._lenient)
         if declared is AmqpValue or (declared is None and not sections):
             return declared, _ANY
         if declared is not None:
@@ -245,7 +245,7 @@ class Template(kernel.Pattern):
         source = next((i for i, path in enumerate(self._paths) if path.kind is None), -1)
         if source < 0:
             writer = kernel.Writer()
-            for section in body_sections(self._prototype):
+            for section in body_sections(self._prototype.body, self._prototype._lenient):
                 write(writer, BODY_SPECS[type(section)], section)
             return [Step(codes.STEP_COPY, writer.finish())]
         cls, kind = self._types[source]

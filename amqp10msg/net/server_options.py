@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -16,13 +17,29 @@ if TYPE_CHECKING:
     import ssl
 
     from amqp10msg.delivery.node import Capacity
-    from amqp10msg.net.serve.services import Token
     from amqp10msg.wire.limits import Limits
 
 #: The properties of the open frame of brokers, by the names that `ServerOptions.like` takes.
 BROKERS: Mapping[str, Mapping[str, str]] = {
     "rabbitmq-4": {"product": "RabbitMQ", "version": "4.1.0"},
 }
+
+
+@attrs.frozen
+class Token:
+    """A token that a client sends in a put-token request.
+
+    Attributes:
+        name: the address that the token is for.
+        type: the type of the token, such as ``jwt`` or ``servicebus.windows.net:sastoken``.
+        value: the token.
+        expiration: when the token expires, or None if the client does not say.
+    """
+
+    name: str
+    type: str
+    value: str = attrs.field(repr=False)
+    expiration: datetime.datetime | None
 
 
 @attrs.define(kw_only=True, eq=False, repr=False)

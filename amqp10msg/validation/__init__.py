@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import attrs
 
@@ -26,9 +26,6 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError, expect
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import html_table
-
-if TYPE_CHECKING:
-    from amqp10msg.message import Message
 
 __all__ = [
     "LISTED",
@@ -197,8 +194,17 @@ class _Violations(list[Violation]):
         return html_table(title, ("severity", "byte", "where", "what", "clause"), rows)
 
 
+class EncodableMessage(Protocol):
+    """What `validate` needs of a `Message`: its message-format and its encoding."""
+
+    message_format: int
+
+    def encode(self) -> bytes:
+        """Return the encoded message."""
+
+
 def validate(
-    message: Message | bytes | bytearray | memoryview,
+    message: EncodableMessage | bytes | bytearray | memoryview,
     profile: ProfileName | Profile = "oasis",
     *,
     limits: Limits | None = None,

@@ -68,10 +68,10 @@ def test_what_says_something_of_the_command_alone_imports_no_more(
 INSPECT = {
     "": {"__main__", "app", "brokers"},
     "app": {"cli", "inspector", "made", "version"},
-    "app.cli": {"_app", "_input", "_options", "_output", "inspect"},
+    "app.cli": {"_app", "_input", "_missing", "_options", "_output", "inspect"},
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},
-    "files": {"recognition", "text"},
+    "files": {"_forms", "recognition", "text"},
     "message": {"_adapters", "_encoding", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},

@@ -5,25 +5,11 @@ It needs the extra ``cli``. Without it, importing this still works, and `main` s
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from amqp10msg.app.cli._missing import without
 
 __all__ = ["main"]
 
 NEEDED = {"click"}
-
-
-def without(missing: str) -> Any:
-    """Make a `main` that says in one line what to install."""
-
-    def main(*_: Any, **__: Any) -> int:
-        sys.stderr.write(
-            f"amqp10msg: the command line needs the package {missing}: "
-            "pip install 'amqp10msg[cli]'\n"
-        )
-        return 1
-
-    return main
 
 
 try:

@@ -113,7 +113,7 @@ class App(click.Group):
                 sys.exit(1)
             if (error.name or "").partition(".")[0] != "rich":
                 raise
-            from amqp10msg.app.cli import without
+            from amqp10msg.app.cli._missing import without
 
             status = without("rich")()
         sys.exit(status or 0)

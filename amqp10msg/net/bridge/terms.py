@@ -12,18 +12,15 @@ import enum
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
 from amqp10msg.atomic_files import sync_folder
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.wire.text import printable
-
-if TYPE_CHECKING:
-    from amqp10msg.net.bridge.wire import ConnectionPool
 
 
 class Oversized:
@@ -404,6 +401,23 @@ OnRoom = Callable[[], None]
 OnPassed = Callable[[Endpoint, LinkError], None]
 
 
+_LinkT = TypeVar("_LinkT")
+
+
+class SharedConnections(Protocol):
+    """Connections that several links share: `amqp10msg.net.bridge.wire.Lines`."""
+
+    async def join(
+        self,
+        place: Endpoint,
+        call: Callable[[Endpoint], Awaitable[Any]],
+        make: Callable[[Any], _LinkT],
+        *,
+        alone: bool = False,
+    ) -> _LinkT:
+        """Return a link on the connection to `place`; connect with `call` if there is none."""
+
+
 @attrs.frozen(kw_only=True)
 class Request:
     """The parameters for opening a link.
@@ -419,7 +433,7 @@ class Request:
     endpoint: Endpoint
     on_lost: OnLost
     on_passed: OnPassed | None = None
-    pool: ConnectionPool | None = None
+    pool: SharedConnections | None = None
     alone: bool = False
 
 

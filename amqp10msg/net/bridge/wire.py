@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
+from amqp10msg.net.bridge.terms import LinkError, OnLost, Request, SharedConnections
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.sockets import Socket
 
@@ -529,7 +529,7 @@ async def attached(
     request: Request, call: Callable[[Endpoint], Awaitable[Any]], make: Callable[[Any], _L]
 ) -> _L:
     """Open the requested link, and return it once the peer has opened it."""
-    pool = request.pool or ConnectionPool()
+    pool: SharedConnections = request.pool or ConnectionPool()
     link = await pool.join(request.endpoint, call, make, alone=request.alone)
     await link.within(link.attach)
     return link

@@ -26,6 +26,7 @@ from amqp10msg.net.serve.definitions import QUEUE, SUBSCRIPTION
 from amqp10msg.net.serve.memory import DEFINITION_BYTES, value_cost
 from amqp10msg.net.serve.nodes import Binding
 from amqp10msg.net.serve.service_bus import asked_value, response_to
+from amqp10msg.net.server_options import Token
 from amqp10msg.sections import Properties
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
 from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
@@ -405,23 +406,6 @@ def _check_queue(options: Mapping[str, Any]) -> None:
 
 
 # Tokens.
-
-
-@attrs.frozen
-class Token:
-    """A token that a client puts.
-
-    Attributes:
-        name: the address that it is for.
-        type: such as ``jwt`` or ``servicebus.windows.net:sastoken``.
-        value: the token.
-        expiration: when it expires, or None if that is not stated.
-    """
-
-    name: str
-    type: str
-    value: str = attrs.field(repr=False)
-    expiration: datetime.datetime | None
 
 
 def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import attrs
 
@@ -38,9 +38,6 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
 
-if TYPE_CHECKING:
-    from amqp10msg.net.transport.connection import Connection
-
 #: A property of a link's state: how many messages of its source other links hold unsettled, a
 #: ulong. This library's server tells it beside what is available.
 ACQUIRED_BY_OTHERS = Symbol("amqp10msg:acquired-by-others")
@@ -70,6 +67,24 @@ class LinkFaultError(FaultError):
 
 class SessionFaultError(FaultError):
     """The peer broke a rule of a session."""
+
+
+class FrameWriter(Protocol):
+    """What a session needs of its connection, which is a `Connection`.
+
+    Attributes:
+        room: the maximum size of the body of a frame, in bytes.
+        flushes: functions, by channel, that the connection calls before its bytes are taken.
+    """
+
+    room: int
+    flushes: dict[int, Callable[[], None]]
+
+    def write(self, channel: int, performative: Any) -> None:
+        """Write a frame with a performative."""
+
+    def write_body(self, channel: int, body: bytes) -> None:
+        """Write a frame whose body is already encoded."""
 
 
 class Handler:
@@ -589,7 +604,7 @@ class Session:
         ended: whether this end has ended.
     """
 
-    def __init__(self, connection: Connection, handler: Handler, channel: int) -> None:
+    def __init__(self, connection: FrameWriter, handler: Handler, channel: int) -> None:
         self.connection = connection
         self.handler = handler
         self.channel = channel
