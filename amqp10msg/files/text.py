@@ -10,6 +10,8 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
+from amqp10msg.wire.text import refuse_constant
+
 # Separators between hex digits: 0x, \x, colons, commas and so on.
 _SEPARATORS = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
 # Minimum number of digits in a line of wrapped hex. Shorter groups of digits are bytes or words.
@@ -128,7 +130,7 @@ def load_json(octets: bytes | str) -> Any:
     import json  # noqa: PLC0415  (only needed for JSON input)
 
     try:
-        value = json.loads(octets, parse_float=_double, parse_constant=_refuse_constant)
+        value = json.loads(octets, parse_float=_double, parse_constant=refuse_constant)
     except RefusedError:
         raise
     except RecursionError:
@@ -163,10 +165,6 @@ def load_object(octets: bytes | str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RefusedError(f"expected a JSON object, not {value!r:.40}")
     return value
-
-
-def _refuse_constant(name: str) -> Any:
-    raise RefusedError(f"{name} is not a number of JSON")
 
 
 def parse_json(octets: bytes) -> Any:

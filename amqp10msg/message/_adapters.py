@@ -10,6 +10,7 @@ import attrs
 from amqp10msg.sections import Data, Properties
 from amqp10msg.wire.errors import ContentError, as_bytes
 from amqp10msg.wire.primitives import Symbol, plain
+from amqp10msg.wire.text import refuse_constant
 
 if TYPE_CHECKING:
     from amqp10msg.wire.codings import Coding
@@ -66,15 +67,11 @@ def parse_json(document: str) -> Any:
     import json  # noqa: PLC0415  (only this function needs it)
 
     try:
-        return json.loads(document, parse_constant=_refuse_constant)
+        return json.loads(document, parse_constant=refuse_constant)
     except ValueError as error:  # includes integers with too many digits for Python
         raise ContentError(f"the body is not valid JSON: {error}") from None
     except RecursionError:
         raise ContentError("the JSON of the body is nested too deeply") from None
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def convert_json(document: str, wanted: Any, strict: bool | None) -> Any:

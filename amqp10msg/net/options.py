@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from amqp10msg.filter_languages import FILTER_LANGUAGES
 from amqp10msg.options import check_option, declared, option
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ REASONS: Mapping[str, str] = {
 #: Default of `RouteOptions.connect_timeout`, in seconds, for a route that is to end by itself.
 _CONNECT_TIMEOUT = 60.0
 _UNMATCHED = ("accept", "requeue", "reject")
-#: The keys of `amqp10msg.delivery.filters.LANGUAGES`, without importing it for ``--help``.
-_FILTER_LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
 
 #: A hook: takes a message in the target's protocol and the delivery that it came in. Returns the
 #: message to send, or None to drop it.
@@ -361,7 +360,7 @@ class RouteOptions:
         "selector",
         str,
         "The language of --filter, as for the command filter.",
-        choices=_FILTER_LANGUAGES,
+        choices=FILTER_LANGUAGES,
     )
     change: Change | None = None
     match: Callable[[Any], bool] | None = None

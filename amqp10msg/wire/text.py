@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["plural", "printable"]
+from typing import NoReturn
+
+__all__ = ["plural", "printable", "refuse_constant"]
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:
@@ -27,3 +29,8 @@ def printable(text: str) -> str:
         else f"\\U{ord(char):08x}"
         for char in text
     )
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Raise ValueError for NaN and Infinity, which Python's JSON parser accepts (RFC 8259, 6)."""
+    raise ValueError(f"{name} is not a JSON number")

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from amqp10msg import Header, Message, Properties, UInt
 from amqp10msg.app.cli import main
-from amqp10msg.app.cli._options import LANGUAGES
 from amqp10msg.delivery import filters
+from amqp10msg.filter_languages import FILTER_LANGUAGES
 
 pytestmark = pytest.mark.once
 
@@ -36,7 +36,7 @@ def lines_of(*messages: bytes) -> bytes:
 
 
 def test_the_languages_are_those_of_the_library() -> None:
-    assert list(LANGUAGES) == list(filters.LANGUAGES)
+    assert list(FILTER_LANGUAGES) == list(filters.LANGUAGES)
 
 
 def test_each_message_is_a_line_and_then_comes_the_count() -> None:

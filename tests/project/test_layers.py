@@ -35,6 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             "app",
             "atomic_files",
             "brokers",
+            "filter_languages",
             "options",
             "private_files",
         },  # docstrings; atomic writers; names; how options are declared; permissions
@@ -114,7 +115,7 @@ HARMLESS_PARTS = {
 #: The district "core": its units work without the rest of the package.
 CORE = {
     *("wire", "composite", "sections", "validation", "message", "delivery", "basic", "notation"),
-    *("translate", "atomic_files", "brokers", "options", "private_files"),
+    *("translate", "atomic_files", "brokers", "filter_languages", "options", "private_files"),
 }
 #: The district "kit", which may import every other.
 KIT = {"interop", "spark", "testing", "app.cli", "app.inspector"}

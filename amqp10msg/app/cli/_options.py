@@ -31,8 +31,6 @@ FORMATS = (
 )
 
 
-#: The languages of filters.
-LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
 #: What --out takes.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amqp10msg.app.cli._options import (
-    LANGUAGES,
     TARGETS,
     LateChoice,
     color_option,
@@ -20,6 +19,7 @@ from amqp10msg.app.cli._options import (
     output_option,
 )
 from amqp10msg.app.cli._output import Sink, json_text, safe, use_color
+from amqp10msg.filter_languages import FILTER_LANGUAGES
 from amqp10msg.wire.errors import AmqpError, EncodeError
 from amqp10msg.wire.text import plural
 
@@ -56,7 +56,7 @@ Examples:
 @click.option(
     "-l",
     "--language",
-    type=click.Choice(LANGUAGES),
+    type=click.Choice(FILTER_LANGUAGES),
     default="selector",
     show_default=True,
     help="What EXPR is: a JMS selector, an SQL filter expression as RabbitMQ has it or with more "

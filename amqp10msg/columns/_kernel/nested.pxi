@@ -2,10 +2,6 @@
 # written after the cells of a column. Described values, chars and errors are left to the plain
 # implementation, and so is what is nested deeper than MAX_NESTED.
 
-cdef enum:
-    MAX_NESTED_PAIRS = 64
-    MAX_NESTED = 16
-
 # By ASCII code: the letter after the backslash, where JSON has a short escape.
 cdef uint8_t[128] SHORT_ESCAPES
 for _plain, _short in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt'):

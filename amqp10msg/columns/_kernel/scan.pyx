@@ -38,6 +38,7 @@ cdef struct Batch
 include "../../wire/kernel/leaves.pxi"
 include "buffers.pxi"
 include "values.pxi"
+include "depth.pxi"
 include "nested.pxi"
 include "fields.pxi"
 include "sections.pxi"

@@ -61,10 +61,6 @@ _fill_names()
 # values. Described values and arrays are left to the plain implementation, and so are errors,
 # spaces between the tokens, and what is nested deeper than MAX_NESTED.
 
-cdef enum:
-    MAX_NESTED_PAIRS = 64
-    MAX_NESTED = 16
-
 # By the letter after the backslash: the character that it stands for.
 cdef uint8_t[128] SHORT_ESCAPES
 for _short, _plain in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t'):

@@ -20,6 +20,7 @@ from libc.stdint cimport uintptr_t
 include "../../wire/kernel/leaves.pxi"
 include "output.pxi"
 include "cells.pxi"
+include "depth.pxi"
 include "typed.pxi"
 include "fields.pxi"
 include "rows.pxi"

@@ -28,6 +28,7 @@ from amqp10msg.delivery.filters.conditions import (
     TopicBinding,
 )
 from amqp10msg.delivery.filters.expressions import Selector, SqlFilter
+from amqp10msg.filter_languages import FILTER_LANGUAGES
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
@@ -322,11 +323,11 @@ def _oasis(text: str) -> Filter:
 #: Makes the filter of a text, by its language: a JMS selector, an SQL filter expression as RabbitMQ
 #: has it or with more of the OASIS draft, a topic pattern, a subject.
 LANGUAGES: Mapping[str, Callable[[str], Filter]] = MappingProxyType(
-    {
-        "selector": Selector,
-        "sql": SqlFilter,
-        "oasis": _oasis,
-        "topic": TopicBinding,
-        "direct": DirectBinding,
-    }
+    dict(
+        zip(
+            FILTER_LANGUAGES,
+            (Selector, SqlFilter, _oasis, TopicBinding, DirectBinding),
+            strict=True,
+        )
+    )
 )
