@@ -405,7 +405,7 @@ _LinkT = TypeVar("_LinkT")
 
 
 class SharedConnections(Protocol):
-    """Connections that several links share: `amqp10msg.net.bridge.wire.Lines`."""
+    """Connections that several links share: `amqp10msg.net.bridge.wire.ConnectionPool`."""
 
     async def join(
         self,
