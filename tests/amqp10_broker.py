@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -102,8 +103,9 @@ B = TypeVar("B", bound=Broker)
 
 
 @contextlib.contextmanager
-def running(broker: B, port: int = 0) -> Iterator[B]:
-    """Run a broker in a thread, at a port that is free where it is 0."""
+def running(broker: B, listener: socket.socket | None = None) -> Iterator[B]:
+    """Run a broker in a thread, on a free port or on the bound socket `listener`."""
+    where: dict[str, Any] = {"sock": listener} if listener else {"host": "127.0.0.1", "port": 0}
     started = threading.Event()
     stopping: list[Callable[[], object]] = []
 
@@ -111,7 +113,7 @@ def running(broker: B, port: int = 0) -> Iterator[B]:
         loop = broker.loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         stopping.append(lambda: loop.call_soon_threadsafe(stop.set))
-        server = await loop.create_server(lambda: broker.peer(broker), "127.0.0.1", port)
+        server = await loop.create_server(lambda: broker.peer(broker), **where)
         broker.port = server.sockets[0].getsockname()[1]
         started.set()
         await stop.wait()

@@ -73,6 +73,7 @@ class BasicBroker:
         channels: theirs.
         opened: how many connections were made.
         deaf: names of queues to which nothing is confirmed, until `hear`.
+        moved: how many messages were delivered or published.
         late: how many messages are on their way when a consumer is cancelled, and come after the
             next answer to queue.declare, as with RabbitMQ 3.10.
     """
@@ -97,6 +98,8 @@ class BasicBroker:
         self.credentials = "guest:guest"
         self.port = 0
         self.opened = 0
+        self.moved = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def __aenter__(self) -> Self:
         await self.listen()
@@ -123,6 +126,20 @@ class BasicBroker:
         for connection in list(self.connections):
             connection.stream.abort()
             connection.back()
+
+    async def after(self, count: int) -> None:
+        """Wait until `count` more messages were delivered or published."""
+        reached = asyncio.get_running_loop().create_future()
+        self._waiting.append((self.moved + count, reached))
+        await reached
+
+    def count_moved(self) -> None:
+        """Count a message that was delivered or published, and wake the tasks in `after`."""
+        self.moved += 1
+        for waiting in [one for one in self._waiting if one[0] <= self.moved]:
+            self._waiting.remove(waiting)
+            if not waiting[1].done():
+                waiting[1].set_result(None)
 
     def confirm(self, peer: _Peer, name: str) -> None:
         if name in self.deaf:
@@ -372,6 +389,7 @@ class _Peer:
     def deliver_one(self, one: Stored, name: str) -> None:
         self.tag += 1
         self.unacked[self.tag] = one
+        self.broker.count_moved()
         arguments = b"\0\x3c\0\x3c" + short("bridge") + self.tag.to_bytes(8, "big")
         key = name if one.routing_key is None else one.routing_key
         arguments += bytes((one.redelivered,)) + short(one.exchange) + short(key)
@@ -398,6 +416,7 @@ class _Peer:
         name = arguments[at + 1 : at + 1 + arguments[at]].decode()
         stored = Stored(content.header, content.body)
         self.published += 1
+        broker.count_moved()
         refused = broker.refuses(stored)
         if refused == "cut":
             self.connection.dead = True

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-__all__ = ["TIMEOUT", "holds", "until", "wait_until"]
+__all__ = ["TIMEOUT", "holds", "until", "until_answered", "wait_until"]
 
+_T = TypeVar("_T")
 #: Timeout for a condition, in seconds: longer than a busy machine needs, so that only a bug reaches
 #: it.
 TIMEOUT = 120.0
@@ -27,6 +29,18 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(TIMEOUT):
         while not condition():
             await asyncio.sleep(_INTERVAL)
+
+
+async def until_answered(ask: Callable[[], Awaitable[_T | None]]) -> _T:
+    """Call `ask` until its awaited result is not None, and return that result.
+
+    Raises:
+        TimeoutError: every result was None for `TIMEOUT`.
+    """
+    async with asyncio.timeout(TIMEOUT):
+        while (answer := await ask()) is None:
+            await asyncio.sleep(_INTERVAL)
+        return answer
 
 
 async def holds(condition: Callable[[], object], seconds: float) -> None:

@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import click
@@ -294,14 +293,19 @@ class TestProcess:
         assert b"convert" in names.stdout
 
 
-def shown(*arguments: str, env: dict[str, str] | None = None) -> str:
-    """Run a command on a terminal of its own and give what the terminal got."""
+def shown(
+    *arguments: str, env: dict[str, str] | None = None, pieces: list[bytes] | None = None
+) -> str:
+    """Run a command on a new terminal, and return all that it wrote there.
+
+    Other threads may read the output so far in `pieces`.
+    """
+    pieces = [] if pieces is None else pieces
     above, below = os.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
     for name in ("NO_COLOR", "FORCE_COLOR"):
         if not (env or {}).get(name):
             environment.pop(name, None)
-    pieces = []
     with subprocess.Popen(
         [sys.executable, "-m", "amqp10msg", *arguments],
         cwd=ROOT, stdin=below, stdout=below, stderr=below, env=environment,
@@ -354,21 +358,29 @@ class TestTerminal:
     def test_a_long_run_shows_how_far_it_is(self, tmp_path: Path) -> None:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
+        lines = f'{{"raw": "{OCTETS.hex()}"}}\n' * 1_000
+        pieces: list[bytes] = []
+
+        written = 0
+
+        def is_shown() -> bool:
+            return re.search(rb"\d,\d\d\d messages", b"".join(pieces)) is not None
 
         def write() -> None:
+            nonlocal written
             with pipe.open("w") as file:
-                for _ in range(4):
-                    file.write(f'{{"raw": "{OCTETS.hex()}"}}\n' * 1_000)
+                # A test without this bound would not end if nothing was ever shown.
+                while not is_shown() and written < 2_000_000:
+                    written += file.write(lines) // len(lines) * 1_000
                     file.flush()
-                    time.sleep(0.5)  # it is slow whatever the machine is
 
         writer = threading.Thread(target=write)
         writer.start()
-        text = shown("validate", str(pipe))
+        text = shown("validate", str(pipe), pieces=pieces)
         writer.join()
 
-        assert re.search(r"[123],\d\d\d messages", text)
-        assert text.rstrip().endswith("4,000 messages, no violations (profile oasis)\x1b[0m")
+        assert text.rstrip().endswith(f"{written:,} messages, no violations (profile oasis)\x1b[0m")
+        assert written < 2_000_000, "nothing was shown until then"
 
     def test_a_short_run_shows_no_bar(self) -> None:
         assert "\x1b[?25l" not in shown("validate", OCTETS.hex())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from amqp10msg.files import fetching
 from amqp10msg.files.fetching import Fetched
+from tests.waiting import TIMEOUT, wait_until
 
 DATA = bytes(range(256)) * 8
 PIECE, LEAST, HOLE, AT_A_TIME = 64, 16, 8, 4
@@ -158,8 +158,9 @@ def test_a_store_that_fails_says_so_where_it_is_read() -> None:
             file.read(1)
 
 
-def test_requests_go_side_by_side_and_none_is_left_at_the_end() -> None:
-    together = threading.Barrier(AT_A_TIME, timeout=10)
+def test_requests_run_side_by_side_and_close_waits_for_them() -> None:
+    together = threading.Barrier(AT_A_TIME, timeout=TIMEOUT)
+    may_finish = threading.Event()
     running: set[int] = set()
 
     def fetch(start: int, stop: int) -> bytes:
@@ -167,11 +168,18 @@ def test_requests_go_side_by_side_and_none_is_left_at_the_end() -> None:
         if start < AT_A_TIME * PIECE:
             together.wait()
         else:
-            time.sleep(0.02)
+            may_finish.wait(TIMEOUT)
         running.remove(start)
         return DATA[start:stop]
 
     with Fetched(fetch, len(DATA), lambda: None) as file:
         file.expect([(0, len(DATA))])
         assert DATA[: PIECE + 1] == file.read(PIECE + 1)
+        wait_until(lambda: running)
+        closing = threading.Thread(target=file.close)
+        closing.start()
+        closing.join(0.05)
+        assert closing.is_alive()
+        may_finish.set()
+        closing.join()
     assert set() == running

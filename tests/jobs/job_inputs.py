@@ -1,9 +1,7 @@
-"""What the tests of the jobs share: sound messages, files of them, and patience."""
+"""What the tests of the jobs share: sound messages, files of them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +37,3 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def wait_for(what: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if what():
-            return True
-        time.sleep(0.005)
-    return False

@@ -31,7 +31,7 @@ from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.jobs.inputs import packed  # noqa: E402
 from amqp10msg.jobs.writing import ParquetFile  # noqa: E402
 from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
-from tests.waiting import wait_until  # noqa: E402
+from tests.waiting import TIMEOUT, wait_until  # noqa: E402
 
 
 @given(st.lists(st.integers(0, 400 << 10), max_size=30), st.sampled_from([1, 200 << 10, 1 << 20]))
@@ -258,7 +258,7 @@ def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
         wait_until(target.exists)
         # Until enough was replaced, not a number of looks: 2,000 of them can take less time
         # than one replacement waits for its turn.
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + TIMEOUT
         while len(put) < 50 and thread.is_alive() and time.monotonic() < deadline:
             handle = os.open(target, os.O_RDONLY)  # raises where there is none
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
@@ -9,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +31,7 @@ from amqp10msg.jobs import DAMAGED, InterruptedJobError, Job, JobError, made_fil
 from amqp10msg.jobs.running import Work  # noqa: E402
 from tests.jobs.job_inputs import SOUND  # noqa: E402
 from tests.jobs.local_store import SECRET, s3_server  # noqa: E402
+from tests.waiting import TIMEOUT  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -290,34 +291,28 @@ def test_many_files_are_looked_at_side_by_side(
         else:
             put(f"{lake}/in/{number:02}.prefixed", octets)
     put(f"{lake}/in/05.{form}", b"\xff" * 20)
-    running = most = 0
-    lock = threading.Lock()
+    together, calls = threading.Barrier(7, timeout=TIMEOUT), itertools.count(1)
 
-    def slow(honest: Any) -> Any:
+    def meeting(honest: Any) -> Any:
+        """Let the first seven calls in other threads wait for each other."""
+
         def asked(*given: Any) -> Any:
-            nonlocal running, most
-            with lock:
-                running += 1
-                most = max(most, running)
-            try:
-                time.sleep(0.02)
-                return honest(*given)
-            finally:
-                with lock:
-                    running -= 1
+            if threading.current_thread() is not threading.main_thread() and next(calls) <= 7:
+                together.wait()
+            return honest(*given)
 
         return asked
 
     found = []
-    for is_slow in (False, True):
-        if is_slow:
-            monkeypatch.setattr(Place, "state", slow(Place.state))
-            monkeypatch.setattr(Place, "open_in_places", slow(Place.open_in_places))
-        out = f"{lake}/out-{is_slow}"
+    for meets in (False, True):
+        if meets:
+            monkeypatch.setattr(Place, "state", meeting(Place.state))
+            monkeypatch.setattr(Place, "open_in_places", meeting(Place.open_in_places))
+        out = f"{lake}/out-{meets}"
         stats = jobs.run(f"{lake}/in", out, Job("decode"), workers=1)
         found.append((stats, [{**row, "source": ""} for row in rows(out)]))
 
-    assert most > 6
+    assert next(calls) > 7
     assert 11 * 50 == len(found[0][1])
     assert found[0] == found[1]
 
@@ -488,8 +483,7 @@ def test_ctrl_c_leaves_a_small_file_whole(lake: str, monkeypatch: pytest.MonkeyP
     @contextmanager
     def interrupted(self: Place) -> Iterator[Any]:
         with create(self) as file:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.05)
+            signal.raise_signal(signal.SIGINT)  # its handler has run when this returns
             yield file
 
     monkeypatch.setattr(Place, "create", interrupted)

@@ -43,7 +43,7 @@ from tests.bridging import (
     quarantined,
     stored,
 )
-from tests.waiting import TIMEOUT, holds, until
+from tests.waiting import holds, until, until_answered
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -193,7 +193,9 @@ def test_what_is_too_large_is_set_aside() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_cut_nothing_is_missing(server: Server, seed: int) -> None:
+def test_whatever_is_cut_nothing_is_missing(
+    server: Server, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """Only what was not settled may come twice."""
     count, window = 600, 20
     sent = numbered(count)
@@ -211,10 +213,11 @@ def test_whatever_is_cut_nothing_is_missing(server: Server, seed: int) -> None:
 
     async def cut(broker: BasicBroker) -> None:
         for _ in range(20):
-            await asyncio.sleep(0.02 * (1 + seed))
+            await broker.after(25 * (1 + seed))
             if seed == 2:
+                caplog.clear()
                 await broker.down()
-                await asyncio.sleep(0.005)
+                await until(lambda: "-unreachable" in caplog.text)
                 await broker.listen()
             else:
                 broker.cut()
@@ -260,7 +263,7 @@ def test_with_ids_nothing_comes_twice(server: Server) -> None:
 
             async def cut() -> None:
                 for _ in range(10):
-                    await asyncio.sleep(0.02)
+                    await broker.after(30)
                     broker.cut()
 
             cuts = asyncio.ensure_future(cut())
@@ -283,7 +286,9 @@ def test_with_ids_nothing_comes_twice(server: Server) -> None:
     assert [] == list(broker.queues["from"])
 
 
-def test_a_target_that_is_not_there_yet_is_waited_for() -> None:
+def test_a_target_that_is_not_there_yet_is_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def run() -> list[bytes]:
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(numbered(5))
@@ -293,7 +298,7 @@ def test_a_target_that_is_not_there_yet_is_waited_for() -> None:
             running = asyncio.ensure_future(
                 bridged(broker.url("queue=from"), second.url("queue=to"), idle=0.2)
             )
-            await asyncio.sleep(0.05)
+            await until(lambda: "target-unreachable" in caplog.text)
             await second.listen()
             await running
             await second.down()
@@ -397,9 +402,7 @@ def test_a_source_says_how_many_are_still_to_come(server: Server, protocol: str)
             async with Bridge(source, broker.url("queue=to"), given) as bridge:
                 (route,) = bridge.routes
                 await until(lambda: route.statistics.in_flight >= 20)
-                async with asyncio.timeout(TIMEOUT):
-                    while (found := await route.depth()) is None:  # the source is not open yet
-                        await asyncio.sleep(0.02)
+                found = await until_answered(route.depth)  # None until the source is open
                 broker.cut()  # it does not answer a close either, which would be waited for
                 return found
 

@@ -502,7 +502,7 @@ async def growing(broker: BasicBroker, source: str, add: Callable[[], object]) -
     async def more() -> None:
         while True:
             add()
-            await asyncio.sleep(0.002)
+            await broker.after(1)
 
     adding = asyncio.ensure_future(more())
     counts = await bridged(source, broker.url("queue=to"), idle=None, until_length=True)

@@ -160,24 +160,29 @@ def test_what_makes_no_sense_changes_nothing() -> None:
 def test_whatever_is_changed_when_each_message_goes_once(
     given: list[tuple[dict[str, int], bool]],
 ) -> None:
-    """Also before what was changed last is done."""
+    """With and without waiting for the routes of the last change to run."""
 
     async def made(broker: BasicBroker) -> None:
         for name in "abc":
             broker.queues[name].extend(numbered(40))
         keeps = RouteSpec(broker.url("queue=d"), broker.url("queue=to-d"), options(idle=None), "d")
         async with Bridge([keeps]) as bridge:
+
+            def windows() -> dict[str, int]:
+                """Return the windows of the routes that run, by name."""
+                return {
+                    one.name: one.options.window
+                    for one in bridge.routes
+                    if one.name != "d" and one.statistics.state == "running"
+                }
+
             for wanted, waits in [*given, (dict.fromkeys("abc", 7), False)]:
                 specs = [spec(broker, name, window=window) for name, window in wanted.items()]
                 bridge.reload([keeps, *specs])
-                await asyncio.sleep(0.02 * waits)
+                if waits:
+                    await until(lambda: windows() == wanted)  # noqa: B023  (called here)
             await until(lambda: all(len(broker.queues[f"to-{name}"]) == 40 for name in "abc"))
-
-            def latest() -> set[tuple[int, str]]:
-                found = (one for one in bridge.routes if one.name != "d")
-                return {(one.options.window, one.statistics.state) for one in found}
-
-            await until(lambda: {(7, "running")} == latest())
+            await until(lambda: windows() == dict.fromkeys("abc", 7))
         assert [40] * 3 == [bridge.statistics[name].accepted for name in "abc"]
 
     run(made, "abcd")

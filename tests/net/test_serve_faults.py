@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import socket
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -216,14 +216,23 @@ def test_node_that_cannot_expire_does_not_stop_the_server() -> None:
 # Work that one peer causes does not hold the others.
 
 
+def busy(is_short: bool, other_is_served: threading.Event) -> None:
+    """Stand for work of the server's thread that takes long, until another peer was served.
+
+    Long work gives a slow client time: it is served between two calls.
+    """
+    other_is_served.wait(0.005 if is_short else 1.0)
+
+
 def test_filter_that_looks_at_many_messages_lets_other_connections_have_their_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count = 300
     evaluated: list[int] = []
+    other_is_served = threading.Event()
 
     def slow(*_: Any, **__: Any) -> bool:
-        time.sleep(0.005)
+        busy(len(evaluated) < count / 2, other_is_served)
         evaluated.append(1)
         return False
 
@@ -234,6 +243,7 @@ def test_filter_that_looks_at_many_messages_lets_other_connections_have_their_tu
         receiver = connection.create_receiver("q", options=reactor.Selector("a = 1"), credit=1)
         other.create_sender("elsewhere")
         assert len(evaluated) < count
+        other_is_served.set()
         until(lambda: len(evaluated) == count)
         connection.create_sender("elsewhere")
         assert count == len(evaluated), "each message was looked at once"
@@ -246,9 +256,10 @@ def test_sender_of_many_messages_lets_other_connections_have_their_turns(
     count = 60  # of the session's window
     published: list[int] = []
     publish = DistributionNode.publish
+    other_is_served = threading.Event()
 
     def slow(node: DistributionNode, octets: Any, **options: Any) -> int:
-        time.sleep(0.005)
+        busy(len(published) < count / 2, other_is_served)
         published.append(1)
         return publish(node, octets, **options)
 
@@ -273,6 +284,7 @@ def test_sender_of_many_messages_lets_other_connections_have_their_turns(
             until(lambda: bool(published))
             other.create_sender("elsewhere")
             assert len(published) < count
+            other_is_served.set()
             until(lambda: server.counts("q").available == count)
 
 

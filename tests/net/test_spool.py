@@ -36,6 +36,7 @@ from amqp10msg.net.landing import LANDED, Landing, Spooled, file_name  # noqa: E
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.queue_broker import Broker, Queue, running  # noqa: E402
+from tests.waiting import wait_until  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -350,14 +351,11 @@ def test_whatever_kills_it_nothing_is_lost(broker: Broker, tmp_path: Path) -> No
     for _ in range(KILLS):
         before = len(list(tmp_path.glob("*.parquet")))
         process = spooler(broker.url, tmp_path)
-        deadline = time.monotonic() + 60
-        # Somewhere in its work: after so many more files, and a little.
         wanted = before + order.randint(1, 12)
-        while len(list(tmp_path.glob("*.parquet"))) < wanted and time.monotonic() < deadline:
-            if not broker.queue.ready:
-                break
-            time.sleep(0.002)
-        time.sleep(order.uniform(0, 0.02))
+        wait_until(
+            lambda: len(list(tmp_path.glob("*.parquet"))) >= wanted or not broker.queue.ready  # noqa: B023  (called here)
+        )
+        time.sleep(order.uniform(0, 0.02))  # to kill it at different places of its work
         process.send_signal(signal.SIGKILL)
         process.communicate()
     last = spooler(broker.url, tmp_path, "--idle", "1")

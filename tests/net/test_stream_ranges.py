@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
 from amqp10msg.net import stream_ranges
+from amqp10msg.net.bridge.amqp10 import connected
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.net.stream_ranges import (
@@ -34,6 +34,7 @@ from amqp10msg.net.stream_ranges import (
 from amqp10msg.wire.primitives import Timestamp
 from tests.rabbitmq import BROKER, filled_stream
 from tests.stream_broker import Stream, StreamBroker, running
+from tests.waiting import TIMEOUT, wait_until
 
 pytestmark = pytest.mark.once
 
@@ -179,23 +180,34 @@ def test_where_streams_begin_and_end(broker: StreamBroker) -> None:
     assert 7 >= broker.connections  # kept, but where it was cut, or ended by an answer
 
 
-def test_a_broker_that_is_started_again_is_asked_again() -> None:
+def test_a_broker_that_is_started_again_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Stream()
     stream.publish(*(message(n) for n in range(10)))
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = reserved.getsockname()[1]
-    endpoint = parse_url(f"amqp://me:secret@127.0.0.1:{port}")
-    made = StreamBroker(s=stream)
-    said = r"not reached within 0\.3 s \(Connection refused"
-    with StreamProbe(endpoint, timeout=0.3) as probe, pytest.raises(LinkError, match=said):
-        probe.bounds(["s"])
-    with StreamProbe(endpoint, timeout=10) as probe, ThreadPoolExecutor() as pool:
-        asked = pool.submit(probe.bounds, ["s"])
-        time.sleep(0.1)
-        with running(made, port):
-            assert {"s": Bounds(0, 10)} == asked.result(10)
-            (found,) = read_range(endpoint, StreamRange("s", 0, 10))
-            assert isinstance(found, StreamRows)
+    refused: list[LinkError] = []
+
+    async def counted(endpoint: Endpoint) -> Any:
+        try:
+            return await connected(endpoint)
+        except LinkError as error:
+            refused.append(error)
+            raise
+
+    monkeypatch.setattr(stream_ranges, "connected", counted)
+    # Connections are refused until `running` listens on this socket.
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        endpoint = parse_url(f"amqp://me:secret@127.0.0.1:{listener.getsockname()[1]}")
+        said = r"not reached within 0\.3 s \(Connection refused"
+        with StreamProbe(endpoint, timeout=0.3) as probe, pytest.raises(LinkError, match=said):
+            probe.bounds(["s"])
+        refused.clear()
+        with StreamProbe(endpoint, timeout=TIMEOUT) as probe, ThreadPoolExecutor() as pool:
+            asked = pool.submit(probe.bounds, ["s"])
+            wait_until(lambda: refused)
+            with running(StreamBroker(s=stream), listener):
+                assert {"s": Bounds(0, 10)} == asked.result(TIMEOUT)
+                (found,) = read_range(endpoint, StreamRange("s", 0, 10))
+                assert isinstance(found, StreamRows)
 
 
 def test_what_is_no_stream_is_refused(broker: StreamBroker) -> None:
