@@ -14,15 +14,24 @@ from amqp10msg.files._resync import FRAME_END, FRAME_HEAD, OLD_FRAMES
 from amqp10msg.files._segments import LINKS, Flow, Held, Packet, Segment, read_packets, segment_of
 from amqp10msg.files._transfers import Frames
 
-#: Connections that are followed at once; beyond, the one that was silent longest is given up.
+#: Default of `max_flows`: a packet of each keeps a few kilobytes in memory.
 _MAX_FLOWS = 65_536
 # Types of link layers: Ethernet, IP as it is, and the interface "any" of Linux.
 _LINKS = (1, 101, 113, 276)
 _CUT = "this is not all of the message: more packets or frames belong to it"
 
 
-def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Record]:
-    """Read the messages of a pcap or pcapng file, in the order in which they were complete."""
+def read_capture(
+    stream: IO[bytes], *, max_size: int = MAX_SIZE, max_flows: int = _MAX_FLOWS
+) -> Iterator[Record]:
+    """Read the messages of a pcap or pcapng file, in the order in which they were complete.
+
+    Args:
+        stream: the file.
+        max_size: maximum size of a message, in bytes; a larger one is a record with a fault.
+        max_flows: maximum number of directions of connections that are followed at the same time.
+            Beyond it, the flow without data for the longest time is given up, with a fault.
+    """
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
     together = Held()
     last = Packet(0, 0, 0, b"")
@@ -42,9 +51,9 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         # The longest silent first, since what is used moves to the end.
         pair = flows.pop(key, None) or (Flow(together), Frames(segment.connection, max_size))
         flows[key] = pair
-        if len(flows) > _MAX_FLOWS:
+        if len(flows) > max_flows:
             oldest = flows.pop(next(iter(flows)))
-            yield from _finish(*oldest, packet, f"given up: more than {_MAX_FLOWS:,} connections")
+            yield from _finish(*oldest, packet, f"given up: more than {max_flows:,} connections")
         yield from _pass_on(pair[0].feed(segment), pair[1], packet)
         if segment.reset:
             for direction in (key, key[::-1]):

@@ -42,6 +42,38 @@ class Token:
     expiration: datetime.datetime | None
 
 
+def _is_positive(waits: object, attribute: attrs.Attribute[float], seconds: float) -> None:
+    if not seconds > 0:
+        raise ValueError(
+            f"{type(waits).__name__}.{attribute.name} must be more than 0 seconds, got {seconds!r}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ServerWaits:
+    """Timeouts and intervals of a server, in seconds; each is more than 0.
+
+    Attributes:
+        opening: timeout of a peer that connects: the TLS handshake, SASL and the open frame
+            together. The server then ends the socket.
+        closing: timeout of a peer that does not read its last bytes, or does not close the socket.
+        stopping: timeout of all peers to answer the close when the server stops.
+        commit: with `ServerOptions.file`, the longest time that removed messages wait for the next
+            commit, if no peer waits for it. A crash in that time delivers these messages again.
+        expiry: interval of the search for expired messages and locks.
+
+    Raises:
+        ValueError: a time is 0 or less.
+        TypeError: a time is not a number.
+    """
+
+    opening: float = attrs.field(default=10.0, validator=_is_positive)
+    closing: float = attrs.field(default=5.0, validator=_is_positive)
+    stopping: float = attrs.field(default=0.25, validator=_is_positive)
+    commit: float = attrs.field(default=0.05, validator=_is_positive)
+    expiry: float = attrs.field(default=0.1, validator=_is_positive)
+
+
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ServerOptions:
     """How a server of distribution nodes works.
@@ -90,6 +122,7 @@ class ServerOptions:
             numbers and locks, and ``ENTITY/$management`` answers. Every token is accepted, unless
             `on_token` refuses it.
         container_id: the server's container-id; generated if None.
+        waits: the server's timeouts and intervals.
         clock: returns milliseconds since the Unix epoch; that of this machine where None.
         logger: gets a record for each event, with the attributes ``event`` and ``fields``.
     """
@@ -159,5 +192,6 @@ class ServerOptions:
         False, bool, "Be a double of Azure Service Bus, for its clients; with --cbs."
     )
     container_id: str | None = None
+    waits: ServerWaits = ServerWaits()
     clock: Callable[[], int] | None = None
     logger: logging.Logger | None = None

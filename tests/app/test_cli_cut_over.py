@@ -239,13 +239,13 @@ def test_where_the_order_is_another_all_is_looked_at() -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Act once the routes have ended, before the brokers are compared."""
-    settled = migration._count_target_after
+    depth_after = migration.depth_after
 
     async def later(one: Moved) -> int | None:
         act()
-        return await settled(one)
+        return await depth_after(one)
 
-    monkeypatch.setattr(migration, "_count_target_after", later)
+    monkeypatch.setattr(migration, "depth_after", later)
 
 
 def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(

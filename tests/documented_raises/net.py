@@ -16,7 +16,7 @@ import pytest
 from amqp10msg import Message
 from amqp10msg.delivery.node import Stored
 from amqp10msg.delivery.node.sqlite import SqliteStore
-from amqp10msg.net.serve import Server, tls_context
+from amqp10msg.net.serve import Server, ServerWaits, tls_context
 from tests.documented_raises.calls import Call, Elsewhere, Rows
 
 STORED = Stored(1, 0, b"")
@@ -144,6 +144,10 @@ def _make_topic_of_queue(nodes: Any) -> None:
 
 
 SERVER: Rows = {
+    "net.serve.ServerWaits": {
+        "TypeError": lambda: ServerWaits(opening="soon"),  # type: ignore[arg-type]
+        "ValueError": lambda: ServerWaits(opening=0),
+    },
     "net.serve.Nodes.find": {"NodeError": _in_server(lambda nodes: nodes.find("$cbs"))},
     "net.serve.Nodes.make": {
         "NodeError": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import struct
 from collections.abc import Iterator
@@ -359,12 +360,12 @@ def test_nothing_is_held_of_connections_that_ended() -> None:
     assert (0, 0) == (together.segments, together.octets)
 
 
-def test_more_connections_than_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_MAX_FLOWS", 1)
+def test_more_connections_than_are_followed() -> None:
     pieces = cut(HEADER + transfer(0, b"a", 0, more=True), [1000])
     back = [attrs.evolve(p, back=True) for p in cut(stream_of([b"b"]), [1000], 9)]
 
-    found = of_pieces([*pieces, *back])
+    octets = pcap([packet(piece) for piece in [*pieces, *back]])
+    found = capture.read_capture(io.BytesIO(octets), max_flows=1)
 
     assert [(b"a", "given up: more than 1 connections"), (b"b", "")] == [
         (r.wire, r.fault) for r in found

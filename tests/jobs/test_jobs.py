@@ -28,25 +28,22 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("kind", ["decode", "profile"])
-def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("amqp10msg.columns._decode._ROOM", 6_000)
-    # An annotation that is an array of 300 nulls: 2,718 bytes of JSON.
-    annotations = {"x-opt-k": Array("null", [None] * 300)}
+def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(tmp_path: Path, kind: str) -> None:
+    # 65,000 nulls in 2 KB, and 585 KB of JSON: 130 of these messages exceed the room of a batch.
+    annotations = {f"x-opt-{n}": Array("null", [None] * 650) for n in range(100)}
     nulls = Message(b"", message_annotations=annotations).encode()
-    wires = [*SOUND[:20], *[nulls] * 20, b"\1", nulls]
+    wires = [*SOUND[:20], *[nulls] * 150, b"\1", nulls]
     source = write(tmp_path / "in.bin", wires)
 
     stats = jobs.run(source, tmp_path / "out", Job(kind), workers=1)
 
-    assert (42, 1) == (stats.rows, stats.errors)
+    assert (172, 1) == (stats.rows, stats.errors)
     assert sum(map(len, wires)) == stats.octets  # what is done again is counted once
     good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
     assert [b"\1"] == [row["wire"] for row in bad]
     if kind == "decode":
         wanted = columns.decode([*SOUND[:20], nulls])["message_annotations"].to_pylist()
-        wanted += wanted[-1:] * 20
+        wanted += wanted[-1:] * 150
         assert wanted == [row["message_annotations"] for row in good]
 
 

@@ -187,9 +187,8 @@ def test_folders_that_are_columns(spark_session: Any, tmp_path: Path) -> None:
 
 
 def test_a_job_of_spark_returns_its_counts_and_says_how_far_it_is(
-    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark_session: Any, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(running, "_POLL_SECONDS", 0.005)
     (tmp_path / "in").mkdir()
     for number, wire in enumerate([*WIRES, WIRES[0][:-1]]):
         pq.write_table(pa.table({"wire": [wire] * 100}), tmp_path / "in" / f"{number}.parquet")

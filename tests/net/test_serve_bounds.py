@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import selectors
 import socket
 import ssl
@@ -14,12 +15,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import pytest
 
 from amqp10msg import Message, Properties, UInt
 from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
-from amqp10msg.net.serve import Server, attaching, connection, tls_context
+from amqp10msg.net.serve import Server, ServerWaits, attaching, tls_context
 from amqp10msg.net.serve.attaching import PassingFilter
 from amqp10msg.net.serve.broker import LONGEST_TURN, Guesses, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
@@ -39,11 +41,9 @@ def clients(server: Server, count: int) -> Iterator[list[socket.socket]]:
         ]
 
 
-def test_a_connection_that_says_nothing_is_ended(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(connection, "_OPENING", 0.05)
-    with caplog.at_level(logging.INFO), Server() as server, clients(server, 3) as silent:
+def test_a_connection_that_says_nothing_is_ended(caplog: pytest.LogCaptureFixture) -> None:
+    waits = ServerWaits(opening=0.05)
+    with caplog.at_level(logging.INFO), Server(waits=waits) as server, clients(server, 3) as silent:
         silent[1].sendall(b"AMQP\0\1\0\0")
         silent[2].sendall(SASL_HEADER)
         for client in silent:
@@ -122,11 +122,11 @@ _PARTS_OF_A_HANDSHAKE = [b"", b"\x16", b"\x16\x03\x01\x02\x00", b"\x16\x03\x01\x
 def test_unfinished_tls_handshake_is_ended(
     sent: bytes,
     tls: ssl.SSLContext,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(connection, "_OPENING", 0.05)
-    with caplog.at_level(logging.INFO), Server(tls=tls) as server, clients(server, 3) as silent:
+    caplog.set_level(logging.INFO)
+    waits = ServerWaits(opening=0.05)
+    with Server(tls=tls, waits=waits) as server, clients(server, 3) as silent:
         for client in silent:
             client.sendall(sent)
         for client in silent:
@@ -136,10 +136,10 @@ def test_unfinished_tls_handshake_is_ended(
 
 
 def test_silence_after_the_tls_handshake_is_ended(
-    tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tls: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO), Server(tls=tls) as server:
-        monkeypatch.setattr(connection, "_OPENING", 0.5)
+    caplog.set_level(logging.INFO)
+    with Server(tls=tls, waits=ServerWaits(opening=0.5)) as server:
         # On a slow machine, the time may be over before the handshake is.
         with (
             clients(server, 1) as (client,),
@@ -214,16 +214,14 @@ def test_first_bytes_sent_with_the_end_of_the_tls_handshake_are_read(tls: ssl.SS
         assert received.startswith(SASL_HEADER)
 
 
-def test_peer_that_never_reads_its_close_is_aborted(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_peer_that_never_reads_its_close_is_aborted(caplog: pytest.LogCaptureFixture) -> None:
     """The socket was kept for ever when its last bytes did not fit into the peer's buffers."""
-    monkeypatch.setattr(connection, "LINGER_SECONDS", 0.05)
     name = "x" * 30_000
     pair = frame(0x12, name, UInt(0), False, None, None, None) + frame(0x16, UInt(0), True)
     octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), UInt(9), UInt(9))
     caplog.set_level(logging.INFO)
-    with Server() as server, clients(server, 1) as (client,):
+    waits = ServerWaits(closing=0.05)
+    with Server(waits=waits) as server, clients(server, 1) as (client,):
         client.sendall(octets)
         until(lambda: bool(server.broker.connections))
         (held,) = server.broker.connections
@@ -270,6 +268,14 @@ def test_a_flood_of_silent_connections_leaves_few_lines_and_a_server() -> None:
         _, said = process.communicate("", timeout=30)
     assert len(said.splitlines()) < 10, said[:2_000]
     assert 0 == process.returncode
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+@pytest.mark.parametrize("name", [field.name for field in attrs.fields(ServerWaits)])
+def test_time_that_is_not_positive_is_refused(name: str, seconds: float) -> None:
+    text = f"ServerWaits.{name} must be more than 0 seconds, got {seconds!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        ServerWaits(**{name: seconds})
 
 
 # Filters.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +16,13 @@ reactor = pytest.importorskip("proton.reactor")
 utils = pytest.importorskip("proton.utils")
 
 from amqp10msg.interop.proton import sendable  # noqa: E402
-from amqp10msg.net.serve import Server, broker  # noqa: E402  (needs proton)
+from amqp10msg.net.serve import Server, ServerWaits  # noqa: E402  (needs proton)
 from tests.net.serve_client import connected, receiver_of, settle, told  # noqa: E402
 
 pytestmark = pytest.mark.once
 
+#: Commits nothing that no peer waits for, until the server stops.
+LATE = ServerWaits(commit=60.0)
 DURABLE = Message("x", header=Header(durable=True))
 
 
@@ -29,13 +30,15 @@ DURABLE = Message("x", header=Header(durable=True))
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one number with each commit: how many changes it had."""
     made: list[int] = []
-    write = SqliteStore._write
+    commit = SqliteStore.commit
 
-    def counted(store: SqliteStore, *statements: Any) -> None:
-        write(store, *statements)
-        made.append(sum(len(rows) for _, rows in statements))
+    def counted(store: SqliteStore) -> None:
+        changes = store.pending
+        commit(store)
+        if changes > store.pending:
+            made.append(changes)
 
-    monkeypatch.setattr(SqliteStore, "_write", counted)
+    monkeypatch.setattr(SqliteStore, "commit", counted)
     return made
 
 
@@ -44,12 +47,9 @@ def stored(path: Path) -> int:
         return sum(len(list(store.load(name))) for name in store.names())
 
 
-def test_removals_are_part_of_the_next_commit(
-    tmp_path: Path, commits: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker, "_KEPT_BACK", 60.0)
+def test_removals_are_part_of_the_next_commit(tmp_path: Path, commits: list[int]) -> None:
     count = 20
-    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+    with Server(file=tmp_path / "s.db", waits=LATE) as server, connected(server) as connection:
         sender = connection.create_sender("q")
         receiver = connection.create_receiver("q", credit=count)
         for _ in range(count):
@@ -74,11 +74,11 @@ def test_removals_are_committed_soon(tmp_path: Path, commits: list[int]) -> None
 
 
 def test_removals_are_committed_soon_after_another_start_too(
-    tmp_path: Path, commits: list[int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, commits: list[int]
 ) -> None:
     server = Server(file=tmp_path / "s.db")
     for seconds in (60.0, 0.05):
-        monkeypatch.setattr(broker, "_KEPT_BACK", seconds)
+        server.waits = ServerWaits(commit=seconds)
         commits.clear()
         with server, connected(server) as connection:
             connection.create_sender("q").send(sendable(DURABLE))
@@ -91,11 +91,8 @@ def test_removals_are_committed_soon_after_another_start_too(
                 told(connection, lambda: sum(commits) == 2)
 
 
-def test_what_a_peer_waits_for_is_committed_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker, "_KEPT_BACK", 60.0)
-    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+def test_what_a_peer_waits_for_is_committed_at_once(tmp_path: Path) -> None:
+    with Server(file=tmp_path / "s.db", waits=LATE) as server, connected(server) as connection:
         connection.create_sender("q").send(sendable(DURABLE))
         assert 0 == server.broker.store.pending
         receiver = receiver_of(connection, "q", credit=1)
@@ -108,11 +105,8 @@ def test_what_a_peer_waits_for_is_committed_at_once(
         assert 0 == server.broker.store.pending
 
 
-def test_what_is_sent_settled_is_removed_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(broker, "_KEPT_BACK", 60.0)
-    with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
+def test_what_is_sent_settled_is_removed_before(tmp_path: Path) -> None:
+    with Server(file=tmp_path / "s.db", waits=LATE) as server, connected(server) as connection:
         connection.create_sender("q").send(sendable(DURABLE))
         receiver = connection.create_receiver("q", options=reactor.AtMostOnce())
         receiver.receive()
@@ -121,19 +115,18 @@ def test_what_is_sent_settled_is_removed_before(
 
 
 def test_what_was_to_be_sent_settled_stays_where_the_file_does_not_take_its_removal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    def fails(*_: Any) -> None:
-        raise StoreError("full")
-
+    path, removed = tmp_path / "s.db", tmp_path / "removed.db"
     with Server(file=tmp_path / "s.db", accept_durable=True) as server:
         for text in "abc":
             server.publish("q", Message(text, header=Header(durable=True)))
-        with monkeypatch.context() as patched, connected(server) as connection:
-            patched.setattr(SqliteStore, "_write", fails)
+        with connected(server) as connection:
+            path.rename(removed)  # writes fail until it is back
             receiver = connection.create_receiver("q", options=reactor.AtMostOnce())
             with pytest.raises(utils.ConnectionClosed):
                 receiver.receive()
+            removed.rename(path)
         assert 3 == server.counts("q").available
     with Server(file=tmp_path / "s.db") as server, connected(server) as connection:
         receiver = receiver_of(connection, "q")

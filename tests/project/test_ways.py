@@ -24,7 +24,7 @@ from amqp10msg.basic import (
 )
 from amqp10msg.delivery import Accepted, Source, Target
 from amqp10msg.net import transport
-from amqp10msg.net.serve import Server
+from amqp10msg.net.serve import Server, ServerWaits
 from amqp10msg.translate import to_amqp10, to_basic
 
 ROOT = Path(amqp10msg.__file__).parent
@@ -168,12 +168,9 @@ class Client(transport.Handler):
 
 
 @pytest.mark.skipif(not COMPILED, reason="the page lists this way compiled")
-def test_the_page_lists_the_files_of_a_message_at_a_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # What the server does from time to time is no part of the way.
-    monkeypatch.setattr("amqp10msg.net.serve.server._TICK", 60)
-    with Server(accept_durable=True) as server:
+def test_the_page_lists_the_files_of_a_message_at_a_server() -> None:
+    # The periodic work of the server is not part of the way.
+    with Server(accept_durable=True, waits=ServerWaits(expiry=60)) as server:
         client = Client(server)
         client.exchange()  # what is done once
 

@@ -231,7 +231,7 @@ class Migration:
                 continue
             self.tell(f"{moved.queue.name}: comparing")
             try:
-                moved.after = asyncio.run(_count_target_after(moved))
+                moved.after = asyncio.run(depth_after(moved))
                 moved.found = asyncio.run(_count_found(moved))
             except (OSError, ValueError) as error:
                 moved.fault = str(error)
@@ -357,8 +357,11 @@ async def _count(moved: Moved, *, source: bool) -> int | None:
         return None
 
 
-async def _count_target_after(moved: Moved) -> int | None:
-    """Count the target's messages, and repeat that for a while if the count is not as expected."""
+async def depth_after(moved: Moved) -> int | None:
+    """Count the target's messages after the move; None if it does not report them.
+
+    Waits up to `Waits.settle` seconds for the count to match the accepted messages.
+    """
     expected = (moved.before or 0) + moved.counts.accepted
     waited, count = 0.0, (await _depth(moved, source=False)).ready
     settle = moved.spec.options.waits.settle  # the count of a quorum queue lags

@@ -10,6 +10,6 @@ The library speaks the protocol itself, by `amqp10msg.net.transport`: it needs n
 
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.server import JsonFormatter, Server, tls_context
-from amqp10msg.net.server_options import Token
+from amqp10msg.net.server_options import ServerWaits, Token
 
-__all__ = ["JsonFormatter", "Nodes", "Server", "Token", "tls_context"]
+__all__ = ["JsonFormatter", "Nodes", "Server", "ServerWaits", "Token", "tls_context"]

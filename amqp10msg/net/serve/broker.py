@@ -46,8 +46,6 @@ _T = TypeVar("_T")
 _MAX_DEPTH = 32
 #: Seconds after which a turn lets other connections have theirs.
 _TURN = 0.02
-#: Seconds for which removals that nobody waits for are kept back, to be part of another commit.
-_KEPT_BACK = 0.05
 #: Seconds of it in which filters are held against messages that do not pass them.
 _SCAN = 0.005
 #: Seconds: the first wait after a refusal, which doubles with each, the longest, and after how long
@@ -186,7 +184,7 @@ class Turns:
 
         What is left when the time is over waits for a turn of its own, after those of others. Where
         messages were only removed, and no peer waits to hear of it, the commit waits for the next
-        one, for `_KEPT_BACK` at most: a receiver that has settled cannot be told anything.
+        one, for `ServerWaits.commit` at most: a receiver that has settled cannot be told anything.
 
         With `lasting`, it is committed at once, whatever it is. Return why it was not: all
         connections were closed then.
@@ -222,7 +220,7 @@ class Turns:
                 self._continue()
             if broker.store.pending and self._commit is None:
                 loop = asyncio.get_running_loop()
-                self._commit = loop.call_later(_KEPT_BACK, self._commit_now)
+                self._commit = loop.call_later(broker.options.waits.commit, self._commit_now)
         except StoreError as error:
             self.confirmations.clear()
             broker.log("store-failed", logging.CRITICAL, why=error.reason)

@@ -59,10 +59,6 @@ _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255
 #: Bytes that wait in a connection for the socket before its links wait, and its peer.
 _MAX_WAITING = 1 << 20
-#: Seconds to wait for the peer to read the last bytes and to close, before the socket is aborted.
-LINGER_SECONDS = 5.0
-#: Seconds that a peer has to open the connection; TLS and SASL included.
-_OPENING = 10.0
 #: Begins the hostname of an open frame that names a virtual host of RabbitMQ.
 _VHOST = "vhost:"
 #: Responses of a service that a link keeps until the client settles them.
@@ -452,7 +448,7 @@ class Connection(Socket, transport.Handler):
         self._peer = ""
         self._host = ""
         #: Event-loop time at which the peer must have opened the connection.
-        self.opening_deadline = self.loop.time() + _OPENING
+        self.opening_deadline = self.loop.time() + broker.options.waits.opening
         self._linger: asyncio.TimerHandle | None = None
         self._opening: asyncio.TimerHandle | None = None
         # What came while the peer waits for its turn to say who it is; None before and after.
@@ -509,7 +505,9 @@ class Connection(Socket, transport.Handler):
         self.read_or_not()
         if self._opening is not None:
             self._opening.cancel()
-        self._opening = self.loop.call_later(wait + _OPENING, self._too_late)
+        self._opening = self.loop.call_later(
+            wait + self.broker.options.waits.opening, self._too_late
+        )
         self.loop.call_later(wait, self._on_turn)
         return True
 
@@ -856,9 +854,9 @@ class Connection(Socket, transport.Handler):
             self._abort_later()
 
     def _abort_later(self) -> None:
-        """Abort the socket in `LINGER_SECONDS`: the peer may never read the last bytes."""
+        """Abort the socket after `ServerWaits.closing`: the peer may never read the last bytes."""
         if self._linger is None:
-            self._linger = self.loop.call_later(LINGER_SECONDS, self.abort)
+            self._linger = self.loop.call_later(self.broker.options.waits.closing, self.abort)
 
     def abort(self) -> None:
         """Close the socket at once."""

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from amqp10msg.net.serve.connection import LINGER_SECONDS, Connection
+from amqp10msg.net.serve.connection import Connection
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.broker import Broker
@@ -65,7 +65,7 @@ class TlsHandshake(asyncio.Protocol):
                 self._context,
                 server_side=True,
                 ssl_handshake_timeout=max(self._connection.opening_deadline - loop.time(), 0.001),
-                ssl_shutdown_timeout=LINGER_SECONDS,
+                ssl_shutdown_timeout=self._broker.options.waits.closing,
             )
         except OSError as error:
             reason = str(error)

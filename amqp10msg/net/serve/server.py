@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Seconds between looking for expired messages.
-_TICK = 0.1
 #: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
 _BACKLOG = 5_000
 #: Connections at once, where the system allows more.
@@ -46,8 +44,6 @@ _MOST_CONNECTIONS = 100_000
 _AT_ONCE = 32
 #: Descriptors that are left to those, to the store and to what else the process does.
 _SPARE = 96
-#: Seconds that peers have to answer the close when the server stops.
-_GRACE = 0.25
 #: Seconds after which a waiting caller checks whether the server still runs.
 _PATIENCE = 1.0
 
@@ -336,7 +332,7 @@ class Server(ServerOptions):
                 while not self._stopping.is_set():
                     self.broker.turns.run(self._tick)
                     try:
-                        await asyncio.wait_for(self._stopping.wait(), _TICK)
+                        await asyncio.wait_for(self._stopping.wait(), self.waits.expiry)
                     except TimeoutError:
                         continue
             finally:
@@ -420,7 +416,7 @@ class Server(ServerOptions):
         for handshake in list(self.broker.handshakes):
             handshake.abort()
         loop = asyncio.get_running_loop()
-        end = loop.time() + _GRACE
+        end = loop.time() + self.waits.stopping
         while self.broker.connections and loop.time() < end:
             await asyncio.sleep(0.005)
         for connection in list(self.broker.connections):
