@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from amqp10msg import DecodeError, Message
+from amqp10msg import DecodeError, Header, Message
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Rejected
 from amqp10msg.net import transport
 from tests import amqp10_broker
 from tests.amqp10_broker import Broker, Peer
+from tests.waiting import TIMEOUT
 
 __all__ = ["OddBroker", "running"]
 
@@ -23,18 +25,40 @@ Queues = dict[str, deque[bytes]]
 class OddBroker(Broker):
     """Queues by their addresses; each connection is one `_Peer`.
 
+    Unsettled messages of a connection that ends return to their queue, as redelivered.
+
+    Args:
+        properties: of the open frame; those of an unknown product by default.
+
     Attributes:
+        accepted: the bytes of the delivered messages that were accepted.
         scant: addresses that take five messages, and grant no more credit.
         ending: addresses that are deleted after so many messages.
         missing: conditions by addresses that are refused with them.
+        closing: the bytes of a frame that is sent after each attach.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, properties: dict[str, str] | None = None) -> None:
         super().__init__(_Peer)
+        self.properties = {"product": "Odd", "version": "1.0"} if properties is None else properties
         self.queues: Queues = defaultdict(deque)
+        self.accepted: list[bytes] = []
         self.scant: set[str] = set()
         self.ending: dict[str, int] = {}
         self.missing: dict[str, str] = {}
+        self.closing: bytes | None = None
+
+    def publish(self, address: str, messages: Iterable[bytes]) -> None:
+        """Add messages to a queue, from another thread than that of the broker."""
+        done = threading.Event()
+
+        def add() -> None:
+            self.queues[address].extend(messages)
+            self.deliver(address)
+            done.set()
+
+        self.loop.call_soon_threadsafe(add)
+        assert done.wait(TIMEOUT)
 
     def deliver(self, address: str) -> None:
         """Send what is in a queue to whoever has credit for it."""
@@ -46,7 +70,9 @@ class OddBroker(Broker):
                     break
                 peer.sent += 1
                 octets = queue.popleft()
-                link.send(b"%d" % peer.sent, octets).context = octets
+                delivery = link.send(b"%d" % peer.sent, octets)
+                delivery.context = octets
+                peer.unsettled[delivery.tag] = address, octets
                 peer.flush()
 
 
@@ -56,6 +82,17 @@ def subject_of(octets: bytes) -> str:
     except DecodeError:
         return ""
     return str((found.subject if found else None) or "")
+
+
+def redelivered(octets: bytes) -> bytes:
+    """Return a message whose header says that another receiver may have had it.
+
+    Bytes that are not a message stay the same.
+    """
+    try:
+        return Message.decode(octets).evolve(header=Header(first_acquirer=False)).encode()
+    except DecodeError:
+        return octets
 
 
 def address_of(terminus: Any) -> str:
@@ -89,9 +126,19 @@ class _Peer(Peer):
     broker: OddBroker
 
     def __init__(self, broker: OddBroker) -> None:
-        opens = transport.Open(container_id="odd", properties={"product": "Odd", "version": "1.0"})
+        opens = transport.Open(container_id="odd", properties=broker.properties)
         super().__init__(broker, opens, {"me": "secret"})
         self.receivers: dict[str, transport.Link] = {}
+        # Address and bytes of each unsettled delivery, by its tag.
+        self.unsettled: dict[bytes, tuple[str, bytes]] = {}
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        unsettled, self.unsettled = self.unsettled, {}
+        for address, octets in reversed(unsettled.values()):
+            self.broker.queues[address].appendleft(redelivered(octets))
+        for address in {address for address, _ in unsettled.values()}:
+            self.broker.deliver(address)
 
     def cut(self) -> None:
         self.broker.peers.discard(self)
@@ -111,6 +158,8 @@ class _Peer(Peer):
             self.receivers[address] = link
         else:
             link.grant(5 if address in self.broker.scant else 100)
+        if self.broker.closing is not None:
+            asyncio.get_running_loop().call_soon(self._stream.write, self.broker.closing)
 
     def on_flow(self, link: transport.Link) -> None:
         for address, one in self.receivers.items():
@@ -118,6 +167,9 @@ class _Peer(Peer):
                 asyncio.get_running_loop().call_soon(self.broker.deliver, address)
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
+        address, octets = self.unsettled.pop(delivery.tag, ("", b""))
+        if address and isinstance(delivery.state, Accepted):
+            self.broker.accepted.append(octets)
         delivery.update(delivery.state)
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
@@ -160,7 +212,7 @@ class _Peer(Peer):
 
 
 @contextlib.contextmanager
-def running() -> Iterator[tuple[str, OddBroker]]:
-    """Run a broker in a thread; give its URL."""
-    with amqp10_broker.running(OddBroker()) as broker:
+def running(odd: OddBroker | None = None) -> Iterator[tuple[str, OddBroker]]:
+    """Run a broker in a thread, a new one by default; yield its URL and the broker."""
+    with amqp10_broker.running(odd or OddBroker()) as broker:
         yield broker.url, broker

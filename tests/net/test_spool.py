@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -22,10 +21,8 @@ from hypothesis import strategies as st
 from amqp10msg import Header, Message, Properties, ULong
 from amqp10msg.testing import messages
 
-proton = pytest.importorskip("proton")
 pa = pytest.importorskip("pyarrow")
 click_testing = pytest.importorskip("click.testing")
-cproton: Any = pytest.importorskip("cproton")  # comes with proton
 
 import pyarrow.parquet as pq  # noqa: E402
 
@@ -35,7 +32,7 @@ from amqp10msg.net.bridge.terms import LinkError, SourceDelivery, SourceRequest 
 from amqp10msg.net.landing import LANDED, Landing, Spooled, file_name  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
-from tests.queue_broker import Broker, Queue, running  # noqa: E402
+from tests.net.odd_broker import OddBroker, running  # noqa: E402
 from tests.waiting import wait_until  # noqa: E402
 
 pytestmark = pytest.mark.once
@@ -178,8 +175,8 @@ def test_a_delivery_tag_is_bytes(
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    with running() as made:
+def broker() -> Iterator[OddBroker]:
+    with running() as (_, made):
         yield made
 
 
@@ -190,9 +187,9 @@ def numbered(count: int) -> list[bytes]:
     ]
 
 
-def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
+def test_a_queue_lands_octet_for_octet(broker: OddBroker, tmp_path: Path) -> None:
     sent = [*numbered(25), b"no message at all"]
-    broker.publish(sent)
+    broker.publish("q", sent)
 
     with Landing(tmp_path) as landing:
         batches = Batches(rows=10, seconds=0.1, idle=0.5)
@@ -201,23 +198,12 @@ def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
     found = rows(tmp_path)
     assert len(sent) == total == len(found)
     assert sent == [row["wire"] for row in found]
-    assert sorted(sent) == sorted(broker.queue.accepted)
+    assert sorted(sent) == sorted(broker.accepted)
     assert {("q", "1.0", False)} == {
         (row["address"], row["protocol"], row["redelivered"]) for row in found
     }
     assert {1_500_000} == {int(row["received"].timestamp() * 1e6) for row in found}
     assert 3 <= len(list(tmp_path.glob("*.parquet")))
-
-
-class Named(Broker):
-    """Says of itself what it is told to."""
-
-    def __init__(self, properties: dict[str, str]) -> None:
-        super().__init__(Queue(deque()))
-        self.properties = properties
-
-    def on_connection_opening(self, event: Any) -> None:
-        event.connection.properties = self.properties
 
 
 @pytest.mark.parametrize(
@@ -235,8 +221,8 @@ def test_the_delivery_limit_of_quorum_queues_is_warned_of(
     tmp_path: Path, properties: dict[str, str], warned: bool
 ) -> None:
     said: list[str] = []
-    with running(Named(properties)) as broker, Landing(tmp_path) as landing:
-        spool(broker.url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
+    with running(OddBroker(properties)) as (url, _), Landing(tmp_path) as landing:
+        spool(url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
 
     assert [warned] * warned == ["delivery-limit" in text for text in said]
 
@@ -284,27 +270,23 @@ def test_an_end_while_it_is_opened_is_said_once(
     assert [] == [record.getMessage() for record in caplog.records]
 
 
-class Closing(Broker):
-    """Closes the link, the session or the connection with an error as soon as there is one."""
-
-    def __init__(self, what: str, name: bytes, description: bytes | None) -> None:
-        super().__init__(Queue(deque()))
-        self.what = what
-        self.name = name
-        self.description = description
-
-    def on_link_opened(self, event: Any) -> None:
-        closed = getattr(event, self.what)
-        # Proton's Python writes no error that is not UTF-8.
-        condition = closed._get_cond_impl()
-        if self.name:
-            cproton.lib.pn_condition_set_name(condition, self.name)
-        if self.description is not None:
-            cproton.lib.pn_condition_set_description(condition, self.description)
-        getattr(cproton.lib, f"pn_{self.what}_close")(closed._impl)
+def described_list(code: int, *fields: bytes) -> bytes:
+    """Encode a described list of encoded fields, which need not be valid."""
+    octets = b"".join(fields)
+    return b"\0\x53%c\xc0%c%c%b" % (code, len(octets) + 1, len(fields), octets)
 
 
-@pytest.mark.parametrize("what", ["link", "session", "connection"])
+def closing_frame(code: int, *fields: bytes) -> bytes:
+    """Encode a frame of channel 0."""
+    octets = described_list(code, *fields)
+    return (len(octets) + 8).to_bytes(4, "big") + b"\2\0\0\0" + octets
+
+
+#: Codes of the frames that close something, and the encoded fields before the error.
+CLOSES = {"link": (0x16, [b"\x43", b"\x41"]), "session": (0x17, []), "connection": (0x18, [])}
+
+
+@pytest.mark.parametrize("what", CLOSES)
 @pytest.mark.parametrize(
     "name, description, shown",
     [
@@ -317,13 +299,18 @@ class Closing(Broker):
 def test_whatever_a_peer_closes_with_is_an_error(
     tmp_path: Path, what: str, name: bytes, description: bytes | None, shown: str
 ) -> None:
+    text = b"\x40" if description is None else b"\xa1%c%b" % (len(description), description)
+    error = described_list(0x1D, b"\xa3%c%b" % (len(name), name), text) if name else b"\x40"
+    odd = OddBroker()
+    code, fields = CLOSES[what]
+    odd.closing = closing_frame(code, *fields, error)
     with (
-        running(Closing(what, name, description)) as broker,
+        running(odd) as (url, _),
         Landing(tmp_path) as landing,
         pytest.raises(ConnectionError) as caught,
     ):
         # It must not end because nothing comes.
-        spool(broker.url, "q", landing, Batches(seconds=0.1, idle=20))
+        spool(url, "q", landing, Batches(seconds=0.1, idle=20))
 
     assert str(caught.value).startswith("q: ")
     assert shown in str(caught.value)
@@ -343,17 +330,17 @@ def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.kills
-def test_whatever_kills_it_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:
+def test_whatever_kills_it_nothing_is_lost(broker: OddBroker, tmp_path: Path) -> None:
     """AMQP10MSG_KILLS says how often it is killed."""
     sent = numbered(2_000 * KILLS)
-    broker.publish(sent)
+    broker.publish("q", sent)
     order = Random(KILLS)
     for _ in range(KILLS):
         before = len(list(tmp_path.glob("*.parquet")))
         process = spooler(broker.url, tmp_path)
         wanted = before + order.randint(1, 12)
         wait_until(
-            lambda: len(list(tmp_path.glob("*.parquet"))) >= wanted or not broker.queue.ready  # noqa: B023  (called here)
+            lambda: len(list(tmp_path.glob("*.parquet"))) >= wanted or not broker.queues["q"]  # noqa: B023  (called here)
         )
         time.sleep(order.uniform(0, 0.02))  # to kill it at different places of its work
         process.send_signal(signal.SIGKILL)

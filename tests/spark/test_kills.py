@@ -31,6 +31,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.jobs import output_of  # noqa: E402
 from amqp10msg.spark import java_home, read_stats  # noqa: E402
+from tests.net import odd_broker  # noqa: E402
 from tests.waiting import wait_until  # noqa: E402
 
 pytestmark = [
@@ -202,10 +203,7 @@ class Chain:
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[tuple[Any, Chain]]:
-    pytest.importorskip("proton")
-    from tests.queue_broker import running  # noqa: PLC0415
-
-    with running() as broker:
+    with odd_broker.running() as (_, broker):
         made = Chain(broker.url, tmp_path, Random(KILLS))
         yield broker, made
         for process in made.processes.values():
@@ -223,7 +221,7 @@ def test_each_published_message_is_in_the_output(chain: tuple[Any, Chain]) -> No
         sent.update(more)
         progress = run.files if victim == "spooler" else run.batches
         before = progress() + run.order.randint(1, 2)
-        broker.publish(more.values())
+        broker.publish("q", more.values())
         # Somewhere in its work, or now and then wherever it is, such as in its beginning.
         if run.order.random() < 0.75:
             with contextlib.suppress(TimeoutError):
