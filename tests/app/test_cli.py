@@ -118,40 +118,6 @@ class TestHelp:
         assert ran >= 12
 
 
-@pytest.mark.parametrize(
-    "arguments, error",
-    [
-        (["nothing"], "amqp10msg: No such command 'nothing' (see amqp10msg --help)\n"),
-        (["--nothing"], "amqp10msg: No such option"),
-        (["inspect", "--width"], "amqp10msg inspect: No such option"),
-        (["convert", "00"], "amqp10msg convert: Missing option '--out'"),
-        (
-            ["convert", "--out", "x", "00"],
-            "amqp10msg convert: Invalid value for '--out': 'x' is",
-        ),
-        (
-            ["validate", "--max-size", "0", "00"],
-            "amqp10msg validate: Invalid value for '--max-size'",
-        ),
-        (
-            ["validate", "no.bin"],
-            "amqp10msg validate: no such file, and neither hex nor base64: 'no.bin'",
-        ),
-        (
-            ["inspect", "a\x1b[2J\nb"],
-            r"amqp10msg inspect: no such file, and neither hex nor base64: 'a\x1b[2J'",
-        ),
-        (["validate", "--report", "no/where.html", "00"], "--report: there is no folder no (see"),
-    ],
-)
-def test_a_wrong_command_line_is_one_line_and_status_2(arguments: list[str], error: str) -> None:
-    result = CliRunner().invoke(main, arguments)
-
-    assert (2, "") == (result.exit_code, result.stdout)
-    assert error in result.stderr
-    assert 1 == result.stderr.count("\n")
-
-
 def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         main, ["convert", "--out", "hex", OCTETS.hex(), "-o", str(tmp_path / "no" / "file")]

@@ -156,25 +156,6 @@ def test_what_is_no_file_of_routes(tmp_path: Path, text: str, said: str) -> None
     assert "s3cr3t" not in done.output
 
 
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        ([], "give --from and --to"),
-        (["--from", "amqp://h/q"], "give --from and --to"),
-        (["--from", "x://h/q", "--to", "amqp://h/q"], "begins with one of"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full"], "REASON=ACTION"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full=x"], "is not an action"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--report", "r.txt"], "neither .json"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--listen", "9419"], "HOST:PORT"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", "a ="], "--filter"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", ""], "the text is empty"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", " "], "the text is empty"),
-    ],
-)
-def test_command_lines_that_make_no_sense(arguments: list[str], said: str) -> None:
-    assert said in run(*arguments, status=2).output
-
-
 def test_a_filter_and_what_is_too_large(server: Server) -> None:
     server.publish("a", Message(b"x" * 1900))
     with Server(max_message_size=1000, accept_durable=True) as small:
@@ -273,35 +254,6 @@ def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
         "1 message cannot be sent: properties.user-id: refused: the user-id is not the "
         "connection's user" in done.output
     )
-
-
-@pytest.mark.parametrize(
-    "source, management, status, said",
-    [
-        ("amqp://h/orders", "h:15672", 2, "the URL of a management API is like"),
-        ("amqp://h/orders", "http://u:s3cr3t/x@h:15672", 2, "the URL of a management API is like"),
-        ("amqp://h/orders", "http://u/s3cr3t@h:15672", 2, "the URL of a management API is like"),
-        (
-            "amqp://h//exchanges/e",
-            "http://h:15672",
-            1,
-            "needs a source that is a queue of RabbitMQ",
-        ),
-        ("file:x.jsonl", "http://h:15672", 1, "needs a source that is a queue of RabbitMQ"),
-    ],
-)
-def test_a_management_api_is_of_a_queue(
-    source: str, management: str, status: int, said: str, tmp_path: Path
-) -> None:
-    report = tmp_path / "r.json"
-    given = ["--from", source, "--to", "amqp://h/q", "--management", management]
-    done = run(*given, "--report", str(report), status=status)
-
-    assert not report.exists()  # of a route that makes no sense
-
-    assert "s3cr3t" not in done.output
-
-    assert said in done.output
 
 
 def test_a_password_of_an_api_is_hidden_and_said_to_go_in_the_clear(

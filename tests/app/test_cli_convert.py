@@ -195,12 +195,6 @@ class TestEncode:
         assert f"amqp10msg: {error}" in result.stderr
         assert 1 == result.stderr.count("\n")
 
-    def test_hex_is_no_json(self) -> None:
-        result = run("encode", "0053")
-
-        assert 2 == result.exit_code
-        assert "no such file, and not JSON: '0053'" in result.stderr
-
 
 def test_the_values_of_a_conversion_are_in_their_order() -> None:
     result = run("convert", "--out", "typed", "41 42 43")

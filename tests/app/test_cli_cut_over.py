@@ -17,7 +17,6 @@ click_testing = pytest.importorskip("click.testing")
 pytest.importorskip("jinja2")
 pytest.importorskip("pika")
 
-from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.basic import (  # noqa: E402
     BasicProperties,
     FieldTable,
@@ -420,24 +419,6 @@ def test_a_target_that_cannot_be_used_is_not_done() -> None:
     assert "not done: 1 of 2 queues open" == done.output.splitlines()[-1]
     assert any("no queue 'a'" in line for line in done.output.splitlines())
     assert 10 == len(found.new.queues["b"])
-
-
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        (["amqp091://h", "amqp091://h"], "give --management"),
-        (["amqp://h", "amqp091://h", "--management", "x", "--target-management", "x"], "begins"),
-        (
-            ["amqp091://u@h", "amqp091://h", "--management", "x", "--target-management", "x"],
-            "source and target are the same",
-        ),
-    ],
-)
-def test_command_lines_that_make_no_sense(arguments: list[str], said: str) -> None:
-    done = click_testing.CliRunner().invoke(main, ["migrate", *arguments])
-
-    assert 2 == done.exit_code
-    assert said in done.output
 
 
 # What is open.

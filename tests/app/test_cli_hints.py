@@ -75,14 +75,6 @@ def test_a_peer_that_does_not_start_is_reported_with_its_error() -> None:
     assert "Node.js v" not in done.output
 
 
-def test_an_unknown_peer_names_the_known_ones() -> None:
-    done = click_testing.CliRunner().invoke(main, ["conformance", "run", "--peer", "no-such-peer"])
-
-    assert 2 == done.exit_code
-    for name in ("'no-such-peer'", "this-library", "proton", "rhea"):
-        assert name in done.output
-
-
 def test_diff_profiles_pads_no_line_when_it_is_piped() -> None:
     """Several profiles refuse this message, with a reason each."""
     message = Message(b"x", properties=Properties(to="a" * 300, user_id=b"somebody"))

@@ -188,24 +188,6 @@ def test_lossless_loses_nothing_but_says_what_is_out_of_sight(broker: BasicBroke
     assert row["carried"]
 
 
-@pytest.mark.parametrize(
-    "arguments, status, said",
-    [
-        ([], 2, "name queues"),
-        (["--queue", "q", "--report", "x.txt"], 2, "neither .json nor .html"),
-        (["--management", "ftp://h"], 2, "the URL of a management API is like"),
-        (["--management", "http://127.0.0.1:1"], 1, "http://127.0.0.1:1/api/queues/%2F:"),
-    ],
-)
-def test_what_makes_no_sense(arguments: list[str], status: int, said: str) -> None:
-    url = "amqp091://u:s3cr3t@127.0.0.1:1"
-
-    done = run("migrate-check", url, *arguments, status=status)
-
-    assert said in done.output
-    assert "s3cr3t" not in done.output
-
-
 def test_wrong_credentials_of_the_api_are_not_shown(broker: BasicBroker) -> None:
     with management([]) as api:
         wrong = api.replace("http://", "http://u:h1dd3n@")

@@ -184,16 +184,6 @@ def test_one_broken_message_fails_as_with_the_command_validate(tmp_path: Path) -
     assert (1, 1, 0) == (command.exit_code, job.exit_code, allowed.exit_code)
 
 
-@pytest.mark.parametrize("bound", ["101%", "-1", "half", "0.5", "", "%"])
-def test_what_is_no_bound_of_the_quarantine_is_refused(
-    source: Path, tmp_path: Path, bound: str
-) -> None:
-    refused = run("decode", source, tmp_path / "out", "--max-quarantine", bound)
-
-    assert 2 == refused.exit_code
-    assert "is not a share such as 0.5%" in refused.stderr
-
-
 def test_validate_and_then_profile_what_is_sound(source: Path, tmp_path: Path, engine: str) -> None:
     sound = tmp_path / "sound"
     assert 1 == run("validate", source, sound, "--engine", engine).exit_code
@@ -287,27 +277,6 @@ def test_what_is_wrong_is_said_in_a_line(
     assert status == result.exit_code
     assert text in result.stderr.splitlines()[-1]
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    "options, text",
-    [
-        (["--engine", "local", "--master", "local[1]"], "--master and --memory are Spark's"),
-        (["--engine", "local", "--memory", "2g"], "--master and --memory are Spark's"),
-        (["--engine", "spark", "--workers", "2"], "--workers is for the engine local"),
-        (["--master", "local[1]", "--workers", "2"], "--workers is for the engine local"),
-        (["--workers", "0"], "0 is not in the range"),
-        (["--engine", "hadoop"], "'hadoop' is not one of"),
-    ],
-)
-def test_options_of_the_other_engine_are_refused(
-    source: Path, tmp_path: Path, options: list[str], text: str
-) -> None:
-    result = run("decode", source, tmp_path / "out", *options)
-
-    assert 2 == result.exit_code
-    assert text in result.stderr.splitlines()[-1]
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_engine_is_the_local_one_unless_spark_is_asked_for(

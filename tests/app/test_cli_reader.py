@@ -113,14 +113,6 @@ def test_selections(text: str, ranges: tuple[tuple[int, int | None], ...]) -> No
     assert Selection(ranges) == Selection.of(text)
 
 
-@pytest.mark.parametrize("text", ["", "x", "1,", "3-2", "0", "-4", "1-2-3", "²"])
-def test_what_is_no_selection(text: str) -> None:
-    result = run("validate", "--select", text, SOUND.hex())
-
-    assert (2, 1) == (result.exit_code, result.stderr.count("\n"))
-    assert "Invalid value for '--select'" in result.stderr
-
-
 @pytest.mark.parametrize(
     "place, fault",
     [

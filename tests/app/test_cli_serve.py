@@ -165,22 +165,6 @@ def test_file_that_was_removed_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
-@pytest.mark.parametrize(
-    "options, error",
-    [
-        (["--key", __file__], "--key needs --cert"),
-        (["--client-ca", __file__], "--client-ca needs --cert"),
-        (["--users", __file__], "line 1 of"),
-        (["--port", "70000"], "70000 is not in the range"),
-    ],
-)
-def test_wrong_options(options: list[str], error: str) -> None:
-    result = CliRunner().invoke(main, ["serve", *options])
-
-    assert 2 == result.exit_code
-    assert error in result.stderr
-
-
 @pytest.mark.parametrize("option", ["--cbs", "--service-bus"])
 def test_any_token_is_accepted(option: str) -> None:
     from amqp10msg import AmqpValue, Properties  # noqa: PLC0415

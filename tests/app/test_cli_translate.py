@@ -131,10 +131,6 @@ def test_off_a_terminal_no_line_is_folded() -> None:
     assert "1.0 has no such field" in result.stdout
 
 
-def test_an_unknown_profile_is_a_wrong_command_line() -> None:
-    assert 2 == run("translate", "--to", "0-9-1", "--profile", "no", "00").exit_code
-
-
 def test_profiles_of_a_message_that_a_broker_refuses() -> None:
     octets = Message().encode() or b"\0\x53\x70\x45"
     result = run("diff-profiles", "--json", octets.hex())
