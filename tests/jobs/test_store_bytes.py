@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import re
 import uuid
@@ -26,10 +27,19 @@ from tests.jobs.test_damaged_parquet import damaged_input  # noqa: E402
 
 pytestmark = pytest.mark.once
 
-RANDOM = Random(1)
-# 25 MB that no compression makes smaller: row groups of several pieces, and of less than one.
-WIRES = [Message(RANDOM.randbytes(50_000)).encode() for _ in range(500)]
-SIZE = sum(map(len, WIRES))
+
+@functools.cache
+def messages() -> list[bytes]:
+    """Return 25 MB of encoded messages, which cannot be compressed.
+
+    They fill row groups of several pieces, and of less than one.
+    """
+    random = Random(1)
+    return [Message(random.randbytes(50_000)).encode() for _ in range(500)]
+
+
+def size_of_messages() -> int:
+    return sum(map(len, messages()))
 
 
 @attrs.define
@@ -85,7 +95,7 @@ def put(url: str, content: bytes) -> int:
 
 def parquet(url: str, rows: int, **columns: Any) -> int:
     sink = pa.BufferOutputStream()
-    table = pa.table({"wire": WIRES, **columns})
+    table = pa.table({"wire": messages(), **columns})
     pq.write_table(table, sink, row_group_size=rows, compression="none")
     return put(url, sink.getvalue().to_pybytes())
 
@@ -112,21 +122,23 @@ def test_parquet_is_fetched_once(
 
 
 def test_columns_that_are_not_read_are_not_fetched(lake: str, traffic: Traffic) -> None:
-    note = [RANDOM.randbytes(100) for _ in range(500)]
-    size = parquet(f"{lake}/in.parquet", 100, huge=WIRES, note=note, others=WIRES)
+    random = Random(2)
+    note = [random.randbytes(100) for _ in range(500)]
+    size = parquet(f"{lake}/in.parquet", 100, huge=messages(), note=note, others=messages())
 
-    assert WIRES == [record.wire for record in files.read(f"{lake}/in.parquet", "parquet")]
+    assert messages() == [record.wire for record in files.read(f"{lake}/in.parquet", "parquet")]
 
-    assert size > 3 * SIZE
+    assert size > 3 * size_of_messages()
     # Of each of the five row groups as much as pyarrow reads at a time may be read beside it.
-    assert SIZE <= traffic.fetched[f"{lake}/in.parquet"] <= SIZE + (500 << 10)
+    needed = size_of_messages()
+    assert needed <= traffic.fetched[f"{lake}/in.parquet"] <= needed + (500 << 10)
 
 
 @pytest.mark.parametrize("name", ["a.prefixed", "a.prefixed.gz", "a.jsonl", "a.jsonl.gz"])
 def test_files_of_messages_are_fetched_once(
     lake: str, traffic: Traffic, tmp_path: Path, name: str
 ) -> None:
-    wires = WIRES[:200]
+    wires = messages()[:200]
     octets = b"".join(len(wire).to_bytes(4, "big") + wire for wire in wires)
     if "jsonl" in name:
         octets = b"".join(b'{"raw": "%b"}\n' % wire.hex().encode() for wire in wires)
@@ -143,14 +155,14 @@ def test_files_of_messages_are_fetched_once(
 def test_what_a_job_makes_is_sent_once_and_not_read_again(
     lake: str, traffic: Traffic, tmp_path: Path
 ) -> None:
-    pq.write_table(pa.table({"wire": WIRES}), tmp_path / "in.parquet", row_group_size=100)
+    pq.write_table(pa.table({"wire": messages()}), tmp_path / "in.parquet", row_group_size=100)
 
     options = {"rangeBytes": str(1 << 30)}
     jobs.run(tmp_path / "in.parquet", f"{lake}/out", Job("validate"), workers=1, options=options)
 
     made = {place.url: state.size for place, state in Place.of(f"{lake}/out/messages").files()}
     assert made.keys() == set(made_files(f"{lake}/out"))
-    assert sum(made.values()) > SIZE
+    assert sum(made.values()) > size_of_messages()
     assert made == {url: traffic.sent[url] for url in made}
     assert {} == {url: traffic.fetched[url] for url in made if traffic.fetched[url]}
     # What is large begins and ends an upload in parts; what is small is one request.

@@ -6,9 +6,9 @@ Whatever a field holds: nothing raises outside of the connection, and other conn
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -86,15 +86,18 @@ _VALUES: list[Any] = [
 ]
 
 
-def _mutated() -> Iterator[tuple[str, bytes]]:
-    """Yield conversations in which one field of one frame is replaced."""
+@functools.cache
+def _mutated() -> list[tuple[str, bytes]]:
+    """Return conversations in which one field of one frame is replaced, by their description."""
+    conversations = []
     for place, (code, fields) in enumerate(_CONVERSATION):
         for number in range(len(fields)):
             for value in _VALUES:
                 changed = [*fields[:number], value, *fields[number + 1 :]]
                 frames = list(_CONVERSATION)
                 frames[place] = (code, changed)
-                yield f"{code:#x}[{number}] = {value!r:.60}", _written(frames)
+                conversations.append((f"{code:#x}[{number}] = {value!r:.60}", _written(frames)))
+    return conversations
 
 
 def _written(frames: list[tuple[int, list[Any]]]) -> bytes:
@@ -102,9 +105,6 @@ def _written(frames: list[tuple[int, list[Any]]]) -> bytes:
     return b"".join(
         frame(code, *fields, payload=payload if code == 0x14 else b"") for code, fields in frames
     )
-
-
-_MUTATED = list(_mutated())
 
 
 @pytest.mark.parametrize("part", range(8))
@@ -122,7 +122,7 @@ def test_server_survives_every_field_of_a_wrong_type(
         credit = UInt(7), UInt(0), UInt(1_000)
         good.sendall(attach + frame(0x13, UInt(0), _WINDOW, UInt(0), _WINDOW, *credit))
         heard = performatives(good)
-        for name, octets in _MUTATED[part::8]:
+        for name, octets in _mutated()[part::8]:
             with socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client:
                 client.sendall(b"AMQP\0\1\0\0" + octets)
                 client.shutdown(socket.SHUT_WR)
@@ -139,7 +139,7 @@ def test_server_survives_every_field_of_a_wrong_type(
 
 @pytest.mark.parametrize("part", range(4))
 def test_client_survives_every_field_of_a_wrong_type(part: int) -> None:
-    for name, octets in _MUTATED[part::4]:
+    for name, octets in _mutated()[part::4]:
         end = End("client")
         end.engine.open()
         session = end.engine.begin()

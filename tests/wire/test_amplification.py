@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import random
 import struct
@@ -199,6 +200,7 @@ def map_of(keys: list[bytes]) -> bytes:
     return b"\xd1" + struct.pack(">II", len(content) + 4, 2 * len(keys)) + content
 
 
+@functools.cache
 def probing_keys(bits: int) -> list[int]:
     """Integers that make a dict of 2^bits places walk through half of them for each new key.
 
@@ -235,28 +237,29 @@ def colliding_uuids(count: int) -> list[bytes]:
     return [b"\x98" + (5 + i * MODULUS).to_bytes(16, "big") for i in range(count)]
 
 
-PROBING = probing_keys(13)
-COLLIDING = {
-    "uuids": colliding_uuids(5_000),
-    "ulongs": [b"\x80" + struct.pack(">Q", key) for key in PROBING],
-    "longs": [b"\x81" + struct.pack(">q", key) for key in PROBING],
-    "timestamps": [b"\x83" + struct.pack(">q", key) for key in PROBING],
-    "doubles": [b"\x82" + struct.pack(">d", float(i << 62)) for i in range(1, 1_000)],
-    "uuids of chance": [b"\x98" + random.Random(i).randbytes(16) for i in range(5_000)],
-    "lists": [b"\xc0\x0a\x01\x81" + struct.pack(">q", i) for i in range(3_000)],
-    "nans": [b"\x82\x7f\xf8" + i.to_bytes(6, "big") for i in range(3_000)],
-    "described": [b"\x00\x40\x81" + struct.pack(">q", i) for i in range(3_000)],
-    "maps": [b"\xc1\x0b\x02\x40\x81" + struct.pack(">q", i) for i in range(3_000)],
+# Functions of keys: made where a test needs them, since collecting tests reads this file, too.
+COLLIDING: dict[str, Callable[[], list[bytes]]] = {
+    "uuids": lambda: colliding_uuids(5_000),
+    "ulongs": lambda: [b"\x80" + struct.pack(">Q", key) for key in probing_keys(13)],
+    "longs": lambda: [b"\x81" + struct.pack(">q", key) for key in probing_keys(13)],
+    "timestamps": lambda: [b"\x83" + struct.pack(">q", key) for key in probing_keys(13)],
+    "doubles": lambda: [b"\x82" + struct.pack(">d", float(i << 62)) for i in range(1, 1_000)],
+    "uuids of chance": lambda: [b"\x98" + random.Random(i).randbytes(16) for i in range(5_000)],
+    "lists": lambda: [b"\xc0\x0a\x01\x81" + struct.pack(">q", i) for i in range(3_000)],
+    "nans": lambda: [b"\x82\x7f\xf8" + i.to_bytes(6, "big") for i in range(3_000)],
+    "described": lambda: [b"\x00\x40\x81" + struct.pack(">q", i) for i in range(3_000)],
+    "maps": lambda: [b"\xc1\x0b\x02\x40\x81" + struct.pack(">q", i) for i in range(3_000)],
 }
 
 
 @pytest.mark.parametrize("name", COLLIDING)
 def test_keys_that_collide(name: str) -> None:
-    octets = map_of(COLLIDING[name])
+    keys = COLLIDING[name]()
+    octets = map_of(keys)
     whole = b"\x00\x53\x77" + octets
     annotations = b"\x00\x53\x72" + octets
     # Linear, with a generous constant: an honest map of this size takes a tenth.
-    bound = UNITS * SLOWER * (1 + len(COLLIDING[name]) / 500)
+    bound = UNITS * SLOWER * (1 + len(keys) / 500)
     for read, given_ in (
         (decode_value, octets),
         (Message.decode, whole),
@@ -268,13 +271,13 @@ def test_keys_that_collide(name: str) -> None:
     ):
         assert_quick(read, given_, bound)
     found = decode_value(octets)
-    assert len(found) == len(COLLIDING[name])
+    assert len(found) == len(keys)
     assert identical(found, decode_value(encode_value(found)))
 
 
 @pytest.mark.parametrize("name", COLLIDING)
 def test_a_key_that_stands_twice_among_colliding_ones(name: str) -> None:
-    keys = COLLIDING[name]
+    keys = COLLIDING[name]()
     with pytest.raises(DecodeError) as caught:
         decode_value(map_of([*keys, keys[7]]))
 
