@@ -73,6 +73,41 @@ def test_order_and_repetition_of_segments_change_nothing(
     assert {""} == {record.fault for record in found}
 
 
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    start=st.sampled_from([1, 0xFFFFFF00]),
+    again=st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 200)), max_size=6),
+    order=st.randoms(use_true_random=False),
+)
+@example(sizes=[40], start=1, again=[(20, 40)], order=Random(0))
+def test_retransmission_with_other_boundaries_changes_nothing(
+    sizes: list[int], start: int, again: list[tuple[int, int]], order: Random
+) -> None:
+    octets = stream_of(BODIES)
+    opening, *segments = cut(octets, sizes, start)
+    for number, size in again:
+        place = number % len(octets)
+        segments.append(Piece(start + place, octets[place : place + size]))
+    order.shuffle(segments)
+
+    found = of_pieces([opening, *segments])
+
+    assert [(body, "") for body in BODIES] == [(record.wire, record.fault) for record in found]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_padding_of_short_ethernet_frames_is_ignored(version: int, size: int) -> None:
+    """An interface pads a frame to 60 bytes, also one that only acknowledges."""
+    pieces = cut(stream_of(BODIES), [size])
+    pieces.insert(2, attrs.evolve(pieces[1], data=b""))
+    padded = [packet(piece, version).ljust(90, b"\x53") for piece in pieces]
+
+    found = read(pcap(padded))
+
+    assert [(body, "") for body in BODIES] == [(record.wire, record.fault) for record in found]
+
+
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("write", [pcap, pcapng])
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -588,6 +623,16 @@ def test_a_time_after_the_year_9999_is_unknown(
     ticks: int, resolution: int, time: int | None
 ) -> None:
     (record,) = read(timed(ticks, resolution))
+
+    assert (b"m", "", time) == (record.wire, record.fault, record.time)
+
+
+@pytest.mark.parametrize(
+    "ticks, exponent, time",
+    [(7, 0, 7_000_000), (11 << 19, 20, 5_500_000), (3 << 40, 40, 3_000_000)],
+)
+def test_time_in_ticks_of_a_power_of_two(ticks: int, exponent: int, time: int) -> None:
+    (record,) = read(timed(ticks, 0x80 | exponent))
 
     assert (b"m", "", time) == (record.wire, record.fault, record.time)
 
