@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -29,9 +30,10 @@ import pyarrow.parquet as pq  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.net import spool as spooling  # noqa: E402
 from amqp10msg.net.bridge.terms import LinkError, SourceDelivery, SourceRequest  # noqa: E402
+from amqp10msg.net.bridge.urls import parse_url  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled, file_name  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
-from amqp10msg.net.spool import Batches, spool  # noqa: E402
+from amqp10msg.net.spool import Batches, spool, spool_from  # noqa: E402
 from tests.net.odd_broker import OddBroker, running  # noqa: E402
 from tests.waiting import wait_until  # noqa: E402
 
@@ -171,6 +173,59 @@ def test_a_delivery_tag_is_bytes(
     assert [tag] == [row["delivery_tag"] for row in rows(tmp_path)]
 
 
+class FullDisk(Landing):
+    """A folder on a disk without room."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_nothing_is_accepted_before_it_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    class Recording(Tagged):
+        def settle(self, deliveries: Sequence[SourceDelivery], how: object) -> None:
+            calls.append(f"{how} of {len(deliveries)}")
+
+        def abort(self) -> None:
+            calls.append("abort")
+
+    async def open_source(request: SourceRequest) -> Recording:
+        return Recording(request, b"t1")
+
+    monkeypatch.setattr(spooling, "open_source", open_source)
+    with FullDisk(tmp_path) as landing, pytest.raises(OSError, match="No space left"):
+        spool("amqp://nowhere", "q", landing, Batches(seconds=0.01, idle=0.01))
+
+    assert ["abort"] == calls
+
+
+def test_messages_of_a_lost_connection_land_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The peer delivers again what was not accepted when the connection was lost."""
+    connections = 0
+
+    async def open_source(request: SourceRequest) -> Tagged:
+        nonlocal connections
+        connections += 1
+        source = Tagged(request, b"t%d" % connections)
+        if connections == 1:
+            request.on_lost(LinkError("the connection was cut"))
+        return source
+
+    monkeypatch.setattr(spooling, "open_source", open_source)
+    endpoint, batches = parse_url("amqp://nowhere/q"), Batches(seconds=0.01, idle=0.01)
+    with Landing(tmp_path) as landing:
+        with pytest.raises(LinkError, match="was cut"):
+            spool_from(endpoint, landing, batches)
+        assert 1 == spool_from(endpoint, landing, batches)
+
+    assert [b"t2"] == [row["delivery_tag"] for row in rows(tmp_path)]
+
+
 # A queue over AMQP 1.0.
 
 
@@ -204,6 +259,18 @@ def test_a_queue_lands_octet_for_octet(broker: OddBroker, tmp_path: Path) -> Non
     }
     assert {1_500_000} == {int(row["received"].timestamp() * 1e6) for row in found}
     assert 3 <= len(list(tmp_path.glob("*.parquet")))
+
+
+def test_redelivered_messages_are_marked(broker: OddBroker, tmp_path: Path) -> None:
+    first, second = numbered(2)
+    again = Message.decode(second).evolve(header=Header(delivery_count=1)).encode()
+    broker.publish("q", [first, again])
+
+    with Landing(tmp_path) as landing:
+        assert 2 == spool(broker.url, "q", landing, Batches(seconds=0.05, idle=0.5))
+
+    marked = {row["identity"]: row["redelivered"] for row in rows(tmp_path)}
+    assert {"string:m-0": False, "string:m-1": True} == marked
 
 
 @pytest.mark.parametrize(
