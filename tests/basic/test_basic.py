@@ -86,6 +86,36 @@ def test_what_was_given_as_plain_values_is_equal_to_what_comes_back(fields: dict
     assert headers == decode_properties(encode_properties(headers))
 
 
+NAN = struct.unpack(">d", bytes.fromhex("7ff8000000000001"))[0]
+
+
+@given(field_tables(), st.data())
+def test_tables_are_equal_if_their_bytes_are(table: FieldTable, data: st.DataObject) -> None:
+    entries = list(table.entries)
+    if entries:
+        at = data.draw(st.integers(0, len(entries) - 1))
+        name, letter, value = entries[at]
+        entries[at] = data.draw(
+            st.sampled_from([(f"{name[:9]}2", letter, value), (name, "V", None), (name, "d", -0.0)])
+        )
+    changed = FieldTable.of(entries)
+
+    assert (encode_table(table) == encode_table(changed)) == (table == changed)
+
+
+@pytest.mark.parametrize(
+    "first, second, equal",
+    [(0.0, 0.0, True), (0.0, -0.0, False), (NAN, NAN, True), (NAN, float("nan"), False)],
+    ids=["zeros", "zeros of both signs", "one NaN", "two NaNs"],
+)
+def test_floats_are_equal_if_their_bits_are(first: float, second: float, equal: bool) -> None:
+    tables = [FieldTable.of([("k", "d", number)]) for number in (first, second)]
+    arrays = [FieldArray.of([("d", number)]) for number in (first, second)]
+
+    assert equal == (tables[0] == tables[1]) == (arrays[0] == arrays[1])
+    assert equal == (encode_table(tables[0]) == encode_table(tables[1]))
+
+
 @given(field_tables())
 def test_a_copy_of_a_table_or_an_array_keeps_its_letters(table: FieldTable) -> None:
     array = FieldArray.of([entry[1:] for entry in table.entries])
