@@ -285,6 +285,8 @@ def test_a_truncated_compound_shows_what_there_is_of_it() -> None:
         # Reported where reading ended: on the value that is cut off there.
         ("005375a005aabb", "truncated", (3, 7)),
         ("005370c003024150005375a000", "element-overruns-compound", (7, 8)),
+        # On the value that begins there, next to a damaged section which ends there.
+        ("005377c00502c00301a105", "unknown-constructor", (10, 11)),
     ],
 )
 def test_violations_stand_where_they_belong(octets: str, rule: str, where: tuple[int, int]) -> None:
