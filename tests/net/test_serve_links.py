@@ -15,6 +15,7 @@ from amqp10msg import (
     Limits,
     Message,
     Properties,
+    Timestamp,
     UInt,
 )
 from amqp10msg.delivery import (
@@ -306,6 +307,16 @@ def test_dead_letters() -> None:
         connection.create_sender("elsewhere")
         until(lambda: server.counts("dead").available == 2)
         assert {"bad", "short"} == {message.text() for message in server.messages("dead")}
+
+
+def test_dead_letters_do_not_expire() -> None:
+    """Their absolute-expiry-time stays in the bare message, and has passed."""
+    expired = Message("x", properties=Properties(absolute_expiry_time=Timestamp(1)))
+    with Server(dead_letter="dead") as server:
+        server.publish("q", expired)
+        until(lambda: server.counts("dead").available == 1)
+        assert {"expired": 1} == server.counts("q").causes
+        assert [expired.bare] == [message.bare for message in server.messages("dead")]
 
 
 def test_dead_letters_say_how_they_died() -> None:

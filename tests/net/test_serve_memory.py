@@ -221,6 +221,18 @@ def test_used_addresses_keep_their_counts_until_there_is_no_room() -> None:
         assert 1 == server.counts(address).archived
 
 
+def test_addresses_with_messages_stay_when_there_is_no_room() -> None:
+    with Server(memory=1_000_000) as server, raw(server) as client:
+        peer, text = _Peer(client), "x" * _LONG
+        assert peer.attach("link", 0, address="kept")
+        server.publish("kept", Message("a message"))
+        peer.detach(0, closed=True)
+        number = 0
+        while peer.attach(f"link-{number}", number, address=f"{text}-{number}"):
+            number += 1
+        assert ["a message"] == [message.text() for message in server.messages("kept")]
+
+
 @pytest.mark.parametrize("ends", ["detached", "ended", "closed", "lost"])
 def test_the_memory_of_links_is_free_again(ends: str) -> None:
     with Server(memory=50_000_000) as server:

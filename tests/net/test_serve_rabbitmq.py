@@ -279,6 +279,21 @@ def test_exchanges_that_are_bound_in_a_circle_route_a_message_once(server: Serve
     assert ["x"] == texts(server, "q")
 
 
+def test_deleted_exchange_is_unbound_from_its_sources(server: Server) -> None:
+    assert "201" == ask(server, "PUT", "/queues/q", {})[0]
+    for name in ("source", "gone"):
+        assert "204" == ask(server, "PUT", f"/exchanges/{name}", {"type": "fanout"})[0]
+    for destination in ({"destination_exchange": "gone"}, {"destination_queue": "q"}):
+        assert "204" == ask(server, "POST", "/bindings", {"source": "source", **destination})[0]
+    assert "204" == ask(server, "DELETE", "/exchanges/gone")[0]
+    octets = Message("x").encode()
+    server.call(lambda _: server.broker.exchanges.publish("source", None, octets, origin=None))
+
+    assert ["x"] == texts(server, "q")
+    assert "204" == ask(server, "DELETE", "/bindings/src=source;dstq=q;key=;args=")[0]
+    assert ("200", []) == ask(server, "GET", "/bindings?src=source")
+
+
 def test_responses_go_where_they_are_taken_whatever_sessions_there_were(server: Server) -> None:
     engine = transport.Connection(transport.Handler(), transport.Open(container_id="client"))
     gone, takes, asks = (engine.begin() for _ in range(3))
