@@ -196,6 +196,30 @@ def test_messages_removed_by_retention_have_their_own_exit_status(until_empty: b
     assert 25 == len(broker.queues["to"])
 
 
+def test_messages_removed_by_retention_are_counted_once_over_reconnects() -> None:
+    with running(BasicBroker("to")) as broker:
+        broker.streams["s"] = [basic(number, "") for number in range(30)]
+        command = ["bridge", "--from", broker.url("queue=s&offset=first"), "--to"]
+        command += [broker.url("queue=to"), "--state", "state.db", "--report", "report.json"]
+        command += ["--max-messages"]
+        runner = click_testing.CliRunner()
+        assert 0 == runner.invoke(main, [*command, "10"]).exit_code
+        broker.streams["s"][:15] = [None] * 15
+
+        def cut_before_anything_is_read(_: Stored) -> str:
+            broker.refuses = lambda _: ""
+            broker.cut()
+            return "cut"
+
+        broker.refuses = cut_before_anything_is_read
+        done = runner.invoke(main, [*command, "15"])
+
+    assert 6 == done.exit_code, done.output
+    (route,) = json.loads(Path("report.json").read_text())["routes"]
+    assert 1 <= route["source_lost"]
+    assert 5 == route["missed"]
+
+
 @given(
     st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=20),
     st.randoms(),
