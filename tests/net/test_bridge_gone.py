@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("pika")
 
+from pika import spec
+
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics
 from amqp10msg.net.bridge.bridge import status_of
 from tests.basic_broker import BasicBroker
@@ -66,6 +68,32 @@ def test_a_queue_that_is_deleted_is_waited_for_once(caplog: pytest.LogCaptureFix
     assert refused <= WINDOW * ATTEMPTS + COUNT - BEFORE
     assert ATTEMPTS + COUNT - BEFORE <= refused
     assert ["target-queue-deleted", "target-given-up"] == events(caplog)
+
+
+def test_message_refused_after_its_source_was_lost_is_not_sent_again() -> None:
+    """The source delivers the message again: only that copy may be sent."""
+
+    async def run() -> tuple[BasicBroker, BasicBroker, Statistics]:
+        async with BasicBroker("from") as source, BasicBroker("to") as target:
+            source.queues["from"].extend(numbered(1))
+            target.deaf.add("to")
+            urls = (source.url("queue=from"), target.url("queue=to"))
+            running = asyncio.ensure_future(bridged(*urls))
+            await until(lambda: len(target.queues["to"]) == 1)
+            source.cut()
+            await until(lambda: len(target.queues["to"]) == 2)
+            (first, number), _ = target._unheard
+            del target.queues["to"][0], target._unheard[0]
+            first.write(spec.Basic.Nack(number, False, False))
+            target.hear()
+            return source, target, await running
+
+    source, target, counts = asyncio.run(run())
+
+    assert [b"0"] == bodies(target.queues["to"])
+    assert ({"nacked": 1}, 1, 1) == (counts.refused, counts.accepted, counts.source_lost)
+    assert not source.queues["from"]
+    assert [] == quarantined()
 
 
 def test_an_address_that_is_deleted_is_waited_for_once(
