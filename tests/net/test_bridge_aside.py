@@ -23,6 +23,7 @@ from amqp10msg.net.bridge import (
     Statistics,
     read_quarantine,
 )
+from amqp10msg.net.options import Waits
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages
 from tests.basic_broker import BasicBroker, Stored
@@ -161,6 +162,34 @@ def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_f
     assert {b"0", b"2", b"4"} == {one.body for one in broker.queues["to"]}
     assert [b"1", b"3", b"5"] == sorted(quarantined())
     assert not broker.queues["from"]
+
+
+def test_stop_waits_for_the_answer_of_the_quarantine_queue() -> None:
+    """A message that is in the queue may not go back to the source, too."""
+    waits = Waits(look=0.05, quiet=60.0, end=61.0)
+
+    async def run() -> tuple[BasicBroker, BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker, BasicBroker("aside") as other:
+            broker.queues["from"].extend(numbered(1))
+            broker.refuses = lambda _: "nack"
+            other.deaf.add("aside")
+            there = other.url("queue=aside")
+            usual = options(quarantine_queue=there, patience=0, idle=None, drain=60, waits=waits)
+            ends = (broker.url("queue=from"), broker.url("queue=to"))
+            async with asyncio.timeout(60), Bridge(*ends, usual) as bridge:
+                running = asyncio.ensure_future(bridge.run())
+                await until(lambda: other.queues["aside"])
+                bridge.stop()
+                await asyncio.wait([running], timeout=0.5)
+                other.hear()
+                (counts,) = (await running).values()
+            return broker, other, counts
+
+    broker, other, counts = asyncio.run(run())
+
+    assert (0, 1) == (len(broker.queues["from"]), len(other.queues["aside"]))
+    assert {"nacked": 1} == counts.quarantined
+    assert [] == quarantined()
 
 
 @pytest.mark.parametrize(
