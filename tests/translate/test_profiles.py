@@ -6,6 +6,7 @@ import math
 import uuid
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 
@@ -13,6 +14,7 @@ from amqp10msg import (
     AmqpValue,
     Array,
     Char,
+    Data,
     EncodeError,
     Header,
     Message,
@@ -34,6 +36,7 @@ from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import (
     PROFILES,
     Circumstances,
+    Death,
     ProfileName,
     TranslationError,
     explain,
@@ -291,6 +294,88 @@ def test_deaths_become_a_header() -> None:
             annotated(None).evolve(message_annotations={"x-opt-deaths": Array(0xD1, [{}])}),
             "rabbitmq-4.3",
         )
+
+
+DURABLE = Header(durable=True)  # RabbitMQ makes other messages durable, which is a loss, too
+
+
+@pytest.mark.parametrize("given", [Circumstances(), BY_PLAIN_RULES], ids=["engine", "plain rules"])
+@pytest.mark.parametrize("profile", BROKERS)
+@pytest.mark.parametrize(
+    "message, expected, losses",
+    [
+        (Message([Data(b"a"), Data(b"b")]), {"body": b"ab"}, [("body", "retyped", 2, 1)]),
+        (Message(b"a"), {"body": b"a"}, []),
+        (
+            Message(properties=Properties(creation_time=Timestamp(-1000)), body=b""),
+            {"timestamp": 2**64 - 1},
+            [("properties.creation-time", "wrapped", -1000, 2**64 - 1)],
+        ),
+        (
+            Message(properties=Properties(creation_time=Timestamp(1000)), body=b""),
+            {"timestamp": 1},
+            [],
+        ),
+        (
+            Message(message_annotations={"x-" + "n" * 253: "v"}, body=b""),
+            {"headers": {"x-" + "n" * 253: "v"}},
+            [],
+        ),
+        (
+            Message(message_annotations={"x-" + "n" * 254: "v"}, body=b""),
+            {"headers": None},
+            [(f"message-annotations['x-{'n' * 254}']", "dropped", "v", None)],
+        ),
+        (
+            Message(properties=Properties(message_id="i" * 255), body=b""),
+            {"message_id": "i" * 255, "headers": None},
+            [],
+        ),
+        (
+            Message(properties=Properties(message_id="i" * 256), body=b""),
+            {"message_id": None, "headers": {"x-message-id": "i" * 256}},
+            [("properties.message-id", "renamed", "i" * 256, None)],
+        ),
+        (
+            Message(application_properties={"u": ULong(2**63 - 1)}, body=b""),
+            {"headers": {"u": 2**63 - 1}},
+            [],
+        ),
+        (
+            Message(application_properties={"u": ULong(2**63)}, body=b""),
+            {"headers": {"u": -(2**63)}},
+            [("application-properties[u]", "wrapped", 2**63, -(2**63))],
+        ),
+    ],
+    ids=[
+        *("two data sections", "one data section", "before 1970", "after 1970"),
+        *("name of 255 bytes", "name of 256 bytes", "id of 255 bytes", "id of 256 bytes"),
+        *("largest long", "one more than the largest long"),
+    ],
+)
+def test_losses_begin_at_the_bound(
+    message: Message,
+    expected: dict[str, Any],
+    losses: list[Any],
+    profile: ProfileName,
+    given: Circumstances,
+) -> None:
+    made = to_basic(message.evolve(header=DURABLE), profile, circumstances=given)
+
+    found = {"body": made.message.body, **attrs.asdict(made.message.properties, recurse=False)}
+    assert expected == {name: found[name] for name in expected}
+    assert losses == [(loss.path, loss.action, loss.before, loss.after) for loss in made.losses]
+
+
+@pytest.mark.parametrize("profile", BROKERS)
+def test_dead_letters_have_no_expiration(profile: ProfileName) -> None:
+    message = Message(b"x", header=Header(durable=True, ttl=UInt(1000)))
+    dead = Circumstances(deaths=[Death("q", "rejected", 0, ttl=1000)])
+
+    alive = to_basic(message, profile).message.properties
+    died = to_basic(message, profile, circumstances=dead).message.properties
+
+    assert ("1000", None) == (alive.expiration, died.expiration)
 
 
 # Settlement and accounts.
