@@ -212,6 +212,19 @@ def test_a_header_that_only_has_a_name_of_rabbitmq_comes_back(
 NAMES = st.sampled_from(["x-opt-c", "abc", "x-basic-foo", "x-cc", "x-last-death-count"])
 
 
+@pytest.mark.parametrize("names", [("x-a", "x-opt-x-a"), ("x-opt-x-a", "x-a")])
+def test_annotations_that_share_the_name_of_a_header(names: tuple[str, str]) -> None:
+    message = Message(b"x", message_annotations=dict(zip(names, ("first", "second"), strict=True)))
+    made = to_basic(message)
+
+    headers = made.message.properties.headers
+    assert isinstance(headers, FieldTable)
+    assert [("x-a", "S", "first")] == headers.entries[:-1]
+    carried = [loss.path for loss in made.losses if loss.action == "carried"]
+    assert [f"message-annotations['{names[1]}']"] == carried
+    assert message.encode() == to_amqp10(sent(made.message)).message.encode()
+
+
 @given(st.dictionaries(NAMES, values(), max_size=3))
 def test_what_is_published_again_keeps_every_annotation(
     annotations: dict[str, Any],
