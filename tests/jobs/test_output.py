@@ -30,6 +30,7 @@ from amqp10msg import jobs  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.jobs.inputs import packed  # noqa: E402
 from amqp10msg.jobs.writing import ParquetFile  # noqa: E402
+from tests.disk import Disk  # noqa: E402
 from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
 from tests.waiting import TIMEOUT, wait_until  # noqa: E402
 
@@ -196,6 +197,33 @@ def test_a_job_that_cannot_add_all_its_files_adds_none(tmp_path: Path) -> None:
 
     assert 10 == len(read(output_of(out)[0]))
     assert ".out.unfinished" not in names_in(tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.skipif(os.name != "posix", reason="folders are synced on POSIX systems")
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("there", [True, False], ids=["added to", "new"])
+def test_output_is_on_disk_when_a_job_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, there: bool
+) -> None:
+    source, out = write(tmp_path / "in.bin", [*SOUND[:100], b"\0"]), tmp_path / "out"
+    disk = Disk(monkeypatch)
+    if there:
+        jobs.run(write(tmp_path / "before.bin", SOUND[500:510]), out, Job("decode"), workers=1)
+    missing: list[str] = []
+    rename = os.rename
+
+    def recorded(source: Any, target: Any) -> None:
+        # The notes say which files to take back if the job is killed while it adds them.
+        missing.extend(disk.missing(*tmp_path.glob(".out.unfinished/moving.json")))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", recorded)
+    jobs.run(source, out, Job("decode"), options={"rangeBytes": "2000"}, workers=1, mode=mode)
+
+    files = [*out.glob("*/*.parquet"), out / "_amqp10msg.json"]
+    assert len(files) > 3
+    assert [] == missing + disk.missing(*files)
 
 
 @pytest.mark.once
