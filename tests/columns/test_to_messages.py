@@ -87,6 +87,24 @@ def test_rows_that_cannot_be_encoded(cells: dict[str, Any], path: str) -> None:
     assert f"row 1: {path}" == caught.value.path
 
 
+@pytest.mark.parametrize("text", ['["string","a"]', '["string", "a"]'], ids=["usual", "odd"])
+@pytest.mark.parametrize("row", [0, 1023, 1024, 2999])
+def test_errors_name_the_row_of_a_large_batch(row: int, text: str) -> None:
+    """The plain implementation encodes 1,024 rows at a time, and all of the odd ones."""
+    count = 3000
+    table = pa.table(
+        {
+            "priority": pa.array([4] * row + [256] + [4] * (count - row - 1), pa.int16()),
+            "body_kind": ["amqp-value"] * count,
+            "body_json": [text] * count,
+        }
+    )
+    with pytest.raises(EncodeError) as caught:
+        columns.encode(table)
+
+    assert f"row {row}: header.priority" == caught.value.path
+
+
 @pytest.mark.once
 def test_a_moment_between_milliseconds_cannot_be_encoded() -> None:
     moment = pa.array([1], pa.timestamp("us", "UTC"))
