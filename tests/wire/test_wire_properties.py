@@ -185,6 +185,62 @@ def test_every_sized_encoding(wire: ModuleType, code: int, data: st.DataObject) 
     assert identical(value, wire.decode_value(octets))
 
 
+#: The shortest data of an element, by the constructor of its array.
+SHORTEST = {
+    0x50: b"x",
+    0x61: b"xx",
+    0x71: bytes(4),
+    0x81: bytes(8),
+    0x98: bytes(16),
+    0xA1: b"\0",
+    0xB1: bytes(4),
+    0xC1: b"\1\0",
+    0xD0: b"\0\0\0\4" + bytes(4),
+    0xE0: b"\2\0\x40",
+}
+
+
+@pytest.mark.parametrize("elements", [0, 1, 2, 20])
+@pytest.mark.parametrize("code", SHORTEST, ids=hex)
+def test_array_counts_are_compared_with_the_bytes(
+    wire: ModuleType, code: int, elements: int
+) -> None:
+    """Before anything is read: the error is about the count, and not about an element."""
+    data = SHORTEST[code] * elements
+
+    def octets(count: int) -> bytes:
+        return (
+            b"\xf0"
+            + (5 + len(data)).to_bytes(4, "big")
+            + count.to_bytes(4, "big")
+            + bytes([code])
+            + data
+        )
+
+    assert elements == len(wire.decode_value(octets(elements)).values)
+    for count in (elements + 1, elements + 2, 2**32 - 1):
+        with pytest.raises(DecodeError) as caught:
+            wire.decode_value(octets(count))
+        assert ("count-exceeds-size", 9) == (caught.value.rule, caught.value.offset)
+
+
+def test_the_next_value_may_be_as_deep_as_the_one_before(wire: ModuleType) -> None:
+    """Whatever holds values gives its level back, once for each descriptor of an array."""
+    one = UInt(1)
+    deep: list[Any] = [
+        Array("uint", [one], descriptors=[Symbol("a"), Symbol("b")]),
+        Described(Symbol("a"), Described(Symbol("b"), one)),
+        [[one]],
+        {"a": {"b": one}},
+        Array("list", [[one]]),
+    ]
+    value = deep * 200
+
+    assert identical(value, wire.decode_value(wire.encode_value(value), limits=Limits(depth=4)))
+    with pytest.raises(DecodeError, match="depth limit"):
+        wire.decode_value(wire.encode_value(value), limits=Limits(depth=2))
+
+
 @pytest.mark.parametrize("code", sorted({*range(256)} - {*FORMAT_CODES, 0}), ids=hex)
 def test_no_other_octet_is_a_constructor(wire: ModuleType, code: int) -> None:
     junk = bytes([code]) + bytes(20)
