@@ -19,6 +19,7 @@ OTHERS = {"test_conformance_page.py", "test_left_out.py"}
 WITHOUT_A_COMMAND = {
     "Linux counts the memory",
     "a folder is locked by a file beside it",
+    "folders are synced on POSIX systems",
     "Linux shows command lines",
     "finds processes in /proc",
     "memory is watched in /proc",
