@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 click_testing = pytest.importorskip("click.testing")
+pytest.importorskip("pika")
 
 from amqp10msg import Message, Properties  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
@@ -20,6 +21,7 @@ from amqp10msg.net.bridge.records import identity_of  # noqa: E402
 from amqp10msg.net.bridge.terms import SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.wire.primitives import ULong  # noqa: E402
+from tests.bridging import Refusing, between, bodies, numbered, quarantined  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -49,10 +51,14 @@ def of_0_9_1(message_id: str | None) -> dict[str, Any]:
         ([of_0_9_1("a")] * 3, 1),
         ([of_1_0(message_id) for message_id in ("5", b"5", ULong(5), FIVE, f"{FIVE}", b"\5")], 6),
         ([of_1_0(ULong(0))] * 2, 1),
+        # The file has a hash of a long one.
+        ([of_1_0("a" * 70)] * 2, 1),
+        ([of_1_0("a" * 70 + end) for end in ("", "1", "2")], 3),
     ],
 )
+@pytest.mark.parametrize("window", ["1", "100"], ids=["one by one", "together"])
 def test_only_messages_with_the_same_id_are_duplicates(
-    lines: list[dict[str, Any]], accepted: int
+    lines: list[dict[str, Any]], accepted: int, window: str
 ) -> None:
     Path("in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     protocol = lines[0].get("protocol", "1.0")
@@ -60,12 +66,24 @@ def test_only_messages_with_the_same_id_are_duplicates(
         command = ["bridge", "--from", f"file:in.jsonl?protocol={protocol}"]
         command += ["--to", f"{server.url}/to", "--deduplicate", "seen.db"]
         command += ["--max-messages", f"{len(lines)}", "--report", "report.json"]
+        command += ["--window", window]
         done = click_testing.CliRunner().invoke(main, command)
 
         assert 0 == done.exit_code, done.output
         assert accepted == len(server.messages("to"))
     (counts,) = json.loads(Path("report.json").read_text())["routes"]
     assert len(lines) - accepted == counts["duplicates"]
+
+
+def test_copy_of_a_quarantined_message_is_not_a_duplicate() -> None:
+    """The target has not taken the first copy: without the second one it would have none."""
+    refuses = Refusing("nack", lambda _: True, times=1)
+    sent = [*numbered(1), *numbered(1)]
+    broker, counts = between(sent, refuses, deduplicate=Path("seen.db"), patience=0)
+
+    assert [b"0"] == quarantined()
+    assert [b"0"] == bodies(broker.queues["to"])
+    assert (1, 0, {"nacked": 1}) == (counts.accepted, counts.duplicates, counts.quarantined)
 
 
 IDS = st.one_of(

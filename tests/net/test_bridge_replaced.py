@@ -196,6 +196,28 @@ def test_messages_removed_by_retention_have_their_own_exit_status(until_empty: b
     assert 25 == len(broker.queues["to"])
 
 
+def test_position_passes_over_messages_that_were_removed_while_unsettled() -> None:
+    """They never come again: a position that waited for them would never advance."""
+    with running(BasicBroker("to")) as broker:
+        broker.streams["s"] = [basic(number, "") for number in range(30)]
+        command = ["bridge", "--from", broker.url("queue=s&offset=first"), "--to"]
+        command += [broker.url("queue=to"), "--state", "state.db", "--max-messages"]
+
+        def cut_and_remove(_: Stored) -> str:
+            broker.refuses = lambda _: ""
+            broker.streams["s"][:15] = [None] * 15
+            broker.cut()
+            return "cut"
+
+        broker.refuses = cut_and_remove
+        runner = click_testing.CliRunner()
+        statuses = [runner.invoke(main, [*command, count]).exit_code for count in ("10", "5")]
+
+    assert [0, 0] == statuses
+    expected = [basic(number, "").body for number in range(15, 30)]
+    assert expected == [one.body for one in broker.queues["to"]]
+
+
 def test_messages_removed_by_retention_are_counted_once_over_reconnects() -> None:
     with running(BasicBroker("to")) as broker:
         broker.streams["s"] = [basic(number, "") for number in range(30)]
