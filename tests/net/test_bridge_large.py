@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ pytest.importorskip("pika")
 from amqp10msg import Message
 from amqp10msg.basic import BasicMessage
 from amqp10msg.net.bridge import Bridge, Statistics, read_quarantine
+from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, running
 from tests.bridging import bridged, options, quarantined, stored
@@ -122,6 +124,31 @@ def test_what_has_no_room_on_disk_goes_back(server: Server, protocol: str) -> No
     bodies = sorted(getattr(one, "data", one) for one in left)
     assert sorted([sent[3].body, sent[4].body]) == bodies
     assert ["bin"] == [one.suffix[1:] for one in Path("quarantine.jsonl.large").iterdir()]
+
+
+def test_message_without_room_on_disk_has_an_exit_status() -> None:
+    """Also where the route did not count what is left at the source: 3 comes before 5."""
+
+    async def run() -> tuple[int, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            sent = [stored(BasicMessage(body=bytes(size))) for size in (100, 15)]
+            broker.queues["from"].extend(sent)
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            given = options(max_message=10, max_large=60, idle=None)
+            async with asyncio.timeout(60), Bridge(*urls, given) as bridge:
+                (route,) = bridge.routes
+                running = asyncio.ensure_future(bridge.run())
+                await until(lambda: route.statistics.left and route.statistics.quarantined)
+                bridge.stop()
+                (counts,) = (await running).values()
+            return len(broker.queues["from"]), counts
+
+    back, counts = asyncio.run(run())
+
+    assert (1, 1, None) == (back, counts.left, counts.remaining)
+    assert {"too-large": 1} == counts.quarantined
+    assert 3 == status_of([counts])
+    assert 5 == status_of([attrs.evolve(counts, left=0)])
 
 
 #: The command, which says at its end how much memory it had, in KiB.
