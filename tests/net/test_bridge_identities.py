@@ -75,6 +75,14 @@ def test_only_messages_with_the_same_id_are_duplicates(
     assert len(lines) - accepted == counts["duplicates"]
 
 
+def test_the_latest_ids_are_remembered() -> None:
+    sent = [numbered(3)[number] for number in (0, 1, 2, 2, 0)]
+    broker, counts = between(sent, deduplicate=Path("seen.db"), remember=2, window=1)
+
+    assert [b"0", b"1", b"2", b"0"] == bodies(broker.queues["to"])
+    assert 1 == counts.duplicates
+
+
 def test_copy_of_a_quarantined_message_is_not_a_duplicate() -> None:
     """The target has not taken the first copy: without the second one it would have none."""
     refuses = Refusing("nack", lambda _: True, times=1)
