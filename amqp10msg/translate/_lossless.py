@@ -335,11 +335,11 @@ def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> Ba
     table: Any = basic.properties.headers
     if table is None:
         return basic
-    if len(wire) - len(basic.body) <= residual.ROOMY and not any(
+    if len(wire) - len(basic.body) <= residual.ALWAYS_FITS and not any(
         entry[1] in "AF" for entry in table.entries
     ):
         return basic
-    if len(encode_properties(basic.properties)) <= residual.MOST_PROPERTIES:
+    if len(encode_properties(basic.properties)) <= residual.MAX_PROPERTIES:
         return basic
     reason = "the headers do not fit in a frame of 128 KiB: the payload is the whole message"
     notes.add("", "retyped", "sections", "bytes", reason, recoverable=True)

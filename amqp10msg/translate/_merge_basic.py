@@ -1,4 +1,4 @@
-"""A 0-9-1 message from the 1.0 message that it became, with the edits made to it since."""
+"""Restores a 0-9-1 message from its 1.0 translation, and keeps edits made to that."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ from amqp10msg.wire.primitives import identical
 
 
 def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
-    """Make the 0-9-1 message that a 1.0 message was, with the edits made to it since.
+    """Restore the original 0-9-1 message of a 1.0 message that has its residual.
 
-    What is restored is taken out of what the reading would carry.
+    A value of the residual is used if its translation is still in the 1.0 message; otherwise the
+    message was edited, and the residual's value is dropped. Restored values are removed from
+    `made.carried`.
     """
     content = made.saved or {}
     basic = made.basic
@@ -59,10 +61,10 @@ def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
             annotations: Any = message.message_annotations or {}
             same = annotations.get(row.annotation) == place.value
         else:
-            stands = getattr(basic.properties, row.name)
-            # What says nothing of durability comes out of RabbitMQ 4.0 and 4.1 as durable.
-            by_broker = row.name == "delivery_mode" and stands == 2 and is_delivered(basic)
-            same = stands is None or by_broker
+            current = getattr(basic.properties, row.name)
+            # RabbitMQ 4.0 and 4.1 make a message durable if it does not say otherwise.
+            by_broker = row.name == "delivery_mode" and current == 2 and is_delivered(basic)
+            same = current is None or by_broker
         if same:
             setattr(basic.properties, row.name, value)
             made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
@@ -100,9 +102,9 @@ def _headers(made: BasicDraft, content: dict[int, Any]) -> list[Any]:
 
 
 def _restore_fields(made: BasicDraft, entries: list[Any], fields: dict[str, bytes]) -> None:
-    """Put the original of each header that was not edited in its place."""
+    """Replace each header that was not edited by its original from the residual."""
     now = _values_by_name(made)
-    # The first of a name, the others written over it.
+    # The first index of each name.
     places = {entry[0]: place for place, entry in reversed(list(enumerate(entries)))}
     for name, octets in fields.items():
         place = places.get(name)
@@ -118,7 +120,7 @@ def _restore_fields(made: BasicDraft, entries: list[Any], fields: dict[str, byte
 
 
 def _drop(made: BasicDraft, code: int, key: Any) -> None:
-    """Take one entry out of what the reading would carry."""
+    """Remove a restored entry from `made.carried`."""
     if code == SPARSE_APPLICATION:
         made.restored.add(f"application-properties[{key!r}]")
     found = made.carried.get(code)

@@ -1,4 +1,4 @@
-"""The plain rules of the lossless way from 0-9-1 to 1.0, which know every message."""
+"""The plain rules of the lossless translation from 0-9-1 to 1.0. They handle every message."""
 
 from __future__ import annotations
 
@@ -51,11 +51,21 @@ _T = TypeVar("_T")
 
 
 class Amqp10Draft:
-    """What a 0-9-1 message becomes by the rules alone, and what these cannot say.
+    """The parts of the 1.0 message that a 0-9-1 message is translated to.
 
-    `header` and `properties` are the values of the sections' fields by their names, and None as
-    long as there is none. `unplaced` are the names of headers that have no place, and `told` the
-    losses where they are not to be told yet.
+    Attributes:
+        header: the fields of the header section by name; None for no section.
+        properties: the fields of the properties section by name; None for no section.
+        annotations: the message annotations.
+        application: the application properties.
+        carried: the content of the residual.
+        body: the body section or sections.
+        body_octets: the encoded body sections, if the payload consists of them.
+        is_data: whether the body is data.
+        is_delivered: whether the exchange and routing key are annotations.
+        has_residual: whether the 0-9-1 message has a residual.
+        unplaced: the names of headers that cannot be translated.
+        told: losses that are reported later.
     """
 
     def __init__(self) -> None:
@@ -73,14 +83,14 @@ class Amqp10Draft:
         self.told: list[Any] = []
 
     def set(self, row: Row, value: Any) -> None:
-        """Set the field of a row."""
+        """Set the field of a property."""
         if row.section == "header":
             self.header = {**(self.header or {}), row.field: value}
         else:
             self.properties = {**(self.properties or {}), row.field: value}
 
     def header_section(self, basic: BasicMessage, delivered: bool) -> Header | None:
-        """Build the header."""
+        """Return the header section, or None."""
         values = self.header
         if delivered:
             values = {**(values or {}), "first_acquirer": not basic.redelivered}
@@ -89,11 +99,11 @@ class Amqp10Draft:
         return None if values is None else unchecked(Header, values)
 
     def properties_section(self) -> Properties | None:
-        """Build the properties."""
+        """Return the properties section, or None."""
         return None if self.properties is None else unchecked(Properties, self.properties)
 
     def message(self, basic: BasicMessage) -> Message:
-        """Build the message."""
+        """Return the message."""
         annotations = self.annotations
         if self.carried:
             annotations[_NAME] = residual.pack(self.carried)
@@ -102,7 +112,7 @@ class Amqp10Draft:
             annotations[Symbol("x-exchange")] = basic.exchange
             annotations[Symbol("x-routing-key")] = basic.routing_key
         header = self.header_section(basic, delivered)
-        made = Message(
+        message = Message(
             self.body,
             header=header,
             message_annotations=filled(MessageAnnotations, annotations),
@@ -110,12 +120,12 @@ class Amqp10Draft:
             application_properties=filled(ApplicationProperties, self.application),
         )
         if delivered and header is not None:
-            rest = made.evolve(header=None, body=None).encode()
+            rest = message.evolve(header=None, body=None).encode()
             return Message.decode(encode_full_header(header) + rest + self.octets_of_body())
-        if self.body_octets is not None and not made.encode().endswith(self.body_octets):
-            # Encodings that this library would not choose.
-            return Message.decode(made.evolve(body=None).encode() + self.body_octets)
-        return made
+        if self.body_octets is not None and not message.encode().endswith(self.body_octets):
+            # The payload has other encodings than this library chooses.
+            return Message.decode(message.evolve(body=None).encode() + self.body_octets)
+        return message
 
     def octets_of_body(self) -> bytes:
         """Return the encoded body sections."""
@@ -123,37 +133,37 @@ class Amqp10Draft:
 
 
 def unchecked(cls: type[_T], values: dict[str, Any]) -> _T:
-    """Make a section of these fields, whose values are checked when they are encoded."""
-    made = cls.__new__(cls)
+    """Make a section without checking its fields. Encoding it checks them."""
+    section = cls.__new__(cls)
     for field in attrs.fields(cls):  # type: ignore[arg-type]  # an attrs class
-        setattr(made, field.name, values.get(field.name, field.default))
-    return made
+        setattr(section, field.name, values.get(field.name, field.default))
+    return section
 
 
 def filled(cls: Any, entries: dict[Any, Any]) -> Any:
-    """Make a section of entries, None where there are none."""
+    """Make a map section without checking its entries; None if there are none."""
     if not entries:
         return None
-    made = cls.__new__(cls)
-    made.update(entries)
-    return made
+    section = cls.__new__(cls)
+    section.update(entries)
+    return section
 
 
 def is_delivered(basic: BasicMessage) -> bool:
-    """Whether exchange and routing key stand in annotations, as RabbitMQ 4 delivers them."""
+    """Whether exchange and routing key can be annotations, as RabbitMQ 4 delivers them."""
     return bool(basic.exchange or basic.routing_key) and (
         shortstr(basic.exchange) and shortstr(basic.routing_key)
     )
 
 
 def body_of(octets: bytes) -> Message | None:
-    """Read a payload as the body sections that the marker promises; None where it is none."""
+    """Decode a payload as encoded body sections; None if it is not."""
     try:
-        found = Message.decode(octets)
+        message = Message.decode(octets)
     except DecodeError:
         return None
     alone = all(
-        getattr(found, name) is None
+        getattr(message, name) is None
         for name in (
             "header",
             "delivery_annotations",
@@ -163,11 +173,11 @@ def body_of(octets: bytes) -> Message | None:
             "footer",
         )
     )
-    return found if alone and found.body is not None else None
+    return message if alone and message.body is not None else None
 
 
 def translated(basic: Any, notes: Any) -> Any:
-    """Translate a message by the rules; None where a header holds a residual."""
+    """Translate a message by the rules; None if a header is a residual."""
     table = basic.properties.headers
     entries = None
     if table is not None:
@@ -186,8 +196,8 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
 
     Args:
         basic: the message.
-        entries: of its table of headers, None where it has none.
-        notes: takes the losses.
+        entries: the entries of its table of headers; None if it has no table.
+        notes: receives the losses.
     """
     made = Amqp10Draft()
     is_routed = bool(basic.exchange or basic.routing_key)
@@ -213,23 +223,24 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
 
 
 def _marked_body(made: Amqp10Draft, basic: BasicMessage) -> None:
-    found = body_of(basic.body)
-    if found is None:
+    """Use the encoded body sections in the payload of a message whose type is `MARKER`."""
+    message = body_of(basic.body)
+    if message is None:
         return
-    made.body = found.body
+    made.body = message.body
     made.body_octets = basic.body
-    first = found.body[0] if isinstance(found.body, list) else found.body
+    first = message.body[0] if isinstance(message.body, list) else message.body
     made.is_data = isinstance(first, Data)
     if made.is_data or rewritten(basic.body) is None:
-        # The way back takes data for the payload itself, and what RabbitMQ cannot deliver as
-        # sections for bytes.
+        # The reverse translation would use the content of data as the payload, and would not set
+        # the type for sections that RabbitMQ cannot deliver.
         made.carried[BODY] = 1
 
 
 def _properties(made: Amqp10Draft, given: BasicProperties, notes: Notes) -> None:
     for row in ROWS:
         value = getattr(given, row.name)
-        # The kind of body says the type that marks it.
+        # The body itself shows that its type was `MARKER`.
         if value is not None and not (
             row.name == "type" and value == MARKER and made.body_octets is not None
         ):
@@ -237,7 +248,7 @@ def _properties(made: Amqp10Draft, given: BasicProperties, notes: Notes) -> None
 
 
 def _by_rule(made: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
-    """Translate a property as its row says, and note what that does not keep."""
+    """Translate a property by its row. If that is not exact, carry the original value."""
     where, item, exact, (action, reason) = row.forward(value, made.is_data)
     if where == "field":
         made.set(row, item)
@@ -259,7 +270,7 @@ def _original(name: str, value: Any) -> Any:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise EncodeError(f"{value!r:.60} does not fit", f"properties.{name}")
+    raise EncodeError(f"{value!r:.60} cannot be encoded", f"properties.{name}")
 
 
 def _headers(made: Amqp10Draft, entries: list[Any], notes: Notes) -> None:

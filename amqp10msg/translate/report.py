@@ -14,19 +14,18 @@ from amqp10msg.wire.reprs import encodable, html_table, short_repr, shown
 
 M = TypeVar("M")
 
-#: What happened to a value: ``dropped``; ``retyped``, it has another type; ``clamped`` to a bound;
-#: ``renamed``; ``truncated``, digits or bytes are cut off; ``wrapped`` modulo the width of a
-#: field; ``carried`` in the residual, out of sight; ``sorted`` by brokers on the way, by name.
+#: What happens to a value: ``dropped``; ``retyped``: it gets another type; ``clamped`` to a limit;
+#: ``renamed``; ``truncated``: digits or bytes are cut off; ``wrapped`` modulo the width of a field;
+#: ``carried`` in the residual, where consumers do not see it; ``sorted`` by name, by brokers.
 Action: TypeAlias = Literal[
     "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried", "sorted"
 ]
 
 
-#: Whose data a loss concerns: the ``sender``'s, or a mark that a ``broker`` writes at delivery.
+#: The owner of the lost data: the ``sender``, or the ``broker`` for values added at delivery.
 Owner: TypeAlias = Literal["sender", "broker"]
 
-# Why a mark of a broker is not translated. These texts stand here once: `owner_of` knows them, and
-# the tables of `losses` use them.
+# Reasons of losses of a broker's values. Both `owner_of` and the tables in `losses` use them.
 ADDED_AT_DELIVERY = "RabbitMQ added it at delivery"
 BROKERS_OWN = "the broker's own annotation"
 HEADER_OF_3_10 = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
@@ -34,7 +33,7 @@ SUBJECT_OF_3_10 = "RabbitMQ 3.10 adds the routing key as subject"
 BODY_OF_3_10 = "RabbitMQ 3.10 encodes 255 bytes of data in the long form"
 REDELIVERED_TO_1_0 = "header.delivery-count says it; a broker on the way back says both again"
 REDELIVERED_TO_0_9_1 = "redelivered says it; a broker on the way back says both again"
-_MARKS = frozenset(
+_BROKER_REASONS = frozenset(
     {
         *(ADDED_AT_DELIVERY, BROKERS_OWN, HEADER_OF_3_10, SUBJECT_OF_3_10, BODY_OF_3_10),
         *(REDELIVERED_TO_1_0, REDELIVERED_TO_0_9_1),
@@ -43,23 +42,23 @@ _MARKS = frozenset(
 
 
 def owner_of(reason: str) -> Owner:
-    """Return whose data a loss with this reason concerns."""
-    return "broker" if reason in _MARKS else "sender"
+    """Return the owner of the data that is lost for this reason."""
+    return "broker" if reason in _BROKER_REASONS else "sender"
 
 
 @shown
 @attrs.frozen(repr=False)
 class Loss:
-    """One loss in translation.
+    """A loss in a translation.
 
     Attributes:
-        path: where in the original, such as ``properties.priority``, ``headers['k']`` or
-            ``application-properties['k']``.
-        action: what happened to it, see `Action`.
+        path: the path of the value in the original, such as ``properties.priority``,
+            ``headers['k']`` or ``application-properties['k']``.
+        action: what happened to the value; see `Action`.
         before: the value in the original.
-        after: the value in the translation, None where it has none.
+        after: the value in the translation; None if it has none.
         reason: why.
-        recoverable: translating back gives the original value again.
+        recoverable: whether the reverse translation restores the original value.
     """
 
     path: str
@@ -71,17 +70,17 @@ class Loss:
 
     @property
     def owner(self) -> Owner:
-        """The ``sender`` of the data, or the ``broker`` that wrote a mark for one delivery."""
+        """The owner of the data: the ``sender``, or the ``broker`` that added it at delivery."""
         return owner_of(self.reason)
 
     @property
     def is_permanent(self) -> bool:
-        """Whether data of the sender is lost that no translation back restores."""
+        """Whether data of the sender is lost that the reverse translation does not restore."""
         return not self.recoverable and self.owner == "sender"
 
 
 class _Unread:
-    """What a class derives from whose objects find out a part of them when it is asked for."""
+    """Base class of objects that compute an attribute when it is first read."""
 
     __slots__ = ("_read",)
     _read: Callable[[], Any]
@@ -90,34 +89,34 @@ class _Unread:
 @shown
 @attrs.define(repr=False)
 class Translation(_Unread, Generic[M]):
-    """A translated message with a report of losses.
+    """A translated message with a report of its losses.
 
     Attributes:
         message: the message in the other protocol.
-        losses: in the order in which they were found; empty if nothing was lost.
+        losses: the losses; empty if there are none.
     """
 
     message: M
     losses: tuple[Loss, ...] = ()
 
-    if not TYPE_CHECKING:  # to which any name would be that of an attribute
+    if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute name
 
         def __getattr__(self, name: str) -> Any:
-            """Find the losses of a message that the engine translated, which only counts them."""
+            """Compute the losses of a message that the engine translated: it only counts them."""
             if name != "losses":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.losses = found = self._read()
-            return found
+            self.losses = losses = self._read()
+            return losses
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: the losses, and below them the message."""
+        """Return HTML for notebooks: the losses, then the message."""
         rows = [
             (loss.path or "message", loss.action, loss.reason, short_repr(loss.before))
             for loss in self.losses
         ]
-        lost = sum(loss.is_permanent for loss in self.losses)
-        if lost:
-            title = f"Lost for good: {lost:,} of {len(rows):,}"
+        permanent = sum(loss.is_permanent for loss in self.losses)
+        if permanent:
+            title = f"Lost for good: {permanent:,} of {len(rows):,}"
         else:
             title = (
                 f"Changed, nothing lost for good: {len(rows):,}" if rows else "Nothing was lost."
@@ -131,39 +130,39 @@ _WRAPPED = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
 
 
 def path_of_key(section: str, key: Any) -> str:
-    """Return the path of a value in a section that is a map: a key of text is in quotes."""
+    """Return the path of an entry of a map section. A string key is quoted."""
     return f"{section}[{str(key)!r}]" if isinstance(key, str) else f"{section}[{key}]"
 
 
-# As `json.dumps`, which makes an encoder each time.
+# Like `json.dumps`, which would make an encoder for each call.
 _json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def as_json(value: Any) -> str | None:
-    """Return a value of a loss as JSON; one without a JSON type as its `repr`."""
+    """Return a value of a loss as JSON. A value without a JSON type is the string of its `repr`."""
     if value is None:
         return None
     try:
-        told = _json(value)
+        text = _json(value)
     except (TypeError, ValueError):
-        told = _json(repr(value))
-    return encodable(told)
+        text = _json(repr(value))
+    return encodable(text)
 
 
 def unread(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
-    """Return a translation whose losses are found when they are asked for."""
-    made: Translation[M] = Translation.__new__(Translation)
-    made.message = message
-    made._read = losses
-    return made
+    """Return a translation that calls `losses` when its losses are first read."""
+    translation: Translation[M] = Translation.__new__(Translation)
+    translation.message = message
+    translation._read = losses
+    return translation
 
 
 class Notes:
-    """Losses, collected while a message is translated.
+    """Collects losses while a message is translated.
 
     Attributes:
-        losses: those that were found.
-        unread: finds all of them, where they are to be looked for when they are asked for.
+        losses: the losses so far.
+        unread: a function that computes all losses when they are read; None to use `losses`.
         enabled: whether to collect losses, or to discard them.
     """
 
@@ -184,30 +183,30 @@ class Notes:
         reason: str,
         recoverable: bool = False,
     ) -> None:
-        """Note one loss."""
+        """Add a loss."""
         if self.enabled:
             self.losses.append(Loss(path, action, before, after, reason, recoverable))
 
     def tell(
         self, rule: tuple[Action, str, bool], path: str, before: Any, after: Any = None
     ) -> None:
-        """Note a loss of which action, reason and whether it is recoverable stand in a table."""
+        """Add a loss of a kind that `losses` defines: action, reason and recoverable."""
         action, reason, recoverable = rule
         self.add(path, action, before, after, reason, recoverable)
 
     def dropped(self, path: str, before: Any, reason: str) -> None:
-        """Note a value that the translated message does not have at all."""
+        """Add the loss of a value that the translated message does not have."""
         self.add(path, "dropped", before, None, reason)
 
     def carried(self, path: str, before: Any, reason: str) -> None:
-        """Note a value that stands in the residual alone, from where it comes back."""
+        """Add the recoverable loss of a value that only the residual has."""
         self.add(path, "carried", before, None, reason, recoverable=True)
 
     def translation(self, message: M, strict: bool) -> Translation[M]:
-        """Return a message with the losses; in strict mode, raise for a permanent one.
+        """Return a translated message with its losses.
 
         Raises:
-            TranslationError: data of the sender would be lost for good.
+            TranslationError: with `strict`, there is a permanent loss.
         """
         if self.unread is not None and not strict:
             return unread(message, self.unread)

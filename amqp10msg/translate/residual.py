@@ -1,14 +1,14 @@
-"""The residual: what the other protocol cannot express, in a few bytes.
+"""The residual: the values of a message that the other protocol cannot express, encoded compactly.
 
-An array of three, deterministic CBOR: the version 1, the content (a map), and the CRC-32 (ISO-HDLC)
-of the encoded content. On the 1.0 side it is the message annotation `NAME`, a binary; on the 0-9-1
-side the header `NAME`, a long string that is the base64 text of the same bytes.
+It is an array of three items in deterministic CBOR: the version 1, the content (a map), and the
+CRC-32 (ISO-HDLC) of the encoded content. A 1.0 message has it as a binary in the message annotation
+`NAME`, a 0-9-1 message as base64 text in the header `NAME`, a long string.
 
-The subset of CBOR (RFC 8949) is unsigned integers, byte strings, text, arrays, maps with integers
-or texts as keys, and null, deterministic (4.2.1): all lengths definite, every head in its shortest
-form, keys sorted by their encodings. Anything else is refused, so that one content has one
-encoding. A residual that was made elsewhere, or damaged with a right checksum, is not merged with
-the message: `is_of_message` and `is_of_basic` say whether it has the form of one.
+The subset of CBOR (RFC 8949) has unsigned integers, byte strings, text strings, arrays, maps with
+integer or text keys, and null. The encoding is deterministic (4.2.1): definite lengths, shortest
+heads, keys sorted by their encoding. Anything else is refused, so that a content has exactly one
+encoding. A residual of another origin, or one that was damaged but has a correct checksum, is not
+merged with the message: `is_of_message` and `is_of_basic` check its structure.
 """
 
 from __future__ import annotations
@@ -47,36 +47,36 @@ from amqp10msg.wire.kernel.codes import (
     PROPERTIES_CODE,
 )
 
-#: The annotation and header that holds the residual.
+#: The name of the annotation and header with the residual.
 NAME = "x-opt-amqp10msg-residual"
-#: In a message of at most so many bytes no limit of decoding matters on the way back.
+#: Size in bytes up to which a message cannot exceed the limits of decoding on the way back.
 CERTAIN = 65_536
-#: A content header of RabbitMQ's usual frames, 128 KiB, has room for so many bytes of properties.
-MOST_PROPERTIES = 131_072 - 8 - 12
-#: That is enough for the sections of a message without its body that have so many bytes.
-ROOMY = 32_768
+#: Maximum size of the properties, in bytes, in a content header of RabbitMQ's default frame-max.
+MAX_PROPERTIES = 131_072 - 8 - 12
+#: Size of the sections without the body, in bytes, up to which the properties fit in any case.
+ALWAYS_FITS = 32_768
 _MAX_DEPTH = 8
 _Check: TypeAlias = Callable[[Any], bool]
 
-# Keys of the residual on the 1.0 side, besides the numbers of the properties.
-TABLE = 3  # the whole table of headers, encoded
-BODY = 15  # 1: the payload is encoded body sections, as the type says, of any kind
-FIELDS = 16  # name -> letter and value of headers, encoded
-ORDER = 17  # positions of the x- headers in the table
-EMPTY = 18  # the table of headers is there, and empty
-EXCHANGE = 19  # exchange and routing key, where annotations cannot hold them
+# Keys of the residual of a 0-9-1 message, in addition to the numbers of its properties.
+TABLE = 3  # the encoded table of headers
+BODY = 15  # 1: the payload consists of encoded body sections, and the type says so
+FIELDS = 16  # name -> encoded field of a header
+ORDER = 17  # indexes of the x- headers in the table
+EMPTY = 18  # 1: there is an empty table of headers
+EXCHANGE = 19  # exchange and routing key, if annotations cannot express them
 ROUTING_KEY = 20
-# Keys of the residual on the 0-9-1 side, besides the codes of sections.
-WHOLE = 0  # the encoded message, where it is not of the usual form
+# Keys of the residual of a 1.0 message, in addition to the codes of its sections.
+WHOLE = 0  # the encoded message, if its parts cannot restore it
 FORMAT = 1  # the message-format
-PLACES = 2  # where each header stood, in the order of their names
-PAYLOAD = 3  # 1: the payload is the whole encoded message, whose headers would not fit in a frame
-FORM = 4  # 1: exchange and routing key stood in front, as RabbitMQ 4.3 delivers a message
-SPARSE = 0x100  # added to a section's code: number or name -> encoded value
+PLACES = 2  # the original index of each header, in the order of their names
+PAYLOAD = 3  # 1: the payload is the encoded message, whose headers would not fit in a frame
+FORM = 4  # 1: exchange and routing key were the first annotations, as from RabbitMQ 4.3
+SPARSE = 0x100  # plus the code of a section: index or name -> encoded value
 SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
 SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
-SHAPE = DATA_CODE  # of the body: the bytes before each data section's content
-UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, and the type does not say so
+SHAPE = DATA_CODE  # the bytes before the content of each data section
+UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, but has no such type
 
 
 def pack(content: dict[int, Any]) -> bytes:
@@ -86,22 +86,22 @@ def pack(content: dict[int, Any]) -> bytes:
 
 
 def pack_text(content: dict[int, Any]) -> str:
-    """Encode a residual as the text of a header."""
+    """Encode a residual as the base64 text of a header."""
     return binascii.b2a_base64(pack(content), newline=False).decode("ascii")
 
 
 def unpack(data: bytes) -> dict[int, Any] | None:
-    """Decode a residual; return None where the bytes are not one, or are damaged."""
+    """Decode a residual. Return None if the bytes are not a residual, or are damaged."""
     try:
         content = _decoded(data, 0, 0)[0][1]
-        # One content has one encoding: of these bytes all else is right, too, or none is.
+        # A content has one encoding, so that this checks the version, the checksum and the rest.
         return content if isinstance(content, dict) and pack(content) == data else None
     except (ValueError, LookupError, TypeError):
         return None
 
 
 def unpack_text(text: str) -> dict[int, Any] | None:
-    """Decode a residual from a header's value; return None where it is not one, or is damaged."""
+    """Decode a residual from the value of a header. Return None if it is not one, or is damaged."""
     try:
         content = unpack(binascii.a2b_base64(text.encode("ascii"), strict_mode=True))
     except (UnicodeEncodeError, binascii.Error):
@@ -109,7 +109,7 @@ def unpack_text(text: str) -> dict[int, Any] | None:
     return content if content is not None and pack_text(content) == text else None
 
 
-# The encoding.
+# The CBOR encoding.
 
 
 def _encoded(value: Any) -> bytes:
@@ -130,7 +130,7 @@ def _encoded(value: Any) -> bytes:
 
 
 def _number(kind: int, number: int) -> bytes:
-    """Return a kind and its number, in the shortest form."""
+    """Encode a CBOR head: the major type `kind` with its argument, in the shortest form."""
     if number < ONE_BYTE:
         return bytes([kind | number])
     for low, width in ((ONE_BYTE, 1), (TWO_BYTES, 2), (FOUR_BYTES, 4), (EIGHT_BYTES, 8)):
@@ -140,30 +140,30 @@ def _number(kind: int, number: int) -> bytes:
 
 
 def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
-    """Decode the value that begins there, in any encoding, and return where it ends.
+    """Decode the value at `pos`, also with longer heads. Return it with the position after it.
 
     Raises:
-        ValueError, IndexError, TypeError: the bytes are not what `_encoded` writes.
+        ValueError, IndexError, TypeError: the bytes are not of the subset, or are truncated.
     """
     head = data[pos]
     kind, number = head & MAJOR, head & DETAIL
     pos += 1
     if head == ITEM_NULL:
         return None, pos
-    if number > EIGHT_BYTES:  # of wider numbers, as keys, any many have one hash
-        raise ValueError("a head that is not of the subset")
+    if number > EIGHT_BYTES:  # wider keys could be chosen to have the same hash
+        raise ValueError(f"unsupported CBOR head 0x{head:02X} at byte {pos - 1}")
     if number >= ONE_BYTE:
         start, pos = pos, pos + (1 << number - ONE_BYTE)
         number = int.from_bytes(data[start:pos], "big")
     if kind == MAJOR_UNSIGNED:
         return number, pos
     if number > len(data) - pos:
-        raise ValueError("more bytes or items than there are bytes left")
+        raise ValueError(f"truncated CBOR value at byte {pos}")
     if kind in {MAJOR_BYTES, MAJOR_TEXT}:
         octets = data[pos : pos + number]
         return octets if kind == MAJOR_BYTES else octets.decode("utf-8"), pos + number
     if kind not in {MAJOR_ARRAY, MAJOR_MAP} or depth == _MAX_DEPTH:
-        raise ValueError("a value that is not of the subset, or too deep")
+        raise ValueError(f"unsupported or too deeply nested CBOR value at byte {pos}")
     items = []
     for _ in range(number if kind == MAJOR_ARRAY else 2 * number):
         item, pos = _decoded(data, pos, depth + 1)
@@ -172,15 +172,15 @@ def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
         return items, pos
     keys = items[::2]
     if not all(isinstance(key, (int, str)) for key in keys):
-        raise ValueError("a key that is neither a number nor a text")
+        raise ValueError(f"a map key before byte {pos} is neither an integer nor a text")
     return dict(zip(keys, items[1::2], strict=True)), pos
 
 
-# The content, by its keys: whether a value has the right form.
+# The structure of the content: checks of the values by key.
 
 
-def _are_places(places: Any) -> bool:
-    """Whether each of the numbers from 0 on stands there once."""
+def _is_permutation(places: Any) -> bool:
+    """Whether a value is a list of the numbers from 0 on, each of them once."""
     return (
         isinstance(places, list)
         and all(type(place) is int for place in places)
@@ -188,12 +188,12 @@ def _are_places(places: Any) -> bool:
     )
 
 
-def _do_ascend(places: Any) -> bool:
-    """Whether these are numbers, each larger than the one before."""
+def _is_ascending(places: Any) -> bool:
+    """Whether a value is a list of strictly ascending integers."""
     return (
         isinstance(places, list)
         and all(type(place) is int for place in places)
-        and all(one < other for one, other in itertools.pairwise(places))
+        and all(a < b for a, b in itertools.pairwise(places))
     )
 
 
@@ -205,8 +205,8 @@ def _is_set(value: Any) -> bool:
     return bool(value == 1)
 
 
-def _up_to(most: int) -> _Check:
-    return lambda value: isinstance(value, int) and value <= most
+def _up_to(limit: int) -> _Check:
+    return lambda value: isinstance(value, int) and value <= limit
 
 
 def _list_of(is_right: _Check) -> _Check:
@@ -214,8 +214,8 @@ def _list_of(is_right: _Check) -> _Check:
 
 
 def _map_of(is_key: _Check, is_right: _Check = _is_octets) -> _Check:
-    return lambda found: (
-        isinstance(found, dict) and (all(map(is_right, found.values())) and all(map(is_key, found)))
+    return lambda value: (
+        isinstance(value, dict) and (all(map(is_right, value.values())) and all(map(is_key, value)))
     )
 
 
@@ -223,7 +223,7 @@ _OF_MESSAGE: dict[Any, _Check] = {
     **dict.fromkeys({*KIND_OF.keys() - BODY_CODES, WHOLE}, _is_octets),
     **dict.fromkeys((UNMARKED, PAYLOAD, FORM), _is_set),
     FORMAT: _up_to(2**32 - 1),
-    PLACES: _are_places,
+    PLACES: _is_permutation,
     SHAPE: _list_of(_is_octets),
     SPARSE_PROPERTIES: _map_of(_up_to(len(attrs.fields(Properties)) - 1)),
     SPARSE_APPLICATION: _map_of(lambda name: isinstance(name, str)),
@@ -242,7 +242,7 @@ _OF_BASIC: dict[Any, _Check] = {
     },
     **dict.fromkeys((EXCHANGE, ROUTING_KEY), _is_octets),
     **dict.fromkeys((BODY, EMPTY), _is_set),
-    ORDER: _do_ascend,
+    ORDER: _is_ascending,
     TABLE: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
     FIELDS: _map_of(
         lambda name: isinstance(name, str) and len(name.encode("utf-8")) <= 255,
@@ -261,44 +261,44 @@ def _is_of(content: dict[Any, Any], checks: dict[Any, _Check]) -> bool:
 
 
 def is_of_message(content: dict[Any, Any]) -> bool:
-    """Whether a residual has the form of one from a 1.0 message."""
+    """Whether a content has the structure of a 1.0 message's residual."""
     return _is_of(content, _OF_MESSAGE)
 
 
 def is_of_basic(content: dict[Any, Any]) -> bool:
-    """Whether a residual has the form of one from a 0-9-1 message."""
+    """Whether a content has the structure of a 0-9-1 message's residual."""
     return _is_of(content, _OF_BASIC)
 
 
 def section_octets(code: int, section: Any) -> bytes:
-    """Encode a section, whose values may nest as deeply as those of a message."""
+    """Encode a section without a limit of nesting."""
     writer = kernel.Writer(False)
     writer.section(SPEC_OF[code], section)
     octets: bytes = writer.finish()
     return octets
 
 
-# Fields of a properties section that are null and still written, after all that have a value.
-# RabbitMQ 4 writes all thirteen. The residual keeps the last one of them, so that it is small.
+# Trailing nulls of a properties section, which need not be written. RabbitMQ 4 writes all thirteen
+# fields. The residual records their number, so that it stays small.
 
 NULL = b"\x40"
-_HEAD = 3  # bytes of the descriptor in its usual form
+_HEAD = 3  # size of the smallest encoding of the descriptor
 _EMPTY, _LIST8, _LIST32 = 0x45, 0xC0, 0xD0
 
 
 def nulls_behind(octets: bytes, canonical: bytes) -> int:
-    """Return how many fields an encoded section has, if it only says more nulls than it must; or 0.
+    """Return the number of fields of a section that differs only by trailing nulls, otherwise 0.
 
     Args:
-        octets: the section as it stands.
-        canonical: the section as this library writes it.
+        octets: the encoded section.
+        canonical: the section as this library encodes it.
     """
     count = _content_of(octets)[0]
     return count if padded(canonical, count) == octets else 0
 
 
 def padded(canonical: bytes, fields: int) -> bytes:
-    """Return an encoded section with nulls up to so many fields, at most 255."""
+    """Append nulls to an encoded section up to a number of fields, at most 255."""
     count, content = _content_of(canonical)
     if count >= fields:
         return canonical
@@ -316,7 +316,7 @@ def padded(canonical: bytes, fields: int) -> bytes:
 
 
 def _content_of(octets: bytes) -> tuple[int, bytes]:
-    """Return the number of the fields, and their bytes; nothing of another form."""
+    """Return the number of fields of a list8 or list32 and their bytes, otherwise (0, b"")."""
     code = octets[_HEAD]
     if code == _LIST8:
         return octets[_HEAD + 2], octets[_HEAD + 3 :]

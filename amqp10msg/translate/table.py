@@ -1,8 +1,8 @@
-"""The correspondence of the lossless profile: one row a property, read in both directions.
+"""The correspondence of the lossless profile: a row per property, for both directions.
 
-Each row says where a property of class basic stands in a 1.0 message: in a field, or in an
-annotation where no field holds its value. `forward` and `backward` are the two readings of a row;
-both say whether the other one gives the same value back. What is not exact goes into the residual.
+Each row maps a 0-9-1 property to a field of a 1.0 message, or to an annotation for values that no
+field can express. `forward` and `backward` are its two translations; both also tell whether the
+other one restores the value. Values that are not exact are kept in the residual.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-#: What the annotations begin with that hold properties of class basic.
+#: Prefix of annotations for 0-9-1 properties.
 PREFIX = "x-opt-basic-"
 #: The fields of the properties section, in their order.
 PROPERTY_FIELDS = [field.name for field in attrs.fields(Properties)]
-#: The integer types of 1.0 by the letters of the fields that hold them exactly; a long is an ``l``.
+#: The integer types of 1.0 by type letter of 0-9-1. A long is an ``l``, and has no own class.
 INTEGERS: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
-#: By the name of a simple type of 1.0, the letter of the field that a value of it becomes.
+#: The type letters of 0-9-1 by name of a primitive type of 1.0.
 LETTERS: dict[str, str] = {
     **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()},
     "null": "V",
@@ -52,7 +52,7 @@ LETTERS: dict[str, str] = {
     "symbol": "S",
 }
 _NO_CODING = {"identity", "compress", "x-compress"}
-#: That of a 1.0 message whose header says none.
+#: The priority of a 1.0 message without one (Part 3, 3.2.1).
 DEFAULT_PRIORITY: Any = attrs.fields(Header).priority.default
 _MAX_PRIORITY = 9  # of 0-9-1
 _MAX_TTL = 2**32 - 1
@@ -60,13 +60,13 @@ _MAX_MS = 2**63 - 1
 
 
 class Place(NamedTuple):
-    """Where a value goes, and whether reading it there gives it back.
+    """The translation of a property.
 
     Attributes:
         where: ``field``, ``annotation`` or ``residual``.
-        value: what stands there, None in the residual.
-        exact: the way back gives the same value.
-        how: what happened to a value that is not exact, an `Action`, and why.
+        value: the value there; None for ``residual``.
+        exact: whether the reverse translation restores the original.
+        how: for a value that is not exact, the `Action` and the reason of the loss.
     """
 
     where: str
@@ -80,12 +80,12 @@ def _nowhere(reason: str) -> Place:
 
 
 def shortstr(text: str) -> bool:
-    """Whether a text is a short string as 0-9-1 says: UTF-8, no NUL, at most 255 bytes."""
+    """Whether a text is a valid short string of 0-9-1: UTF-8 without NUL, at most 255 bytes."""
     return "\0" not in text and is_text(text) and len(text.encode("utf-8")) <= 255
 
 
 def is_text(text: str) -> bool:
-    """Whether a text is UTF-8, so that no lone surrogate stands in it for a byte."""
+    """Whether a text can be encoded as UTF-8: it has no surrogates that stand for other bytes."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -97,7 +97,7 @@ def _no_field(_: Any) -> tuple[Any, bool]:
     return None, False
 
 
-# What 0-9-1 text becomes as a string, and back.
+# Strings.
 
 
 def _string_forward(text: str, _: bool) -> Place:
@@ -118,17 +118,17 @@ def _annotated(text: str, _: bool = True) -> Place:
     return Place("annotation", text, "\0" not in text)
 
 
-#: The type that says that the payload is encoded body sections.
+#: The value of the property type that marks a payload of encoded body sections.
 MARKER = "amqp-1.0"
 
 
 def _type_forward(text: str, _: bool) -> Place:
-    # Before other bytes it ends the connections of consumers of 1.0.
+    # With other bytes, this type ends the connections of consumers of 1.0.
     return _nowhere("the payload is no such sections") if text == MARKER else _annotated(text)
 
 
 def _symbol(text: str) -> Place:
-    if not text.isascii():  # which RabbitMQ 4 makes a symbol of all the same
+    if not text.isascii():  # RabbitMQ 4 converts it to an invalid symbol
         return _nowhere("a symbol is ASCII")
     return _annotated(text)
 
@@ -178,7 +178,7 @@ def _mode_backward(durable: Any) -> tuple[Any, bool]:
 
 
 def _priority_forward(priority: int, _: bool) -> Place:
-    if priority == DEFAULT_PRIORITY:  # which is not written
+    if priority == DEFAULT_PRIORITY:  # the default is not encoded
         return Place("annotation", UByte(priority))
     return Place(
         "field", priority, priority <= _MAX_PRIORITY, ("carried", "a priority of 0-9-1 is 0 to 9")
@@ -222,7 +222,7 @@ def _timestamp_backward(moment: Any) -> tuple[Any, bool]:
     return moment // 1000, moment % 1000 == 0
 
 
-# RabbitMQ cuts the text of its refusal at 252 bytes, and dies where that is within a character.
+# RabbitMQ truncates its error text at 252 bytes, and crashes if that is within a character.
 _MAX_USER = 128
 
 
@@ -248,16 +248,16 @@ def _user_backward(octets: Any) -> tuple[Any, bool]:
 
 _URN = "urn:uuid:"
 _URN_SIZE = 45  # bytes
-#: What the text of an id begins with that is a binary, or a ulong.
+#: Prefixes of the text form of an id that is a binary, or a ulong.
 BINARY_ID = "ID:AMQP_BINARY:"
 ULONG_ID = "ID:AMQP_ULONG:"
 
 
 def is_poison(text: str) -> bool:
-    """Whether RabbitMQ 4 takes an id for a uuid that is another text, or no uuid at all.
+    """Whether RabbitMQ 4 mistakes an id for a uuid.
 
-    4.0 ends the connections of those that read such a one over 1.0, and that of its publisher where
-    the queue is a stream.
+    Version 4.0 ends the connections of consumers that read such an id over 1.0; for a stream, it
+    ends the publisher's connection.
     """
     if not text.startswith(_URN) or isinstance(_id_of(text), uuid.UUID):
         return False
@@ -265,13 +265,13 @@ def is_poison(text: str) -> bool:
 
 
 def _id_of(text: str) -> Any:
-    """Return the id that a text stands for by its form, or the text."""
+    """Parse the text form of an id: a uuid, binary or ulong, otherwise the text itself."""
     if text.startswith(_URN):
         try:
-            found = uuid.UUID(text[len(_URN) :])
+            value = uuid.UUID(text[len(_URN) :])
         except ValueError:
             return text
-        return found if f"{_URN}{found}" == text else text
+        return value if f"{_URN}{value}" == text else text
     if text.startswith(BINARY_ID):
         try:
             octets = bytes.fromhex(text[len(BINARY_ID) :])
@@ -295,7 +295,7 @@ def _id_forward(text: str, _: bool) -> Place:
         )
     if is_poison(text):
         return Place("field", text, False, ("carried", "brokers take it for a uuid"))
-    # Longer ids come back as none.
+    # An id with NUL, or one that is too long, is not restored.
     return Place("field", _id_of(text), "\0" not in text)
 
 
@@ -312,32 +312,32 @@ def _id_backward(value: Any) -> tuple[Any, bool]:
     return f"{ULONG_ID}{int(value)}", True
 
 
-# The usual forms of values: what the engine translates by itself. A value of that form is exact in
-# both directions. A test holds them to `forward` and `backward`.
-#: ASCII text without NUL: the same text.
+# The forms of values that the engine translates by itself, exactly in both directions. A test
+# compares them with `forward` and `backward`.
+#: ASCII text without NUL, to the same text.
 TEXT = 1
-#: Such a text that begins with neither ``urn:`` nor ``ID:``: the same text.
+#: ASCII text without NUL that begins with neither ``urn:`` nor ``ID:``, to the same text.
 ID = 2
-#: ASCII text without NUL: its bytes.
+#: ASCII text without NUL, to its bytes.
 BYTES = 3
-#: A decimal number of at most nine digits, without leading zeros: the number.
+#: A decimal number of at most nine digits without leading zeros, to the number.
 DIGITS = 4
-#: Seconds of at most twelve digits: the milliseconds.
+#: Seconds of at most twelve digits, to milliseconds.
 SECONDS = 5
-#: 2: true.
+#: The delivery mode 2, to true.
 PERSISTENT = 6
-#: A registered symbol, before a body of data: the same text.
+#: A registered symbol of a message with a data body, to the same text.
 KNOWN = 7
 
 
-# What streams of RabbitMQ do to values that 0-9-1 says exactly.
+# Losses in streams of RabbitMQ, of values that 0-9-1 can express exactly.
 
 
 def _not_fragile(_: Any) -> LossRule | None:
     return None
 
 
-#: A name of so many bytes fits the address of a queue, however many of them are escaped.
+#: Maximum size in bytes of a name that fits into the address of a queue with all bytes escaped.
 SHORT_REPLY = (255 - len("/queues/")) // 3
 
 
@@ -363,19 +363,19 @@ def _cluster_id_fragile(_: str) -> LossRule | None:
 
 @attrs.frozen
 class Row:
-    """One property of class basic and its place in a 1.0 message.
+    """A 0-9-1 property and its counterpart in a 1.0 message.
 
     Attributes:
-        number: its number in the residual, 1 to 14 in the order of the property flags.
+        number: its number in the residual, 1 to 14, in the order of the property flags.
         name: the attribute of `BasicProperties`.
-        section: ``header`` or ``properties`` where a field can hold it, else empty.
-        field: that field's attribute.
-        annotation: the annotation that holds what the field cannot.
-        form: the usual form of its values, of those above; 0 where there is none.
-        forward: from the value in 0-9-1, and whether the body is data.
-        backward: from the value in the field.
-        note: what becomes of it, for the documentation.
-        fragile: what brokers do to a value in 0-9-1 though it is exact; None where nothing.
+        section: ``header`` or ``properties`` if a field can express it, otherwise empty.
+        field: the attribute of that field.
+        annotation: the annotation for values that the field cannot express.
+        form: the form of values that the engine translates, see above; 0 for none.
+        forward: translates a value of 0-9-1; the second argument is whether the body is data.
+        backward: translates the value of the field.
+        note: its description in the documentation.
+        fragile: returns the loss of an exact value in a broker, or None.
     """
 
     number: int
@@ -391,11 +391,11 @@ class Row:
 
     @property
     def default(self) -> Any:
-        """What the field holds where it is not set."""
+        """The value of the field if it is not set."""
         return {"durable": False, "priority": 4}.get(self.field)
 
     def annotated(self, value: Any, is_data: bool) -> Any:
-        """Read the annotation; None where it is not what `forward` would write there."""
+        """Translate the annotation; None if `forward` would not have written this value."""
         if not self.section and type(value) is str and value != MARKER:
             return value if shortstr(value) else None
         if type(value) is UByte:
@@ -408,7 +408,7 @@ class Row:
         return value if place.where == "annotation" and place.exact else None
 
 
-# How values are read: their usual form, and the two directions.
+# The form of values, and the translations in both directions.
 _CONTENT_TYPE = KNOWN, _content_type_forward, _content_type_backward
 _CONTENT_ENCODING = KNOWN, _content_encoding_forward, _content_encoding_backward
 _MODE = PERSISTENT, _mode_forward, _mode_backward
@@ -431,7 +431,7 @@ def _row(name: str, place: str, kind: Any, note: str, fragile: Any = _not_fragil
     return Row(number, name, section, field, annotation, form, forward, backward, note, fragile)
 
 
-#: The rows, in the order of the property flags; `headers` has rules of its own.
+#: The rows, in the order of the property flags. The property headers has separate rules.
 ROWS: tuple[Row, ...] = (
     _row(
         "content_type",

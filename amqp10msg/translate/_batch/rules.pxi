@@ -68,8 +68,8 @@ def _fill():
     global CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
     RESIDUAL, MARKER, ROW_PREFIX = held(residual.NAME), held(table.MARKER), held(table.PREFIX)
     BINARY_ID, NUMBER_ID = held(table.BINARY_ID), held(table.ULONG_ID)
-    CERTAIN, ROOMY = residual.CERTAIN, residual.ROOMY
-    MOST_CONTENT = BEFORE_PROPERTIES + residual.MOST_PROPERTIES
+    CERTAIN, ROOMY = residual.CERTAIN, residual.ALWAYS_FITS
+    MOST_CONTENT = BEFORE_PROPERTIES + residual.MAX_PROPERTIES
     LONGEST_REPLY = table.SHORT_REPLY
     for row in FORMAT_CODES.values():
         LETTERS_OF[CODES[<int> row.code].kind] = ord(table.LETTERS.get(row.type, "\0"))
