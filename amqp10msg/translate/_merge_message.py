@@ -1,4 +1,4 @@
-"""A 1.0 message from the 0-9-1 message that it became, with the edits made to it since."""
+"""Restores a 1.0 message from its 0-9-1 translation, and keeps edits made to that."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 
-# Of these types, what is equal has the same bytes.
+# Types of which equal values have the same encoding.
 _COMPARED = {str, int, bool, bytes}
 _BY_FIELD = {row.field: row for row in ROWS if row.section}
 _NUMBERS = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
@@ -89,17 +89,20 @@ def restored_message(
     notes: Notes,
     to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
-    """Make the 1.0 message that a 0-9-1 message was, with the edits made to it since.
+    """Restore the original 1.0 message of a 0-9-1 message that has its residual.
+
+    A value of the residual is used if its translation is still in the 0-9-1 message; otherwise the
+    message was edited, and the edit is translated.
 
     Args:
         basic: the message.
-        entries: of its headers, without the residual.
-        content: the residual.
-        notes: takes the losses.
-        to_basic: the other direction, to see what was edited.
+        entries: the entries of its headers, without the residual.
+        content: the content of the residual.
+        notes: receives the losses.
+        to_basic: the reverse translation, to detect edits.
 
     Raises:
-        AmqpError, ValueError: the residual is not what this library wrote.
+        AmqpError, ValueError: this library did not write the residual.
     """
     if WHOLE in content or PAYLOAD in content:
         return _restored_whole(basic, entries, content, notes, to_basic)
@@ -116,7 +119,7 @@ def _plain(
     notes: Notes,
     content: dict[int, Any],
 ) -> tuple[BasicMessage, Amqp10Draft]:
-    """Return the message without residual and RabbitMQ's additions, and what it becomes."""
+    """Remove the residual and RabbitMQ's additions. Return the message and its translation."""
     if basic.exchange or basic.routing_key:
         basic, kept = without_facts(basic, entries, notes, known)
         entries = kept or []
@@ -132,15 +135,15 @@ def _plain(
 
 
 def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:
-    """Return headers in their order before they were sorted, and a dead letter's history after."""
-    own: list[Any] = []
+    """Restore the order of sorted headers. The headers that dead-lettering adds come last."""
+    original: list[Any] = []
     history: list[Any] = []
     for entry in entries:
         added = HEADERS.get(entry[0]) == entry[1] and entry[0] not in known
-        (history if added else own).append(entry)
-    if len(own) != len(places):
+        (history if added else original).append(entry)
+    if len(original) != len(places):
         return entries
-    return [entry for _, entry in sorted(zip(places, own, strict=True))] + history
+    return [entry for _, entry in sorted(zip(places, original, strict=True))] + history
 
 
 def _original(content: dict[int, Any]) -> Any:
@@ -150,11 +153,11 @@ def _original(content: dict[int, Any]) -> Any:
 
 
 def _names_of(annotations: Any) -> set[str]:
-    """Return the names of the headers that annotations become."""
+    """Return the names of the headers that annotations are translated to."""
     return {
-        found[0]
+        named[0]
         for key, value in annotations.items()
-        if (found := header_of(key)) is not None and header_field(found[0], value)[0]
+        if (named := header_of(key)) is not None and header_field(named[0], value)[0]
     }
 
 
@@ -165,6 +168,7 @@ def _restored_whole(
     notes: Notes,
     to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
+    """Restore a message whose residual, or payload, is the whole original."""
     wire = basic.body if PAYLOAD in content else content[WHOLE]
     try:
         original = Message.decode(wire, limits=UNLIMITED)
@@ -172,16 +176,17 @@ def _restored_whole(
         original = Message.decode(wire, limits=UNLIMITED, strict=False)
     original.message_format = content.get(FORMAT, 0)
     before = to_basic(original, Notes())
-    held = before.properties.headers
-    rest = held.entries[:-1] if isinstance(held, FieldTable) else []
+    headers = before.properties.headers
+    rest = headers.entries[:-1] if isinstance(headers, FieldTable) else []
     basic, made = _plain(basic, entries, {entry[0] for entry in rest}, notes, {})
     if original._lenient and basic.properties.expiration is None:
-        # A dead letter lost it, and keeps it in the history: no edit, as that could not be merged.
+        # Dead-lettering has moved the expiration to the record of deaths: this is not an edit,
+        # which could not be merged with an invalid original.
         properties = attrs.evolve(basic.properties, expiration=former_expiration(entries))
         basic = attrs.evolve(basic, properties=properties)
     table = basic.properties.headers
     now = table.entries if isinstance(table, FieldTable) else []
-    # RabbitMQ sorts the headers when it adds one.
+    # Compare the headers sorted, because RabbitMQ sorts them when it adds one.
     if (in_name_order(rest), attrs.evolve(before.properties, headers=None)) == (
         in_name_order(now),
         attrs.evolve(basic.properties, headers=None),
@@ -210,9 +215,9 @@ def _restored_whole(
 def _merged_payload(
     original: Message, basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any], notes: Notes
 ) -> Message:
-    """Return the message that the payload is, with the edits of properties and added headers."""
+    """Restore a message whose payload is the original, with edited properties and added headers."""
     own = {code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content}
-    for name in ("content_type", "content_encoding"):  # of the body: the payload has another
+    for name in ("content_type", "content_encoding"):  # they describe the original body
         value = getattr(original.properties, name, None)
         if value is not None and getattr(basic.properties, name) is None:
             setattr(basic.properties, name, str(value))
@@ -226,7 +231,7 @@ def _merged_payload(
 
 
 def former_expiration(entries: list[Any]) -> str | None:
-    """Return the expiration that a message had before RabbitMQ made it a dead letter."""
+    """Return the expiration that a message had before it was dead-lettered; None if unknown."""
     for name, letter, value in entries:
         if name == "x-death" and letter == "A":
             for kind, death in value.entries:
@@ -236,13 +241,15 @@ def former_expiration(entries: list[Any]) -> str | None:
 
 
 def _is_same_body(before: BasicMessage, basic: BasicMessage) -> bool:
-    """Whether a body is the same: a stream encodes again what the type says are sections."""
+    """Whether two bodies are the same. Streams re-encode bodies of encoded sections."""
     if before.body == basic.body:
         return True
     if basic.properties.type != MARKER:
         return False
-    was, now = body_of(before.body), body_of(basic.body)
-    return was is not None and now is not None and identical(was.body, now.body)
+    sections, others = body_of(before.body), body_of(basic.body)
+    if sections is None or others is None:
+        return False
+    return identical(sections.body, others.body)
 
 
 def _assembled(
@@ -253,15 +260,15 @@ def _assembled(
     known: set[str],
     notes: Notes,
 ) -> Message:
-    """Put the sections together, each as it was where nothing of it was edited.
+    """Assemble the 1.0 message. A section of which nothing was edited keeps its original bytes.
 
     Args:
-        basic: the message without the residual.
-        made: what it becomes by the rules.
-        content: the residual.
-        original: the annotations in it.
-        known: the names of the headers that they became.
-        notes: takes the losses.
+        basic: the 0-9-1 message without the residual.
+        made: its translation by the rules.
+        content: the content of the residual.
+        original: the annotations in the residual.
+        known: the names of the headers that these annotations are translated to.
+        notes: receives the losses.
     """
     header = _header_octets(basic, made, content)
     properties, kept = _properties_octets(basic, made, content, notes)
@@ -272,7 +279,7 @@ def _assembled(
     headers = _by_name(basic)
     application, claimed, edited = _application_octets(headers, made, content, known)
     merged, is_changed = _annotations(basic, headers, made, original, claimed, edited)
-    carried = _left_of_edits(basic, headers, made, original, claimed, known, edited, notes)
+    carried = _carry_edits(basic, headers, made, original, claimed, known, edited, notes)
     annotations = _annotations_octets(basic, content, merged, is_changed, carried)
     octets = (
         header,
@@ -287,14 +294,15 @@ def _assembled(
 
 
 def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
+    """Index the headers by name; of several headers with one name, the first."""
     table = basic.properties.headers
-    found: dict[str, tuple[str, Any]] = {}
+    by_name: dict[str, tuple[str, Any]] = {}
     for name, letter, value in table.entries if isinstance(table, FieldTable) else ():
-        found.setdefault(name, (letter, value))
-    return found
+        by_name.setdefault(name, (letter, value))
+    return by_name
 
 
-# The sections, each as it was if it was not edited.
+# The sections. Each keeps its original bytes if it was not edited.
 
 
 def _header_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any]) -> bytes:
@@ -316,15 +324,15 @@ def _header_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, An
         back = row.backward(value)[0] if value is not None else None
         if back != getattr(basic.properties, row.name) and value != getattr(now, name):
             changes[name] = getattr(now, name)
-    changes |= _said_of_delivery(original, delivered, basic.redelivered)
+    changes |= _delivery_changes(original, delivered, basic.redelivered)
     return kernel.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)
 
 
-def _said_of_delivery(original: Header, delivered: bool, redelivered: bool) -> dict[str, Any]:
-    """Return the fields that a delivery changes.
+def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> dict[str, Any]:
+    """Return the fields of the header that the delivery has changed.
 
-    A broker, or a new publisher, says again whether it was delivered before: that is not an edit
-    of the count.
+    The redelivered flag is set by every broker and publisher: it is not an edit of the
+    delivery-count.
     """
     before = not original.first_acquirer if delivered else False
     if before == redelivered or original.delivery_count:
@@ -335,26 +343,26 @@ def _said_of_delivery(original: Header, delivered: bool, redelivered: bool) -> d
 
 
 def delivered_header(octets: bytes, redelivered: bool) -> bytes:
-    """Return a header section as a delivery has it."""
+    """Update an encoded header section for a delivery."""
     original: Header = Message.decode(octets).header  # type: ignore[assignment]  # as above
-    changes = _said_of_delivery(original, True, redelivered)
+    changes = _delivery_changes(original, True, redelivered)
     return kernel.encode_value(attrs.evolve(original, **changes)) if changes else octets
 
 
 def _properties_octets(
     basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
-    """Return the properties section, and the fields that stand as they were."""
+    """Return the encoded properties section, and the names of restored fields."""
     raw = content.get(PROPERTIES_CODE)
     sparse: Any = content.get(SPARSE_PROPERTIES)
     if raw is None and sparse is None:
         section = made.properties_section()
         return (b"" if section is None else kernel.encode_value(section)), set()
     mine: list[Any] = [(made.properties or {}).get(name) for name in PROPERTY_FIELDS]
-    said = 0  # so many fields stand there, with a value or without
+    length = 0  # the number of encoded fields, including trailing nulls
     if raw is not None:
-        held = Message.decode(raw).properties
-        original: list[Any] = [getattr(held, name) for name in PROPERTY_FIELDS]
+        section = Message.decode(raw).properties
+        original: list[Any] = [getattr(section, name) for name in PROPERTY_FIELDS]
         indexes = list(range(len(PROPERTY_FIELDS)))
     else:
         original = [None] * len(PROPERTY_FIELDS)
@@ -362,7 +370,7 @@ def _properties_octets(
             original[index] = kernel.decode_value(octets)
         indexes = sorted([index for index, octets in sparse.items() if octets != NULL])
         if len(indexes) < len(sparse):
-            said = max(sparse) + 1
+            length = max(sparse) + 1
     kept: set[str] = set()
     changed = False
     for index in indexes:
@@ -385,16 +393,16 @@ def _properties_octets(
             kept.add(PROPERTY_FIELDS[index])
     if raw is not None and not changed:
         return bytes(raw), kept
-    if said or mine.count(None) < len(mine):
+    if length or mine.count(None) < len(mine):
         section = unchecked(Properties, dict(zip(PROPERTY_FIELDS, mine, strict=True)))
-        return padded(kernel.encode_value(section), said), kept
+        return padded(kernel.encode_value(section), length), kept
     return b"", kept
 
 
 def _application_octets(
     headers: dict[str, tuple[str, Any]], made: Amqp10Draft, content: dict[int, Any], taken: set[str]
 ) -> tuple[bytes, set[str], set[str]]:
-    """Return the application properties, the names of headers in them, and the edited ones."""
+    """Return the encoded application properties, the headers used for them, and edited headers."""
     raw = content.get(APPLICATION_PROPERTIES_CODE)
     sparse = content.get(SPARSE_APPLICATION)
     if raw is None:
@@ -408,7 +416,7 @@ def _application_octets(
                 restored.add(name)
                 _forget(made, name)
         if len(result) != size or made.unplaced:
-            result = _in_order(headers, result)  # one had no place by the rules
+            result = _in_order(headers, result)  # some could not be translated by the rules
         return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored, set()
     original: Any = Message.decode(raw).application_properties or {}
     result = {}
@@ -425,7 +433,7 @@ def _application_octets(
             changed = True
             continue
         claimed.add(named[0])
-        now, is_same = _said_now(named[0], value, field)
+        now, is_same = _current_value(named[0], value, field)
         if is_same:
             _forget(made, named[0])
         else:
@@ -443,35 +451,36 @@ def _application_octets(
 
 
 def _in_order(headers: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
-    """Return entries in the order of the headers that they became."""
+    """Sort entries in the order of their headers."""
     order = {name: place for place, name in enumerate(headers)}
     return dict(sorted(entries.items(), key=lambda pair: order.get(pair[0], 0)))
 
 
 def _map(code: int, entries: dict[Any, Any]) -> bytes:
-    """Encode the section of these entries."""
+    """Encode a map section."""
     spec: Any = SPEC_OF[code]
     return section_octets(code, filled(spec.cls, entries))
 
 
 def _same_field(value: Any, field: tuple[str, Any]) -> bool:
+    """Whether a 1.0 value is translated to this field."""
     letter, mapped, _ = to_field(value)
     if type(mapped) in _COMPARED and type(mapped) is type(field[1]):
         return letter == field[0] and bool(mapped == field[1])
     return letter == field[0] and encode_field(letter, mapped) == encode_field(field[0], field[1])
 
 
-def _said_now(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, bool]:
-    """Return the value that a header gives in 1.0, and whether it is the field of the one before.
+def _current_value(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, bool]:
+    """Return the 1.0 value of a header, and whether it is the translation of the original `value`.
 
-    Another field may give the same object: 5 is 5 as "l" and as "L".
+    The fields are compared, because different fields may have the same 1.0 value: 5 as "l" and "L".
     """
     is_same = _same_field(value, field)
     return value if is_same else header_value(name, *field)[0], is_same
 
 
 def _forget(made: Amqp10Draft, name: str) -> None:
-    """Leave out of the residual what stands in the message as it was."""
+    """Remove a restored header from the new residual."""
     fields = made.carried.get(FIELDS)
     if fields is not None:
         fields.pop(name, None)
@@ -479,7 +488,7 @@ def _forget(made: Amqp10Draft, name: str) -> None:
             del made.carried[FIELDS]
 
 
-def _left_of_edits(
+def _carry_edits(
     basic: BasicMessage,
     headers: dict[str, tuple[str, Any]],
     made: Amqp10Draft,
@@ -489,19 +498,19 @@ def _left_of_edits(
     edited: set[str],
     notes: Notes,
 ) -> dict[int, Any]:
-    """Return a residual of what 1.0 cannot say of the edits to the message, and tell of it."""
+    """Return a new residual for edits that 1.0 cannot express, and report their losses."""
     carried = dict(made.carried)
     carried.pop(ORDER, None)
     if basic.properties.type == MARKER and made.body_octets is not None:
         carried.pop(BODY, None)
     is_stored = residual.NAME not in original
-    # Headers without a place stood in the original, or were added or edited since.
-    again = _names_met_again(basic) if made.unplaced else set()
+    # Headers that cannot be translated are from the original, or were added or edited.
+    repeated = _repeated_names(basic) if made.unplaced else set()
     has_added = False
     for name in made.unplaced:
         letter, value = headers[name]
         item, is_exact = NOTHING, False
-        if name not in again and (name in claimed or name in known):
+        if name not in repeated and (name in claimed or name in known):
             if name not in edited:
                 continue
             item, is_exact = header_value(name, letter, value)
@@ -527,7 +536,7 @@ def _left_of_edits(
     for name in headers if FIELDS in carried or TABLE in carried else ():
         loss = told.get(f"headers[{name!r}]")
         if loss is not None and loss.action != "carried":
-            # It comes back from where a header of its name stands by the rules.
+            # It is restored if the header is translated by the rules.
             is_elsewhere = name in claimed or (
                 name in known and annotation_of(name) not in original
             )
@@ -536,15 +545,15 @@ def _left_of_edits(
     return carried if is_stored else {}
 
 
-def _names_met_again(basic: BasicMessage) -> set[str]:
-    """Return the names that more than one header has."""
+def _repeated_names(basic: BasicMessage) -> set[str]:
+    """Return the names of headers that occur more than once."""
     table: Any = basic.properties.headers
     counts = Counter(entry[0] for entry in table.entries)
     return {name for name, count in counts.items() if count > 1}
 
 
 def _is_exact(name: str, letter: str, value: Any) -> bool:
-    """Whether a header has no place in 1.0, or says there all that it is."""
+    """Whether a header cannot be translated to 1.0, or is translated exactly."""
     if place_of(name) is None:
         return True
     item, is_exact = header_value(name, letter, value)
@@ -559,9 +568,9 @@ def _annotations(
     claimed: set[str],
     edited: set[str],
 ) -> tuple[dict[Any, Any], bool]:
-    """Return the annotations, those that were in their places, and whether there is a change.
+    """Return the annotations, in their original order, and whether one was changed.
 
-    The names of headers that were annotations of other values are added to `edited`.
+    The names of edited headers are added to `edited`.
     """
     mine = dict(made.annotations)
     for name in claimed:
@@ -575,7 +584,7 @@ def _annotations(
     for key, value in original.items():
         now = value
         row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
-        found = header_of(key)
+        named = header_of(key)
         if delivered and key in routes:
             now = routes[key]
             changed = changed or now != value
@@ -589,15 +598,16 @@ def _annotations(
                 getattr(basic.properties, row.name) is None
             ):
                 now, changed = NOTHING, True
-        elif found is not None and found[0] not in names and header_field(found[0], value)[0]:
-            names.add(found[0])
-            used.add(annotation_of(found[0]))
-            field = headers.get(found[0])
-            now, is_same = (NOTHING, False) if field is None else _said_now(found[0], value, field)
+        elif named is not None and named[0] not in names and header_field(named[0], value)[0]:
+            name = named[0]
+            names.add(name)
+            used.add(annotation_of(name))
+            field = headers.get(name)
+            now, is_same = (NOTHING, False) if field is None else _current_value(name, value, field)
             if not is_same:
                 changed = True
                 if field is not None:
-                    edited.add(found[0])
+                    edited.add(name)
         if now is not NOTHING:
             result[key] = now
     rest = {key: value for key, value in mine.items() if key not in used}
@@ -611,7 +621,10 @@ def _annotations_octets(
     is_changed: bool,
     carried: dict[int, Any],
 ) -> bytes:
-    """Encode the annotations with a residual, and those of a delivery; as they were if they are."""
+    """Encode the annotations with the new residual and those of the delivery.
+
+    Unchanged annotations keep their original bytes.
+    """
     if carried:
         is_changed = True
         merged[Symbol(residual.NAME)] = residual.pack(carried)
@@ -627,13 +640,13 @@ def _annotations_octets(
 
 
 def _route(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:
-    """Set the annotations of a delivery, where they stand if they do."""
+    """Set the annotations of a delivery. Existing ones keep their position."""
     annotations[Symbol("x-exchange")] = exchange
     annotations[Symbol("x-routing-key")] = routing_key
 
 
 def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) -> bytes:
-    """Return message annotations as a delivery has them."""
+    """Update encoded message annotations for a delivery."""
     before: Any = Message.decode(octets).message_annotations
     now = dict(before)
     _route(now, exchange.decode("utf-8"), routing_key.decode("utf-8"))
@@ -641,6 +654,7 @@ def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) ->
 
 
 def _body_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any]) -> bytes:
+    """Return the encoded body sections, with the original division into data sections."""
     if content.get(UNMARKED) == 1 and body_of(basic.body) is not None:
         return basic.body
     heads = content.get(SHAPE)
@@ -654,13 +668,13 @@ def _body_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any]
         size = _size_of(head)
         out.append(head + basic.body[pos : pos + size])
         pos += size
-    # Of another length the body was edited: its sections are gone.
+    # A body of another length was edited: the original division does not apply.
     return b"".join(out) if pos == len(basic.body) else made.octets_of_body()
 
 
 def _size_of(head: bytes) -> int:
-    """Read the size that stands at the end of a data section's head."""
+    """Return the size at the end of a data section's head."""
     for width, code in ((1, 0xA0), (4, 0xB0)):
         if len(head) > width and head[-width - 1] == code:
             return int.from_bytes(head[-width:], "big")
-    raise ValueError("no head of a data section")
+    raise ValueError(f"{head.hex()} is not the head of a data section")

@@ -1,4 +1,4 @@
-"""The plain rules of the lossless way from 1.0 to 0-9-1, which know every message."""
+"""The plain rules of the lossless translation from 1.0 to 0-9-1. They handle every message."""
 
 from __future__ import annotations
 
@@ -64,15 +64,26 @@ _PRIORITY = next(row for row in ROWS if row.field == "priority")
 
 
 class BasicDraft:
-    """What a 1.0 message becomes by the rules alone, and what these cannot say.
+    """The parts of the 0-9-1 message that a 1.0 message is translated to.
 
     Attributes:
-        given: values of the properties by name; `build` makes `basic` from them.
-        split: number of headers that application properties became.
-        route_position: where exchange and routing key are among annotations that need no residual,
-            as `_delivery` returns it.
-        is_certain: every field and entry is either exact or carried on its own, so the way back
-            returns the same bytes without a trial.
+        message: the 1.0 message.
+        wire: its bytes.
+        given: the properties by name; `build` makes `basic` of them.
+        payload: the body.
+        exchange: the exchange, from an annotation that RabbitMQ 4 adds.
+        routing_key: the routing key, likewise.
+        redelivered: the redelivered flag.
+        route_position: the position of these annotations, as `_delivery` returns it, if the
+            annotations need no residual.
+        entries: the headers.
+        split: the number of headers that are application properties; the others are annotations.
+        carried: the content of the residual.
+        saved: the content of the residual that the 1.0 message has, or None.
+        restored: the paths of values that were restored from it.
+        is_certain: whether every field and entry is either exact or carried, so that the reverse
+            translation needs no trial.
+        basic: the 0-9-1 message, after `build`.
     """
 
     def __init__(self, message: Message, wire: bytes) -> None:
@@ -99,7 +110,7 @@ class BasicDraft:
         return isinstance(body[0] if isinstance(body, list) else body, Data)
 
     def build(self) -> None:
-        """Make `basic` of what was read."""
+        """Make `basic` of the parts."""
         headers = FieldTable.of(self.entries) if self.entries else None
         properties = BasicProperties(headers=headers, **self.given)
         self.basic = BasicMessage(
@@ -113,7 +124,7 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
     Args:
         message: decoded from `wire`.
         wire: its bytes.
-        notes: takes the losses.
+        notes: receives the losses.
     """
     made = BasicDraft(message, wire)
     _body(made, notes)
@@ -154,7 +165,7 @@ def _body(made: BasicDraft, notes: Notes) -> None:
     elif isinstance(body, list) and isinstance(body[0], Data):
         made.is_certain = False
         made.payload = b"".join([bytes(part.data) for part in body])
-        made.carried[SHAPE] = []  # filled with what stands on the wire
+        made.carried[SHAPE] = []  # `carry_encodings` adds the bytes before each section's content
         notes.tell(LOSSES["joined"], "body", len(body), 1)
     else:
         made.is_certain = made.is_certain and not isinstance(body, list)
@@ -162,17 +173,17 @@ def _body(made: BasicDraft, notes: Notes) -> None:
 
 
 def _sections(made: BasicDraft, notes: Notes) -> None:
-    """Make the payload of body sections that are not data: they are, encoded."""
+    """Use encoded body sections that are not data as the payload."""
     made.payload = octets_of_sections(made.wire, BODY_CODES)
-    anew = rewritten(made.payload)
-    if anew is None:
+    reencoded = rewritten(made.payload)
+    if reencoded is None:
         made.is_certain = False
         made.carried[UNMARKED] = 1
         reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
         notes.add("body", "retyped", "sections", "bytes", reason, recoverable=True)
     else:
         made.given["type"] = MARKER
-        if anew != made.payload:
+        if reencoded != made.payload:
             notes.tell(LOSSES["encoded-anew"], "body", "sections", "sections")
 
 
@@ -180,9 +191,9 @@ def _delivery(made: BasicDraft) -> str:
     """Read exchange and routing key from the annotations that RabbitMQ 4 adds at delivery.
 
     Returns:
-        Where the two annotations are: ``last`` (exchange first, as 4.0 writes them), ``first``
-        (routing key first, as 4.3 writes them), ``elsewhere``, or "" if RabbitMQ did not add them.
-        The position alone is never a reason for a residual.
+        The position of the two annotations: ``last`` (exchange first, as in 4.0), ``first``
+        (routing key first, as in 4.3), ``elsewhere``, or "" if RabbitMQ did not add them. The
+        position alone is no reason for a residual.
     """
     annotations = made.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
@@ -200,10 +211,10 @@ def _delivery(made: BasicDraft) -> str:
 
 
 def _is_transient(made: BasicDraft) -> bool:
-    """Whether a delivered message says in the annotation that its delivery mode was 1.
+    """Whether the annotation of a delivered message has the delivery mode 1.
 
-    RabbitMQ 4.0 and 4.1 make a message durable that does not say whether it is, so behind them the
-    annotation is to be believed and not the header.
+    RabbitMQ 4.0 and 4.1 set durable in a message whose header does not have it. So the annotation
+    has precedence over the header.
     """
     annotations: Any = made.message.message_annotations or {}
     return bool(annotations.get(_MODE.annotation) == 1)
@@ -228,7 +239,7 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
     else:
         made.redelivered = bool(count)
         if count == 1 and not header.first_acquirer:
-            # What a redelivered 0-9-1 message becomes, so it returns without a residual.
+            # The translation of a redelivered 0-9-1 message is the same: no residual is needed.
             notes.tell(LOSSES["redelivered"], "header.delivery-count", count, True)
         elif header.first_acquirer or count:
             exact = False
@@ -241,7 +252,7 @@ def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> N
 
 
 def set_properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
-    """Set the properties of class basic that fields become."""
+    """Translate the fields of the properties section."""
     sparse: dict[int, bytes] = {}
     empty = True
     for index, name in enumerate(PROPERTY_FIELDS):
@@ -252,13 +263,13 @@ def set_properties(made: BasicDraft, properties: Properties, notes: Notes) -> No
         row = _MAPPED.get(name)
         mapped, exact = (None, False) if row is None else row.backward(value)
         if exact and row is not None and row.form == KNOWN:
-            # Before another body the field says nothing in 1.0.
+            # With another body, the reverse translation would not use the field.
             exact = made.is_data and row.forward(mapped, True).where == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
             made.given[row.name] = mapped
             if name == "reply_to":
-                _tell_fragile(row, mapped, path, notes)
+                _note_fragile(row, mapped, path, notes)
         if not exact:
             sparse[index] = _field_octets(index, value)
             rule = LOSSES["carried-field" if row is None else "inexact"]
@@ -272,15 +283,15 @@ def set_properties(made: BasicDraft, properties: Properties, notes: Notes) -> No
 
 
 def _field_octets(index: int, value: Any) -> bytes:
-    """Encode a field as its declaration says, so that it can be read without it."""
+    """Encode a field by its declared type, so that it can be decoded without the declaration."""
     writer = kernel.Writer(False)
     writer.typed(SPEC_OF[PROPERTIES_CODE].kinds[index], value)
     octets: bytes = writer.finish()
     return octets
 
 
-def _tell_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
-    """Note of a property what brokers do to it, though it says all."""
+def _note_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
+    """Report the loss of a property in brokers, although its translation is exact."""
     rule = row.fragile(value)
     if rule is not None:
         notes.tell(rule, path, value, value)
@@ -289,7 +300,7 @@ def _tell_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
 def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
-    annotated: set[str] | None = None  # found where a property needs it, since few do
+    annotated: set[str] | None = None  # computed when a property needs it, which is rare
     for key, value in application.items():
         named = property_name(key)
         is_taken = False
@@ -313,16 +324,16 @@ def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
 def property_header(
     named: tuple[str, bool] | None, key: Any, value: Any, notes: Notes
 ) -> tuple[str, str, Any, bool]:
-    """Make the header of an application property, and tell where it is not the same.
+    """Translate an application property to a header, and report its loss.
 
     Args:
-        named: what `property_name` says of the key, None where it has no header.
-        key: of the property.
-        value: of the property.
-        notes: takes the losses.
+        named: the result of `property_name`; None if it cannot be a header.
+        key: the key of the property.
+        value: its value.
+        notes: receives the losses.
 
     Returns:
-        As `annotation_header`.
+        Like `annotation_header`.
     """
     path = f"application-properties[{key!r}]"
     letter, item, exact = header_field(named[0], value) if named else ("", None, False)
@@ -332,12 +343,12 @@ def property_header(
     if not exact or letter in "AF":
         notes.tell(LOSSES["type"], path, value, item)
         return named[0], letter, item, False
-    _in_stream(path, letter, value, item, notes)
+    _note_stream(path, letter, value, item, notes)
     return named[0], letter, item, True
 
 
-def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
-    """Note what a stream would change."""
+def _note_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
+    """Report the loss of a header in streams."""
     if letter in "xAF" and becomes_text(letter, item):
         notes.tell(LOSSES["in-stream"], path, value, item)
     elif letter in "AF" and path.startswith("message-annotations"):
@@ -346,9 +357,9 @@ def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> N
 
 
 def names_of_annotations(made: BasicDraft) -> set[str]:
-    """Return the names of the headers that annotations become."""
-    found = map(header_of, made.message.message_annotations or ())
-    return {one[0] for one in found if one is not None}
+    """Return the names of the headers that the annotations are translated to."""
+    names = map(header_of, made.message.message_annotations or ())
+    return {name[0] for name in names if name is not None}
 
 
 def _annotations(
@@ -371,14 +382,14 @@ def _annotations(
             produced = True
             continue
         row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
-        held = None if row is None else _annotated(made, row, value)
+        annotated = None if row is None else _annotated(made, row, value)
         if row is not None:
             made.is_certain = False
-        if row is not None and held is not None:
-            made.given[row.name] = held
+        if row is not None and annotated is not None:
+            made.given[row.name] = annotated
             produced = True
             if not saved:
-                _tell_fragile(row, held, path_of_key("message-annotations", key), notes)
+                _note_fragile(row, annotated, path_of_key("message-annotations", key), notes)
             exact = exact and row.number > last and not names
             last = row.number
             continue
@@ -400,53 +411,54 @@ def _annotations(
 def annotation_header(
     key: Any, value: Any, notes: Notes, saved: bool = False, names: Any = ()
 ) -> tuple[str, str, Any, bool]:
-    """Make the header of an annotation, and tell where it is not the same.
+    """Translate an annotation to a header, and report its loss.
 
     Args:
-        key: of the annotation.
-        value: of the annotation.
-        notes: takes the losses.
-        saved: what a stream would change is not told, as the residual holds it.
-        names: of the headers that there are already.
+        key: the key of the annotation.
+        value: its value.
+        notes: receives the losses.
+        saved: whether the message has a residual, so that changes by a stream are no loss.
+        names: the names of the headers so far.
 
     Returns:
-        Its name, letter and value, and whether the way back gives the annotation again; the letter
-        is "" where there is no such header.
+        The name, type letter and value of the header, and whether the reverse translation restores
+        the annotation. The letter is "" if the annotation cannot be a header.
     """
     path = path_of_key("message-annotations", key)
-    found = header_of(key)
-    letter, item, same = header_field(found[0], value) if found else ("", None, False)
-    if found is None or not letter or found[0] in names:
+    named = header_of(key)
+    letter, item, same = header_field(named[0], value) if named else ("", None, False)
+    if named is None or not letter or named[0] in names:
         notes.carried(path, value, "no header can say it")
         return "", "", None, False
-    is_exact = found[1] and same
-    if found[0] in HEADERS:
+    is_exact = named[1] and same
+    if named[0] in HEADERS:
         reason = "unchanged, but where the message dies, a broker writes its own in that place"
         notes.add(path, "dropped", value, item, reason, recoverable=True)
     elif not is_exact:
         notes.tell(LOSSES["type-or-name"], path, value, item)
     elif not saved:
-        _in_stream(path, letter, value, item, notes)
-    return found[0], letter, item, is_exact
+        _note_stream(path, letter, value, item, notes)
+    return named[0], letter, item, is_exact
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
-    found = residual.unpack(value) if isinstance(value, bytes) else None
-    if found is not None and not is_of_basic(found):
-        found = None
-    if found is None:
+    """Decode the residual of a 0-9-1 message; None if the annotation is not one."""
+    content = residual.unpack(value) if isinstance(value, bytes) else None
+    if content is not None and not is_of_basic(content):
+        content = None
+    if content is None:
         notes.carried(
             f"message-annotations[{residual.NAME!r}]",
             value,
             "it is not a residual, or damaged, and is ignored",
         )
-    return found
+    return content
 
 
 def _annotated(made: BasicDraft, row: Row, value: Any) -> Any:
-    """Return the property that an annotation holds, None where it is not to be believed."""
+    """Return the property in an annotation; None if a field has precedence."""
     if made.given.get(row.name) is not None:
-        return None  # the field says it
+        return None
     header = made.message.header
     if (
         row.section == "header"
@@ -458,32 +470,32 @@ def _annotated(made: BasicDraft, row: Row, value: Any) -> Any:
     return row.annotated(value, made.is_data)
 
 
-# Encodings that are not those that this library chooses.
+# Encodings that differ from those that this library chooses.
 
 
 def carry(made: BasicDraft, code: int, section: Any) -> None:
-    """Carry a section."""
+    """Carry a section in the residual."""
     made.carried[code] = section_octets(code, section)
 
 
 def carry_encodings(made: BasicDraft) -> bool:
-    """Carry the bytes of sections in other encodings than this library's, and the heads.
+    """Carry the bytes of sections, and the heads of data sections, whose encodings differ.
 
     Returns:
-        Whether there was one.
+        Whether an encoding differs from this library's.
     """
-    found = False
+    differs = False
     for code, start, content, end in kernel.Reader(made.wire, 0, UNLIMITED).scan():
         octets = made.wire[start:end]
         kind = KIND_OF[code]
         if kind.attribute == "body":
-            found = _heads(made, code, start, content, end) or found
+            differs = _carry_head(made, code, start, content, end) or differs
             continue
-        if code == HEADER_CODE and HEADER_CODE not in made.carried and octets == _decorated(made):
+        if code == HEADER_CODE and HEADER_CODE not in made.carried and octets == _full_header(made):
             continue
         section = getattr(made.message, kind.attribute)
         canonical = b"" if section is None else section_octets(code, section)
-        found = found or canonical != octets
+        differs = differs or canonical != octets
         if code in made.carried:
             made.carried[code] = octets
             continue
@@ -494,17 +506,17 @@ def carry_encodings(made: BasicDraft) -> bool:
             continue
         made.carried[code] = octets
         made.carried.pop(SPARSE + code, None)
-    return found
+    return differs
 
 
-def _decorated(made: BasicDraft) -> bytes | None:
-    """Return the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
+def _full_header(made: BasicDraft) -> bytes | None:
+    """Return the header section as RabbitMQ 4 encodes it, if the message was delivered by it."""
     header = made.message.header
     return encode_full_header(header) if is_delivered(made.basic) and header is not None else None
 
 
-def _heads(made: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
-    """Note what stands before a data section's content, where it must be kept."""
+def _carry_head(made: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
+    """Carry the bytes before the content of a data section, if they are needed. Return whether."""
     if code != DATA_CODE:
         return False
     width = HEAD_SIZES[made.wire[content]]
