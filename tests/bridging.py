@@ -41,12 +41,12 @@ def numbered(count: int) -> list[Stored]:
 
 def short_waits(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
     """Let routes that the test makes, also those of commands, wait for so many seconds."""
-    monkeypatch.setattr(net_options, "WAITS", Waits(look=0.05, **seconds))
+    monkeypatch.setattr(net_options, "WAITS", Waits(check_interval=0.05, **seconds))
 
 
 def options(**given: Any) -> RouteOptions:
     """Return options for a route that ends soon, and looks at its clock often."""
-    waits = attrs.evolve(net_options.WAITS, look=0.05)
+    waits = attrs.evolve(net_options.WAITS, check_interval=0.05)
     usual = {"idle": 0.3, "window": 20, "backoff": 0.001, "max_backoff": 0.01, "waits": waits}
     return RouteOptions(**{**usual, **given})
 

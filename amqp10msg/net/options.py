@@ -105,35 +105,36 @@ class Waits:
     """Internal waiting times and timeouts of a bridge, in seconds. Tests make them short.
 
     Attributes:
-        look: interval of the checks for idle time, stalls and limits.
-        silent: a connection attempt is logged if the peer has not answered after this time.
-        ask_again: minimum interval between two queries of the depth of a source that is not empty.
-        answer: timeout of such a query.
+        check_interval: interval of the checks for idle time, stalls and limits.
+        slow_connect: a warning is logged if a peer has not answered a connection after this time.
+        query_interval: maximum interval between two queries of the number of messages at a source.
+        query_timeout: timeout of such a query.
         management_lag: time after which RabbitMQ's management API counts a delivery.
-        management_answer: timeout of a request to a management API.
-        second_count: time between two counts of an empty queue that the bridge does not consume. It
-            must be longer than two round trips to the broker.
-        quiet: at the end, the bridge stops waiting for outcomes if none arrived for this time.
-        end: timeout from the last outcome, or the stop, to the end of the route.
-        close: part of `end`: the timeouts of counting the remaining messages and of closing.
-        close_hastily: part of `end` that is reserved for closing.
-        share_again: time after the loss of a shared connection until a link shares one again.
-        settle: time for the count at a target of `migrate` to match the accepted messages.
+        management_timeout: timeout of a request to a management API.
+        recount_delay: time between two counts of an empty queue that the bridge does not consume.
+            It must be longer than two round trips to the broker.
+        drain_idle: when a route ends, it stops waiting for outcomes if none arrived for this time.
+        shutdown_timeout: timeout from the last outcome, or the stop, to the end of the route.
+        close_timeout: timeout of counting the remaining messages and of closing, within
+            `shutdown_timeout`.
+        min_close_timeout: part of `shutdown_timeout` that is reserved for closing.
+        rejoin_delay: time after the loss of a shared connection until a link shares one again.
+        count_lag: time for the count at a target of `migrate` to match the accepted messages.
     """
 
-    look: float = 0.25
-    silent: float = 5.0
-    ask_again: float = 5.0
-    answer: float = 10.0
+    check_interval: float = 0.25
+    slow_connect: float = 5.0
+    query_interval: float = 5.0
+    query_timeout: float = 10.0
     management_lag: float = 15.0
-    management_answer: float = 30.0
-    second_count: float = 0.5
-    quiet: float = 3.0
-    end: float = 4.0
-    close: float = 2.0
-    close_hastily: float = 0.5
-    share_again: float = 10.0
-    settle: float = 5.0
+    management_timeout: float = 30.0
+    recount_delay: float = 0.5
+    drain_idle: float = 3.0
+    shutdown_timeout: float = 4.0
+    close_timeout: float = 2.0
+    min_close_timeout: float = 0.5
+    rejoin_delay: float = 10.0
+    count_lag: float = 5.0
 
 
 #: The default of `RouteOptions.waits`.

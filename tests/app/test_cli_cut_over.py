@@ -44,7 +44,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    short_waits(monkeypatch, management_lag=0.05, ask_again=0.1, settle=0.3)
+    short_waits(monkeypatch, management_lag=0.05, query_interval=0.1, count_lag=0.3)
 
 
 def test_what_is_all_there_is_done_and_the_report_is_to_be_signed() -> None:

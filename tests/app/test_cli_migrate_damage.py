@@ -37,7 +37,7 @@ def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("link").symlink_to("../secret")
     Path("loop").symlink_to("loop")
     os.mkfifo("pipe")
-    short_waits(monkeypatch, management_lag=0.05, ask_again=0.1, settle=0.3)
+    short_waits(monkeypatch, management_lag=0.05, query_interval=0.1, count_lag=0.3)
 
 
 _FIRST = numbered(1)[0]

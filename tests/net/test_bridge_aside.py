@@ -166,7 +166,7 @@ def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_f
 
 def test_stop_waits_for_the_answer_of_the_quarantine_queue() -> None:
     """A message that is in the queue may not go back to the source, too."""
-    waits = Waits(look=0.05, quiet=60.0, end=61.0)
+    waits = Waits(check_interval=0.05, drain_idle=60.0, shutdown_timeout=61.0)
 
     async def run() -> tuple[BasicBroker, BasicBroker, Statistics]:
         async with BasicBroker("from", "to") as broker, BasicBroker("aside") as other:

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    short_waits(monkeypatch, ask_again=0.1, answer=1.0)
+    short_waits(monkeypatch, query_interval=0.1, query_timeout=1.0)
 
 
 @pytest.fixture(params=["amqp10msg", "Broker"])
@@ -241,7 +241,7 @@ async def hold(broker: BasicBroker, count: int) -> Any:
 @pytest.mark.parametrize("known", [None, 0, 3])
 def test_other_consumers_may_hold_messages(known: int | None, monkeypatch: Any) -> None:
     """RabbitMQ's management API knows how many; without it nobody does."""
-    short_waits(monkeypatch, ask_again=0.1, answer=1.0, management_lag=0.1)
+    short_waits(monkeypatch, query_interval=0.1, query_timeout=1.0, management_lag=0.1)
 
     async def made(broker: BasicBroker, api: str | None = None) -> Statistics:
         broker.queues["from"].extend(numbered(23))
@@ -459,7 +459,7 @@ def test_a_server_of_ours_says_what_others_hold(server: Server) -> None:
 
 
 def test_a_management_api_that_does_not_answer_is_no_proof(monkeypatch: Any) -> None:
-    short_waits(monkeypatch, ask_again=0.1, answer=1.0, management_lag=0.1)
+    short_waits(monkeypatch, query_interval=0.1, query_timeout=1.0, management_lag=0.1)
 
     async def made(broker: BasicBroker) -> Statistics:
         return await bridged(

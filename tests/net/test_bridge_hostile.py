@@ -176,7 +176,7 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
             targets = await loop.create_server(lambda: Slow(0.15 if answers else 1e9), "127.0.0.1")
             port = targets.sockets[0].getsockname()[1]
             ends = (broker.url("queue=from"), f"amqp091://127.0.0.1:{port}/?queue=q")
-            bridge = Bridge(*ends, RouteOptions(drain=3600.0, waits=Waits(quiet=0.4)))
+            bridge = Bridge(*ends, RouteOptions(drain=3600.0, waits=Waits(drain_idle=0.4)))
             async with asyncio.timeout(60), bridge:
                 (counts,) = bridge.statistics.values()
                 await until(lambda: counts.in_flight >= 1)
@@ -211,7 +211,9 @@ def test_one_limit_for_all_waits_after_a_stop(asks: bool) -> None:
         ]
         ports = [one.sockets[0].getsockname()[1] for one in listeners]
         first, second = (f"amqp091://127.0.0.1:{port}/?queue=q" for port in ports)
-        waits = Waits(quiet=0.3, answer=3600.0, close=3600.0, end=0.8)
+        waits = Waits(
+            drain_idle=0.3, query_timeout=3600.0, close_timeout=3600.0, shutdown_timeout=0.8
+        )
         options = RouteOptions(idle=1.0 if asks else None, waits=waits)
         async with asyncio.timeout(TIMEOUT), Bridge(first, second, options) as bridge:
             (counts,) = bridge.statistics.values()
@@ -226,7 +228,7 @@ def test_one_limit_for_all_waits_after_a_stop(asks: bool) -> None:
 
 
 def test_a_management_api_that_says_nothing_keeps_no_process() -> None:
-    waits = Waits(management_lag=0.0, management_answer=3600.0, end=0.8)
+    waits = Waits(management_lag=0.0, management_timeout=3600.0, shutdown_timeout=0.8)
     taken: list[socket.socket] = []
 
     async def run(place: str) -> None:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture(autouse=True)
 def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    short_waits(monkeypatch, ask_again=0.1, second_count=0.05)
+    short_waits(monkeypatch, query_interval=0.1, recount_delay=0.05)
 
 
 def until_empty(broker: BasicBroker, number: int = 0, **given: Any) -> Bridge:

@@ -410,7 +410,7 @@ def test_after_a_while_connections_are_shared_again(
             for number, name in enumerate(names("to")):
                 assert (70 if number != 4 else 69) <= len(set(bodies(second.queues[name])))
 
-    short_waits(monkeypatch, share_again=0.3)
+    short_waits(monkeypatch, rejoin_delay=0.3)
     asyncio.run(made())
     assert [b"1005"] == quarantined()
     assert "target-apart" in {getattr(record, "event", "") for record in caplog.records}
@@ -437,7 +437,7 @@ def test_a_shared_connection_that_ends_while_a_link_is_opened_is_shared_again(
             )
             await run(specs, lambda _: until(lambda: len(given) > 2))
 
-    short_waits(monkeypatch, share_again=0.1)
+    short_waits(monkeypatch, rejoin_delay=0.1)
     with mock.patch.object(route, "open_target", open_target_):
         asyncio.run(made())
     assert [False, True, False] == given[:3]

@@ -76,7 +76,7 @@ def test_a_route_that_declares_ends_when_it_is_to(
                 declare=True,
                 management=api,
                 target_management=api,
-                waits=Waits(management_answer=HOUR),
+                waits=Waits(management_timeout=HOUR),
                 **how,
             )
             async with asyncio.timeout(TIMEOUT), Bridge(*urls, given) as bridge:
@@ -131,7 +131,7 @@ import sys
 from amqp10msg.__main__ import main
 from amqp10msg.net import options
 
-options.WAITS = options.Waits(management_answer={HOUR})
+options.WAITS = options.Waits(management_timeout={HOUR})
 sys.argv[1:] = ["bridge", *sys.argv[1:]]
 sys.exit(main())
 """

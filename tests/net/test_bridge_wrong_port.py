@@ -45,7 +45,7 @@ def test_what_something_else_answers(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    short_waits(monkeypatch, silent=0.1)
+    short_waits(monkeypatch, slow_connect=0.1)
     caplog.set_level("INFO")
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

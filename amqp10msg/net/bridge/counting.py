@@ -104,7 +104,7 @@ class Counting:
         self._management = (
             None
             if management is None
-            else Management(management, source, timeout=waits.management_answer)
+            else Management(management, source, timeout=waits.management_timeout)
         )
         if management is not None and (source.file is not None or self._over_basic is None):
             raise ValueError(f"{source}: management needs a source that is a queue of RabbitMQ")
@@ -129,7 +129,7 @@ class Counting:
                 self._compare(self.oldest, self.end, following)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
-            return await _declared(source, self._waits.answer, self._pool)
+            return await _declared(source, self._waits.query_timeout, self._pool)
         link = await open_source(
             SourceRequest(
                 endpoint=source,
@@ -143,12 +143,11 @@ class Counting:
             )
         )
         try:
-            async with asyncio.timeout(self._waits.answer):
+            async with asyncio.timeout(self._waits.query_timeout):
                 return await link.count()
         except TimeoutError:
-            raise LinkError(
-                f"the source did not report its number of messages within {self._waits.answer:g} s"
-            ) from None
+            seconds = f"{self._waits.query_timeout:g} s"
+            raise LinkError(f"the source did not report its messages within {seconds}") from None
         finally:
             await link.close(5.0)
 
@@ -242,7 +241,7 @@ class Counting:
             try:
                 if self.is_stream:
                     last_messages.add(await last_of(node, self._pool))
-                elif (await _declared(node, self._waits.answer, self._pool)).ready:
+                elif (await _declared(node, self._waits.query_timeout, self._pool)).ready:
                     return f"{node.host}:{node.port} has messages, but another address has none"
             except LinkError as error:
                 text = str(error.without(node.password))
@@ -257,10 +256,10 @@ class Counting:
         if link.incomplete:
             return await self._count_separately("the source stopped partway through a message")
         try:
-            async with asyncio.timeout(self._waits.answer):
+            async with asyncio.timeout(self._waits.query_timeout):
                 depth = await link.count()
         except (TimeoutError, LinkError) as error:
-            why = str(error) or f"no answer within {self._waits.answer:g} s"
+            why = str(error) or f"no answer within {self._waits.query_timeout:g} s"
             return await self._count_separately(why)
         if depth.ready != 0:
             self._zero_since = None
@@ -269,7 +268,7 @@ class Counting:
         self._zero_since = self._zero_since or now
         if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
             try:
-                declared = await _declared(self._over_basic, self._waits.answer, self._pool)
+                declared = await _declared(self._over_basic, self._waits.query_timeout, self._pool)
                 # Without the route itself.
                 others = None if declared.others is None else max(declared.others - 1, 0)
                 depth = attrs.evolve(depth, others=others)
@@ -292,7 +291,7 @@ class Counting:
         if self._over_basic is None or self._source.file is not None:
             return Depth(why=why)
         try:
-            depth = await _declared(self._over_basic, self._waits.answer, self._pool)
+            depth = await _declared(self._over_basic, self._waits.query_timeout, self._pool)
         except LinkError:
             return Depth(why=why)
         return depth if depth.ready else Depth(why=why)
@@ -358,10 +357,10 @@ class Observer:
         Raises:
             LinkError: the queue cannot be queried.
         """
-        depth = await _declared(self._at, self._waits.answer, self._pool)
+        depth = await _declared(self._at, self._waits.query_timeout, self._pool)
         if depth.ready == 0 and depth.others == 0:
-            await asyncio.sleep(self._waits.second_count)
-            depth = await _declared(self._at, self._waits.answer, self._pool)
+            await asyncio.sleep(self._waits.recount_delay)
+            depth = await _declared(self._at, self._waits.query_timeout, self._pool)
         return depth
 
 
@@ -385,7 +384,7 @@ def declared(endpoint: Endpoint) -> Depth:
     if at is None:
         return Depth(why=NO_COUNT)
     try:
-        return asyncio.run(_declared(at, WAITS.answer))
+        return asyncio.run(_declared(at, WAITS.query_timeout))
     except (LinkError, ModuleNotFoundError) as error:
         return Depth(why=str(error))
 

@@ -146,7 +146,7 @@ class Ending:
         self._stalled += passed
         # The interval doubles with each query that found messages.
         idle = options.idle or _IDLE
-        interval = min(idle * 2 ** min(self._queries, 30), max(idle, options.waits.ask_again))
+        interval = min(idle * 2 ** min(self._queries, 30), max(idle, options.waits.query_interval))
         return options.asks and self._idle >= interval
 
     def end_if_late(self) -> None:

@@ -312,7 +312,7 @@ class ReconnectingLink(Generic[_Link]):
 
     def _wait_on(self, at: str) -> None:
         """Log that the peer has not answered yet."""
-        why = f"no answer for {self._options.waits.silent:g} s"
+        why = f"no answer for {self._options.waits.slow_connect:g} s"
         self._log(f"{self.name}-silent", logging.WARNING, at=at, why=why)
 
     async def _open_with_retries(self) -> _Link:
@@ -323,7 +323,7 @@ class ReconnectingLink(Generic[_Link]):
                 await asyncio.sleep(pause(self._options, tries))
             tries += 1
             waiting = asyncio.get_running_loop().call_later(
-                self._options.waits.silent, self._wait_on, at
+                self._options.waits.slow_connect, self._wait_on, at
             )
             try:
                 link = await self._open_link()

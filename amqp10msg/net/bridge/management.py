@@ -67,7 +67,7 @@ class Management:
         endpoint: Endpoint,
         environment: Mapping[str, str] | None = None,
         *,
-        timeout: float = WAITS.management_answer,
+        timeout: float = WAITS.management_timeout,
     ) -> None:
         self._timeout = timeout
         text = with_files(management)

@@ -360,11 +360,11 @@ async def _count(moved: Moved, *, source: bool) -> int | None:
 async def depth_after(moved: Moved) -> int | None:
     """Count the target's messages after the move; None if it does not report them.
 
-    Waits up to `Waits.settle` seconds for the count to match the accepted messages.
+    Waits up to `Waits.count_lag` seconds for the count to match the accepted messages.
     """
     expected = (moved.before or 0) + moved.counts.accepted
     waited, count = 0.0, (await _depth(moved, source=False)).ready
-    settle = moved.spec.options.waits.settle  # the count of a quorum queue lags
+    settle = moved.spec.options.waits.count_lag  # the count of a quorum queue lags
     while waited < settle and count != expected:
         await asyncio.sleep(_RECOUNT_INTERVAL)
         waited += _RECOUNT_INTERVAL

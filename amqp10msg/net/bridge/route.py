@@ -228,7 +228,7 @@ class Route:
     async def _wait(self) -> bool:
         """Wait for the stop of the route, for one tick at most. Return whether it is stopping."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._waits.look):
+            async with asyncio.timeout(self._waits.check_interval):
                 await self._stop.wait()
         return self._stop.is_set()
 
@@ -265,7 +265,7 @@ class Route:
             while not (declaring.done() or self._stop.is_set()):
                 self._measure()
                 self._ending.end_if_late()
-                await asyncio.wait([declaring], timeout=self._waits.look)
+                await asyncio.wait([declaring], timeout=self._waits.check_interval)
             if declaring.done():
                 declaring.result()
                 return True
@@ -304,7 +304,7 @@ class Route:
                 self._measure()
                 if not await self._wait():
                     self._tick()
-            self._over = self._loop.time() + self._waits.end
+            self._over = self._loop.time() + self._waits.shutdown_timeout
             if self._fault is None or self._is_disk_full:
                 await (
                     self._drain()
@@ -360,7 +360,7 @@ class Route:
             self._reopen_source()
         self._rejoin(now)
         # The pause of a process that was suspended does not count as idle time of the source.
-        passed = min(now - self._ticked, self._waits.look)
+        passed = min(now - self._ticked, self._waits.check_interval)
         self._ticked = now
         source = self._from.link
         if source is not None and source.incomplete and not self._holding:
@@ -417,7 +417,7 @@ class Route:
         received = self.statistics.received
         source.stop()
         with contextlib.suppress(LinkError, TimeoutError):
-            async with asyncio.timeout(self._waits.close):
+            async with asyncio.timeout(self._waits.close_timeout):
                 await source.count()  # deliveries in flight arrive before the answer
         if source is not self._from.link or self._stop.is_set():
             return
@@ -433,7 +433,10 @@ class Route:
         self._finish()  # so that released messages are counted
         if self._asking is not None:
             self._asking.cancel()
-        wait = min(self._waits.close, self._over - self._loop.time() - self._waits.close_hastily)
+        wait = min(
+            self._waits.close_timeout,
+            self._over - self._loop.time() - self._waits.min_close_timeout,
+        )
         following = self._records.positions.next
         source = self._from.link or self._observer
         await self._ending.count_rest(source, following, wait, lambda: self._held)
@@ -500,14 +503,14 @@ class Route:
         if self._from.link is not None and self._fault is None:
             self._from.link.stop()
         now = self._loop.time()
-        deadline, quiet = now + self.options.drain, now + self._waits.quiet
+        deadline, quiet = now + self.options.drain, now + self._waits.drain_idle
         unsettled = self._unsettled
         while self._pending.in_flight or self._finished or self._quarantining:
             lost = self._fault is not None and not self._is_disk_full
             now = self._loop.time()
             if unsettled != self._unsettled:
-                unsettled, quiet = self._unsettled, now + self._waits.quiet
-                self._over = now + self._waits.end
+                unsettled, quiet = self._unsettled, now + self._waits.drain_idle
+                self._over = now + self._waits.shutdown_timeout
             if lost or now >= min(deadline, quiet):
                 break
             await asyncio.sleep(0.01)
@@ -518,9 +521,9 @@ class Route:
         self._finish()
         unsent = [*self._pending.unsent(), *self._surplus, *self._unmatched, *self._records.copies]
         left = self._over - self._loop.time()
-        wait = max(self._waits.close_hastily, min(self._waits.close, left))
+        wait = max(self._waits.min_close_timeout, min(self._waits.close_timeout, left))
         # A target that has not answered so far will not answer the close either.
-        target_wait = self._waits.close_hastily if self._pending.in_flight else wait
+        target_wait = self._waits.min_close_timeout if self._pending.in_flight else wait
         closing: list[Awaitable[None]] = [self._from.close(wait), self._to.close(target_wait)]
         if self._queue is not None:
             unsent += self._queue.deliveries
@@ -648,7 +651,7 @@ class Route:
     def _rejoin(self, now: float) -> None:
         """Share connections again, some time after a shared connection ended."""
         for end in (self._from, self._to):
-            if not end.alone or end.link is None or now - end.since < self._waits.share_again:
+            if not end.alone or end.link is None or now - end.since < self._waits.rejoin_delay:
                 continue
             if end is self._from:
                 if not (self._too_large or self._reopening or self._guard.careful):

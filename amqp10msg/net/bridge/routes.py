@@ -102,7 +102,7 @@ def apis_of(spec: RouteSpec) -> list[Management]:
     """Return the management APIs of a route."""
     options = spec.options
     apis = ((options.management, spec.source), (options.target_management, spec.target))
-    timeout = options.waits.management_answer
+    timeout = options.waits.management_timeout
     return [Management(at, end, timeout=timeout) for at, end in apis if at is not None]
 
 
@@ -184,7 +184,7 @@ def routes_of_queues(
     if source.file is not None or source.queue is not None or source.address is not None:
         raise ValueError(f"{source}: with all-queues, the source must be a broker without a queue")
     if listed is None:
-        timeout = options.waits.management_answer
+        timeout = options.waits.management_timeout
         listed = queues_of(Management(options.management, source, timeout=timeout))
     queues = matching(listed, pattern)
     if not queues:

@@ -297,7 +297,7 @@ def plan_of(
         )
     target_queue = over_basic(target)
     name = target_queue.queue if target_queue is not None and target_queue.queue else queue.queue
-    timeout = options.waits.management_answer
+    timeout = options.waits.management_timeout
     target_api = Management(options.target_management, target, timeout=timeout)
     source_api = Management(options.management, source, timeout=timeout)
     return plan(source_api, target_api, {queue.queue: name}), target_api
