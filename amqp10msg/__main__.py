@@ -1,19 +1,19 @@
-"""``python -m amqp10msg``, and what the command ``amqp10msg`` calls."""
+"""The entry point of ``python -m amqp10msg`` and of the command ``amqp10msg``."""
 
 import sys
 
-#: A password in a URL, after the user, that is not a variable of the environment.
+#: The password in a URL, unless it is an environment variable.
 _CREDENTIALS = r"(://[^:/?#]*:)(?!\$\{\w+\}@)[^/?#]*@"
-#: The commands that handle SIGTERM, SIGINT and SIGHUP themselves, once they are imported.
-_ORDERLY = {"bridge"}
+#: The commands that handle SIGTERM, SIGINT and SIGHUP.
+_HANDLE_SIGNALS = {"bridge"}
 
 
 def _begin() -> None:
-    """Take passwords out of the list of processes, and hold signals back, before all is imported.
+    """Before the imports: hide passwords in the process list, and block signals for the bridge.
 
-    The signals are delivered when the bridge has its handlers. SIGHUP would end it otherwise.
+    The signals are unblocked when the bridge has set its handlers. Until then, they would end it.
     """
-    if _ORDERLY.intersection(sys.argv[1:2]):
+    if _HANDLE_SIGNALS.intersection(sys.argv[1:2]):
         import signal
 
         if hasattr(signal, "pthread_sigmask"):
@@ -32,8 +32,8 @@ def _begin() -> None:
         setproctitle.setproctitle(" ".join(["amqp10msg", *hidden]))
 
 
-def _said_version() -> bool:
-    """Say the version where nothing else is asked for; that takes no command line of click."""
+def _print_version() -> bool:
+    """Handle a command line that only has --version, without importing click. Return whether."""
     if sys.argv[1:] != ["--version"]:
         return False
     from amqp10msg.app.version import version
@@ -41,8 +41,8 @@ def _said_version() -> bool:
     try:
         sys.stdout.write(f"{version()}\n")
         sys.stdout.flush()
-    except (OSError, AttributeError):  # it is None where it is closed
-        return False  # the commands say what is wrong with it
+    except (OSError, AttributeError):  # stdout is None if it is closed
+        return False  # click reports the error
     return True
 
 
@@ -53,7 +53,7 @@ def main() -> int:
     """
     try:
         _begin()
-        if _said_version():
+        if _print_version():
             return 0
         from amqp10msg.app.cli import main as run  # here, so that Ctrl-C during it is caught
 

@@ -1,4 +1,4 @@
-"""Files and folders that appear under their names once they are complete and on disk, and locks."""
+"""Writes files and folders atomically and durably, and locks them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import IO, Any
 
 from amqp10msg.private_files import private_opener
 
-# Of renameat2(2): relative to the current folder, and exchange both names.
+# Arguments of renameat2(2): paths are relative to the current folder; exchange both paths.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
-# Of what the disk does not take; where a file cannot be opened, the system names it.
+# Errors of writing to a full disk. Unlike those of opening a file, they do not name the file.
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 
 @contextlib.contextmanager
 def synced(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a new file for writing; its content is on disk once the block ends.
+    """Open a new file for writing, and sync it to disk when the block ends.
 
-    With `private`, only its owner may read the file.
+    With `private`, only the owner may read the file.
     """
     with open(path, "wb", opener=private_opener if private else None) as file:
         yield file
@@ -37,8 +37,8 @@ def synced(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def _named(path: str | Path) -> Iterator[None]:
-    """Name a file that is not taken whole, which the system does not."""
+def _name_in_errors(path: str | Path) -> Iterator[None]:
+    """Add the path to errors of a full disk."""
     try:
         yield
     except OSError as error:
@@ -49,46 +49,45 @@ def _named(path: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a file that appears, instead of what has its name, once the block ends without error.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
-    It is written beside its name, brought to disk and renamed. Where the block raises, nothing
-    remains of it, and what was there is unchanged. A pipe or a device is written to directly.
+    The file is written in the same folder, synced to disk and renamed. If the block raises, it is
+    removed, and an existing file is unchanged. A pipe or a device is written to directly.
 
     Args:
-        path: the file; a symbolic link is followed and stays.
-        private: whether only its owner may read a new file; one that is replaced keeps its
-            permissions.
+        path: the file. A symbolic link is followed and kept.
+        private: whether only the owner may read a new file. A replaced file keeps its permissions.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
-    given = Path(path)  # a pipe that /dev/stdout leads to has no other name
-    if given.exists() and not given.is_file():
-        with _named(path), given.open("wb") as file:
+    special = Path(path)  # not resolved: a pipe behind /dev/stdout has no path
+    if special.exists() and not special.is_file():
+        with _name_in_errors(path), special.open("wb") as file:
             yield file
         return
     target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
+    temporary = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
     try:
-        with _named(path), contextlib.ExitStack() as stack:
+        with _name_in_errors(path), contextlib.ExitStack() as stack:
             try:
                 mode = _mode_of(target)
-                written = stack.enter_context(synced(aside, private=private))
+                written = stack.enter_context(synced(temporary, private=private))
             except OSError as error:
-                error.filename = str(path)  # the name that the caller knows
+                error.filename = str(path)  # instead of the temporary file
                 raise
             if mode is not None and hasattr(os, "fchmod"):  # Windows has it from Python 3.13 on
                 os.fchmod(written.fileno(), mode)
             yield written
-        aside.replace(target)
-    except BaseException:  # Ctrl-C, too
-        aside.unlink(missing_ok=True)
+        temporary.replace(target)
+    except BaseException:  # including KeyboardInterrupt
+        temporary.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
 
 
 def _mode_of(target: Path) -> int | None:
-    """Return the permissions of the file that is to be replaced, None where there is none."""
+    """Return the permissions of the file to replace, or None if there is no file."""
     try:
         mode = stat.S_IMODE(target.stat().st_mode)
     except FileNotFoundError:
@@ -99,13 +98,13 @@ def _mode_of(target: Path) -> int | None:
 
 
 def write_whole(path: str | Path, text: str, *, private: bool = False) -> None:
-    """Write a text file in UTF-8, all of it or nothing; see `replacing`."""
+    """Write a text file in UTF-8 atomically; see `replacing`."""
     with replacing(path, private=private) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to disk, where the system can."""
+    """Sync the entries of a folder to disk, on systems that support it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -116,29 +115,29 @@ def sync_folder(folder: Path) -> None:
 
 
 def publish(made: Path, target: Path, aside: Path) -> None:
-    """Make a file or folder appear under its name, instead of what has that name.
+    """Rename a file or folder to `target`, and replace an existing one.
 
-    Where the system can exchange two names at once (Linux, on most file systems), there is at every
-    instant the old or the new one, whole; elsewhere, for the time between two renames, none: the
-    old one is `aside` then, on the same file system.
+    Where the system can exchange two paths atomically (Linux, on most file systems), `target` is
+    the complete old or new one at any time. On other systems there is no `target` between two
+    renames; the old one is at `aside` then, on the same file system.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
         made.rename(target)
-    elif not _exchanged(made, target):
+    elif not _exchange(made, target):
         shutil.rmtree(aside, ignore_errors=True)
         target.rename(aside)
         made.rename(target)
     sync_folder(target.parent)
 
 
-def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two names; return False where the system cannot."""
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two paths atomically. Return False if the system cannot."""
     try:
         rename = ctypes.CDLL(None).renameat2
     except (AttributeError, OSError, TypeError):
         return False
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(first), os.fsencode(second)
     status: int = rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
     return status == 0
 
@@ -147,7 +146,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 def _module(name: str) -> Any:
-    """Import what only some systems have; None elsewhere."""
+    """Import a module that only some systems have, or return None."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -156,21 +155,21 @@ def _module(name: str) -> Any:
 
 _fcntl, _msvcrt = _module("fcntl"), _module("msvcrt")
 
-# Windows keeps others from the bytes that are locked, so that one is after what is read; its
-# offsets are of 31 bits.
+# The offset of the byte that is locked on Windows. Locked bytes cannot be read there, so it is the
+# largest offset of 31 bits.
 _LOCKED = 2**31 - 2
-_RETRY = 0.05  # seconds
+_RETRY = 0.05  # seconds between two attempts
 
 
 def lock(handle: int, *, wait: bool) -> None:
-    """Lock an open file against all who lock it; closing it lets them in.
+    """Lock an open file exclusively. Closing the file releases the lock.
 
     Args:
-        handle: its descriptor, whose position may change.
-        wait: until others let it go.
+        handle: the file descriptor. Its position may change.
+        wait: wait for the lock, instead of raising an error.
 
     Raises:
-        OSError: another process, or another handle of this one, has it.
+        OSError: another process, or another file descriptor of this process, has the lock.
     """
     if _fcntl is not None:
         _fcntl.flock(handle, _fcntl.LOCK_EX | (0 if wait else _fcntl.LOCK_NB))
@@ -188,7 +187,7 @@ def lock(handle: int, *, wait: bool) -> None:
 
 
 def _is_still(handle: int, path: Path) -> bool:
-    """Return whether what was opened by a name has it still."""
+    """Whether `path` still is the file that was opened as `handle`."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -197,13 +196,13 @@ def _is_still(handle: int, path: Path) -> bool:
 
 @contextlib.contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder, which is made if it is not there.
+    """Lock a folder, and create it if it does not exist.
 
-    Windows, where a folder cannot be opened, has a file ``FOLDER.lock`` beside it instead.
+    On Windows, where a folder cannot be opened, the file ``FOLDER.lock`` next to it is locked.
 
     Raises:
-        BlockingIOError: another process, or another block of this one, has it.
-        OSError: it cannot be made.
+        BlockingIOError: another process, or another block of this process, has the lock.
+        OSError: the folder cannot be created.
     """
     with contextlib.suppress(FileExistsError):
         folder.mkdir(parents=True)
@@ -217,7 +216,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise BlockingIOError(error.errno, error.strerror, str(folder)) from None
         if _fcntl is not None and not _is_still(handle, folder):
-            # Who had it has removed it, and others may have a new one.
+            # The previous owner has removed the folder, and there may be a new one.
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(folder))
         yield
     finally:

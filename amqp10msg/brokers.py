@@ -1,7 +1,4 @@
-"""The names that RabbitMQ's behaviour is known under: `RABBITMQ`, the one table of its series.
-
-And those of its exchanges' types, and of what it says with a message.
-"""
+"""RabbitMQ's version series and their behaviour (`RABBITMQ`), and names that RabbitMQ defines."""
 
 from __future__ import annotations
 
@@ -13,25 +10,26 @@ import attrs
 
 T = TypeVar("T")
 
-#: The types of exchanges that need no plugin.
+#: The exchange types that need no plugin.
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
-#: Where reading a stream begins, by name; the second is its last chunk.
+#: The named offsets of a stream. ``last`` is the beginning of its last chunk.
 STREAM_PLACES = ("first", "last", "next")
-#: A span of time as RabbitMQ writes it.
+#: A time interval in RabbitMQ's notation.
 INTERVAL = re.compile(r"[0-9]+[YMDhms]")
-#: The annotation, in 0-9-1 the header, with a message's offset in its stream.
+#: The annotation (in 0-9-1, header) with the offset of a message in its stream.
 STREAM_OFFSET = "x-stream-offset"
-#: That with the value which filters of a stream look at.
+#: The annotation or header with the filter value of a message in a stream.
 STREAM_FILTER_VALUE = "x-stream-filter-value"
-#: Those with how often a quorum queue delivered a message before, and how often one acquired it.
+#: The annotations or headers with the counts of earlier deliveries and acquisitions (quorum
+#: queues).
 DELIVERY_COUNT, ACQUIRED_COUNT = "x-delivery-count", "x-acquired-count"
 #: The annotation with the time at which RabbitMQ 4 received a message. To consumers of 0-9-1, it
 #: delivers the annotation as the header ``timestamp_in_ms``.
 RECEIVED_TIME = "x-opt-rabbitmq-received-time"
-#: The annotation with the history of a message's deaths.
+#: The annotation with the record of a message's deaths.
 DEATHS = "x-opt-deaths"
 
-#: The names of series where a profile is meant, for type checkers: those of `translations`.
+#: The names of profiles of RabbitMQ, for type checkers: the keys of `translations`.
 SeriesName: TypeAlias = Literal[
     "rabbitmq-3.10",
     "rabbitmq-3.10-stream",
@@ -55,10 +53,10 @@ class Series:
 
     Attributes:
         name: such as ``4.1``.
-        follows: the series, recorded from brokers, whose behaviour it is taken to have.
+        follows: the recorded series that it behaves like.
         basis: how that is known.
-        has_streams: that is so of its streams, too.
-        has_sql: it has filters of SQL for streams.
+        has_streams: whether its streams also behave like those of `follows`.
+        has_sql: whether it supports SQL filter expressions for streams.
     """
 
     name: str
@@ -69,14 +67,14 @@ class Series:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it is one of those that were recorded."""
+        """Whether its behaviour was recorded, instead of inferred."""
         return self.follows == self.name
 
 
-#: The series by their names. ``4`` is the newest one of 4 that is known.
+#: The series by name. ``4`` is the newest known series of version 4.
 RABBITMQ: Mapping[str, Series] = {
-    one.name: one
-    for one in (
+    series.name: series
+    for series in (
         Series("3.10", "3.10", "recorded, 3.10.8"),
         Series(
             "3.13",
@@ -101,59 +99,57 @@ RABBITMQ: Mapping[str, Series] = {
 
 
 def stream_start(text: str) -> str | int | None:
-    """Return the place, the interval or the offset that a stream is read from; None for none."""
+    """Parse the start of reading a stream: a named offset, an interval or a number; else None."""
     if text.isascii() and text.isdecimal():
         return int(text)
     return text if text in STREAM_PLACES or INTERVAL.fullmatch(text) else None
 
 
 class ByName(Mapping[str, T]):
-    """Things by their names, and by other ones that they are known under, too.
-
-    A thing is found under all of them; iteration and length are about its own name alone.
+    """A mapping with aliases. Iteration and length do not include the aliases.
 
     Args:
-        things: by their own names.
-        others: other names, and the own name of each one's thing.
+        values: the values by name.
+        aliases: further names, with the name that each stands for.
     """
 
-    def __init__(self, things: Mapping[str, T], others: Mapping[str, str]) -> None:
-        self._things = dict(things)
-        self._others = {name: own for name, own in others.items() if name not in things}
+    def __init__(self, values: Mapping[str, T], aliases: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self._aliases = {alias: name for alias, name in aliases.items() if alias not in values}
 
     def __getitem__(self, name: str) -> T:
-        return self._things[self._others.get(name, name)]
+        return self._values[self._aliases.get(name, name)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._things)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._values)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, sorted: first those that are not series of a broker."""
-        return tuple(sorted((*self._things, *self._others), key=_place))
+        """All names and aliases, sorted: first those that are not of RabbitMQ."""
+        return tuple(sorted((*self._values, *self._aliases), key=_sort_key))
 
 
-def _place(name: str) -> tuple[bool, str]:
+def _sort_key(name: str) -> tuple[bool, str]:
     return name.startswith("rabbitmq-"), name
 
 
 def translations() -> dict[str, str]:
-    """Return the profile of translation that each name of a series stands for."""
+    """Map the names of translation profiles of all series to those of recorded ones."""
     return {
-        f"rabbitmq-{one.name}{suffix}": f"rabbitmq-{one.follows}{suffix}"
-        for one in RABBITMQ.values()
+        f"rabbitmq-{series.name}{suffix}": f"rabbitmq-{series.follows}{suffix}"
+        for series in RABBITMQ.values()
         for suffix in ("", "-stream")
-        if one.has_streams or not suffix
+        if series.has_streams or not suffix
     }
 
 
 def rule_sets() -> dict[str, str]:
-    """Return the set of rules that each name of a series stands for.
+    """Map the names of all series to sets of validation rules.
 
-    RabbitMQ 3 takes what it does not look into, so no rules of its own are known.
+    RabbitMQ 3 accepts values that it does not use, so no further rules are known for it.
     """
     return {
         name: "rabbitmq-4" if name.startswith("rabbitmq-4") else "oasis" for name in translations()
@@ -161,9 +157,9 @@ def rule_sets() -> dict[str, str]:
 
 
 def dialects() -> dict[str, str]:
-    """Return the dialect of filters that each name of a series with filters of SQL stands for."""
+    """Map the names of series with SQL filter expressions to their dialects."""
     return {
-        f"rabbitmq-{one.name}": f"rabbitmq-{one.follows}"
-        for one in RABBITMQ.values()
-        if one.has_sql
+        f"rabbitmq-{series.name}": f"rabbitmq-{series.follows}"
+        for series in RABBITMQ.values()
+        if series.has_sql
     }

@@ -1,10 +1,10 @@
-"""Options that are declared once, as fields of attrs classes, with what all places need of them.
+"""Declarations of options, as fields of attrs classes with metadata.
 
-From these fields come the arguments in Python, the options of the command line with their help, the
-keys of a file of routes, the options of Spark's data source, and the tables in the documentation.
-This module imports nothing that ``--help`` would have to wait for. The options of jobs are here,
-since what runs jobs needs Arrow; those of the bridge are in `amqp10msg.net.options`, those of a
-server in `amqp10msg.net.server_options`.
+These fields are the only source of arguments in Python, options of the command line with their
+help, keys of a file of routes, options of Spark's data source, and tables of the documentation.
+This module imports nothing slow, which ``--help`` would have to wait for. The options of jobs are
+here, because the jobs need Arrow; those of the bridge are in `amqp10msg.net.options`, and those of
+a server in `amqp10msg.net.server_options`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import attrs
 
 T = TypeVar("T")
 
-#: The largest number of an option that sets none: seconds, about 31 years, and counts.
-_MOST_SECONDS, _MOST = 1e9, 1 << 60
+#: Default upper bounds of options: seconds (about 31 years), and counts.
+_MAX_SECONDS, _MAX_COUNT = 1e9, 1 << 60
 #: The accepted types of each kind of option that is not a number, and their name in errors.
 _TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
@@ -32,22 +32,20 @@ _TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
 
 @attrs.frozen
 class Option:
-    """How an option is given, under the name of its field.
+    """The declaration of an option. Its name is the name of the field.
 
     Attributes:
-        kind: the type of its value: int, float (seconds), bool for a flag, str, Path, dict for
-            pairs that are repeated, or tuple for texts that are.
-        help: what it is, for ``--help`` and the documentation.
-        metavar: what stands for the value there.
-        low: the least number; None for any.
-        high: the largest; where None, what no number of seconds or messages reaches.
-        choices: the texts that it takes; all where empty.
-        flag: its name on the command line; ``--`` and the name of the field where empty, of a flag
-            that is usually set ``--no-`` and that name. None where it has none.
-        shown: its default, as ``--help`` shows it; that of the field where None, and empty to show
-            none.
-        default: its value on the command line where it is not given, if that is another than the
-            field's.
+        kind: the type of the value: int, float (seconds), bool for a flag, str, Path, dict for
+            repeatable pairs, or tuple for repeatable texts.
+        help: the description in ``--help`` and the documentation.
+        metavar: the placeholder for the value there.
+        low: the minimum; None for no minimum.
+        high: the maximum; None for about 31 years, or 2^60.
+        choices: the accepted texts; empty for any text.
+        flag: the name on the command line. Empty for the name of the field, with ``--no-`` before
+            it if the default is True; None for no option on the command line.
+        shown: the default that ``--help`` shows; None for that of the field, empty to show none.
+        default: the default on the command line, if it differs from that of the field.
     """
 
     kind: type
@@ -80,7 +78,7 @@ class Option:
     def _check_number(self, name: str, value: object) -> None:
         high = self.high
         if high is None:
-            high = _MOST_SECONDS if self.kind is float else _MOST
+            high = _MAX_SECONDS if self.kind is float else _MAX_COUNT
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{name} must be a number, not {value!r}")
         low = -high if self.low is None else self.low
@@ -122,7 +120,7 @@ def declared(
 
 
 def options_of(cls: type) -> Iterator[tuple[attrs.Attribute[Any], Option]]:
-    """Yield the fields of a class that are options, and how each is given."""
+    """Yield the fields of a class that are options, with their declarations."""
     for field in attrs.fields(cls):
         if (how := field.metadata.get("option")) is not None:
             yield field, how
@@ -146,15 +144,15 @@ def shown_default(field: attrs.Attribute[Any], how: Option) -> str:
 
 def names_in_spark(cls: type) -> dict[str, tuple[attrs.Attribute[Any], Option]]:
     """Return the options of a class by their names in Spark, such as ``streamOffset``."""
-    found = {}
+    by_name = {}
     for field, how in options_of(cls):
         first, *others = field.name.split("_")
-        found[first + "".join(map(str.capitalize, others))] = field, how
-    return found
+        by_name[first + "".join(map(str.capitalize, others))] = field, how
+    return by_name
 
 
 def from_spark(cls: type[T], given: Mapping[str, str]) -> T:
-    """Return options that `to_spark` wrote; others in the map are passed over.
+    """Parse options that `to_spark` wrote. Other options in the map are ignored.
 
     Raises:
         ValueError: a text is not of the option's type.
@@ -169,7 +167,7 @@ def from_spark(cls: type[T], given: Mapping[str, str]) -> T:
 
 
 def to_spark(options: object) -> dict[str, str]:
-    """Write options as those of a data source; None is left out."""
+    """Return options as texts for a data source of Spark, without those that are None."""
     values = {
         name: getattr(options, field.name)
         for name, (field, _) in names_in_spark(type(options)).items()

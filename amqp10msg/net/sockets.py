@@ -1,7 +1,7 @@
-"""The half of a connection that asyncio calls: reading and writing in turns, and waiting for peers.
+"""The asyncio protocol that servers and clients of both AMQP versions are built on.
 
-Servers and clients of both protocols are built on it: each says what is to be sent, and how what
-came is processed.
+It reads and writes in turns, so that connections of one event loop do not block each other, and
+stops reading while a peer does not read.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from amqp10msg.net import transport
 
 
 class Socket(asyncio.Protocol):
-    """One end of a connection on asyncio.
+    """One end of a connection.
 
-    The engine reads and writes the frames of 1.0; an end that speaks 0-9-1 has none, and a `flush`
-    of its own. While `paused`, the peer does not read, and nothing may be sent.
+    Attributes:
+        engine: the protocol state of AMQP 1.0. An end of 0-9-1 has no engine, and overrides
+            `flush`.
+        paused: whether the peer does not read, so that nothing must be sent.
+        loop: the event loop.
     """
 
     engine: transport.Connection
@@ -29,13 +32,13 @@ class Socket(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._flushing = False
         self._reading = True
-        self._behind = False  # frames that came wait for another turn
-        self._heard = self.loop.time()  # when something came last, or reading began
+        self._behind = False  # received frames wait for the next turn
+        self._heard = self.loop.time()  # time of the last received bytes, or when reading began
 
     # Called by asyncio.
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to speak."""
+        """Store the transport, and call `begin`."""
         self._stream = transport
         self.begin()
 
@@ -48,35 +51,35 @@ class Socket(asyncio.Protocol):
         self.paused = False
         self.on_resumed()
 
-    # What a connection does.
+    # Overridden by subclasses.
 
     def begin(self) -> None:
         """Called when the connection is made."""
 
     def on_resumed(self) -> None:
-        """Called when the peer reads again, after `paused`."""
+        """Called when the peer reads again."""
 
     def turn_is_over(self) -> bool:
-        """Whether others have their turn before the next frame."""
+        """Whether to interrupt processing, so that other connections have their turn."""
         raise NotImplementedError
 
     def go_on(self) -> None:
-        """Process what came before, in a turn of its own."""
+        """Process the waiting frames in a new turn."""
         self.process()
 
     def wants_input(self) -> bool:
-        """Whether more is to be read from the peer now."""
+        """Whether to read from the peer now."""
         return not self._behind
 
     # Reading and writing.
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Whether the connection is closing or closed."""
         return self._stream is None or bool(self._stream.is_closing())
 
     def process(self) -> None:
-        """Process frames that came, one at least, as many as the turn allows."""
+        """Process received frames, at least one, until the turn is over."""
         self._behind = False
         while self.engine.step():
             if self.turn_is_over():
@@ -86,21 +89,21 @@ class Socket(asyncio.Protocol):
         self.read_or_not()
 
     def read_or_not(self) -> None:
-        """Read from the peer, or stop reading."""
-        wanted = self.wants_input()
-        if wanted != self._reading and not self.is_closing:
-            self._reading = wanted
+        """Resume or pause reading, as `wants_input` says."""
+        reading = self.wants_input()
+        if reading != self._reading and not self.is_closing:
+            self._reading = reading
             self._heard = self.loop.time()
-            (self._stream.resume_reading if wanted else self._stream.pause_reading)()
+            (self._stream.resume_reading if reading else self._stream.pause_reading)()
 
     def touch(self) -> None:
-        """Send what is pending at the end of this turn of the loop, all of it together."""
+        """Send the pending bytes at the end of this iteration of the event loop."""
         if not self._flushing:
             self._flushing = True
             self.loop.call_soon(self.flush)
 
     def flush(self) -> object:
-        """Send what is pending, if the peer reads."""
+        """Send the pending bytes, unless the peer does not read."""
         self._flushing = False
         if not self.is_closing:
             if not self.paused:
@@ -111,7 +114,10 @@ class Socket(asyncio.Protocol):
         return None
 
     def drop(self) -> None:
-        """Close without waiting for the peer, as TLS does, or one that does not read."""
+        """Close without waiting for the peer.
+
+        TLS would wait for its close_notify, and unsent bytes for the peer to read them.
+        """
         stream = self._stream
         if stream is None:
             return
@@ -123,13 +129,13 @@ class Socket(asyncio.Protocol):
     # Time.
 
     def call_at(self, when: float | None, call: Callable[..., object], *arguments: Any) -> None:
-        """Set the timer of this connection, instead of the last; None for no call."""
+        """Replace the timer of this connection. With None as `when`, there is no timer."""
         self.cancel_timer()
         if when is not None and not self.is_closing:
             self._timer = self.loop.call_at(when, call, *arguments)
 
     def cancel_timer(self) -> None:
-        """Call nothing at its time."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -252,7 +252,7 @@ def test_what_is_put_takes_the_place_of_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     if not at_once:
-        monkeypatch.setattr(atomic_files, "_exchanged", lambda *_: False)
+        monkeypatch.setattr(atomic_files, "_exchange", lambda *_: False)
     made, target = tmp_path / "made", tmp_path / "out"
     for text in ("old", "new"):
         made.mkdir()
