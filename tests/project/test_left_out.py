@@ -23,6 +23,7 @@ WITHOUT_A_COMMAND = {
     "Linux shows command lines",
     "finds processes in /proc",
     "memory is watched in /proc",
+    "needs a second address of loopback",
     "needs {peer.install}",
     "no client of Azure",
     "the sources of the corpus are not here: it takes a checkout",
