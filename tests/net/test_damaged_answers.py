@@ -143,7 +143,7 @@ def serving(octets: bytes) -> Iterator[str]:
         (b"[" * 500 + b"]" * 500, "levels of objects and arrays"),
         (b"1" * 6_000, "not JSON"),
         (b"NaN", "NaN is not a JSON number"),
-        (b'{"items": [], "page_count": 1e400}', "larger than a double"),
+        (b'{"items": [], "page_count": 1e400}', "too large for a double"),
         (b'{"items": [], "page_count": Infinity}', "Infinity is not a JSON number"),
         (b'{"items": [], "page_count": 1000000000}', "1,000,000,000 pages of queues"),
         (b'{"items": null, "page_count": 1}', "is not a management API of RabbitMQ"),
