@@ -65,7 +65,9 @@ def load(*, pure: bool) -> ModuleType:
             found = importlib.import_module(f"{PACKAGE}.{name}")
             for public in getattr(found, "__all__", ()):
                 getattr(found, public)
-        compiled = module.COMPILED  # the first of the public names, which are imported with it
+        for public in module.__all__:
+            getattr(module, public)
+        compiled = module.COMPILED
     if compiled is pure:
         raise RuntimeError(
             "the kernel is not compiled: python setup.py build_ext --inplace"

@@ -121,7 +121,7 @@ class _Options:
         refuse_unknown(options, ("path", "form", *READING, _MAX_FILES))
         form = options.get("form")
         if form not in {None, *files.FORMS}:
-            raise ValueError(f"there is no form {form!r}: use {', '.join(files.FORMS)}")
+            raise ValueError(f"unknown form {form!r}: use one of {', '.join(files.FORMS)}")
         return cls(
             options["path"],
             form,

@@ -229,6 +229,14 @@ BRIDGE: Rows = {
     "net.bridge.Bridge.run": {
         "LinkError": REFUSED_LINK,
         "OSError": FULL_DISK,
+        "RuntimeError": lambda: asyncio.run(_bridge().Bridge([]).run()),
+    },
+    "net.bridge.RouteSpec": {
+        "TypeError": lambda: _bridge().RouteSpec(5, f"{URL}/b"),
+        "ValueError": [
+            lambda: _bridge().RouteSpec("nowhere", f"{URL}/b"),
+            lambda: _bridge().RouteSpec("file:a.jsonl", "file:b.jsonl"),
+        ],
     },
     "net.bridge.Route.run": {
         "LinkError": REFUSED_LINK,

@@ -82,7 +82,7 @@ DIALECTS: dict[str, Call] = {
 @pytest.mark.parametrize("wrong", [7, "amqp", None, ()], ids=repr)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_dialect(name: str, wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"there is no dialect .*: use rabbitmq, spec, qpid"):
+    with pytest.raises(ValueError, match=r"dialect .*: use (one of )?rabbitmq, spec, qpid"):
         DIALECTS[name](wrong)
 
 
@@ -115,7 +115,7 @@ def test_json_has_no_special_numbers(text: str) -> None:
 def test_integer_that_no_field_of_headers_holds(library: str, number: int) -> None:
     module = pytest.importorskip("pika" if library == "pika" else "pamqp.commands")
     cls = module.BasicProperties if library == "pika" else module.Basic.Properties
-    with pytest.raises(ValueError, match="an integer field has 64 bits"):
+    with pytest.raises(ValueError, match="needs more than 64 bits"):
         getattr(adapters, f"from_{library}")(cls(headers={"k": [number]}))
 
 

@@ -462,9 +462,9 @@ def test_several_routes_and_their_names() -> None:
 @pytest.mark.parametrize(
     "source, target, said",
     [
-        ("amqp091://h", "amqp://h/q", "is a queue"),
-        ("amqp://h", "amqp://h/q", "has an address"),
-        ("amqp://h/q", "amqp://h/q?offset=first", "belongs to a source"),
+        ("amqp091://h", "amqp://h/q", "needs a queue"),
+        ("amqp://h", "amqp://h/q", "needs an address"),
+        ("amqp://h/q", "amqp://h/q?offset=first", "is for sources only"),
     ],
 )
 def test_routes_that_make_no_sense(source: str, target: str, said: str) -> None:

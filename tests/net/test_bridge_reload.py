@@ -140,7 +140,7 @@ def test_what_makes_no_sense_changes_nothing() -> None:
         async with Bridge([spec(broker, "a")]) as bridge:
             with pytest.raises(ValueError, match="two routes have the name 'b'"):
                 bridge.reload([spec(broker, "b"), spec(broker, "b", window=1)])
-            with pytest.raises(ValueError, match="a URL such as"):
+            with pytest.raises(ValueError, match="the URL of a management API is like"):
                 bridge.reload([spec(broker, "b", management="h:15672")])
             broker.queues["a"].extend(numbered(3))
             await until(lambda: len(broker.queues["to-a"]) == 3)
