@@ -61,7 +61,7 @@ def replacing(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]]
     Raises:
         OSError: the file cannot be written.
     """
-    special = Path(path)  # not resolved: a pipe behind /dev/stdout has no path
+    special = Path(path)  # not resolved: the pipe of /dev/stdout has no path
     if special.exists() and not special.is_file():
         with _name_in_errors(path), special.open("wb") as file:
             yield file

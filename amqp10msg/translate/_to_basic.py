@@ -193,7 +193,7 @@ def _delivery(made: BasicDraft) -> str:
     Returns:
         The position of the two annotations: ``last`` (exchange first, as in 4.0), ``first``
         (routing key first, as in 4.3), ``elsewhere``, or "" if RabbitMQ did not add them. The
-        position alone is no reason for a residual.
+        position alone does not need a residual.
     """
     annotations = made.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
@@ -417,7 +417,7 @@ def annotation_header(
         key: the key of the annotation.
         value: its value.
         notes: receives the losses.
-        saved: whether the message has a residual, so that changes by a stream are no loss.
+        saved: whether the message has a residual, so that a stream loses nothing.
         names: the names of the headers so far.
 
     Returns:
