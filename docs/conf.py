@@ -64,6 +64,8 @@ nitpick_ignore_regex = [
     ("py:class", r"amqp10msg\.notation\.tree\.Tree"),
     # Objects of packages beside this one, and aliases of names.
     ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
+    # What a message must have in order to be validated.
+    ("py:class", r"amqp10msg\.validation\.EncodableMessage"),
     ("py:class", r"BaseCloudEvent|Context|Format|Path|TextMapPropagator"),
     ("py:class", r"Coding|ContentMode|Occurrence|ProfileName|Severity|Suspicion"),
     # Neither is what stands after a job's sink and statistics.

@@ -70,7 +70,7 @@ class Loss:
 
     @property
     def owner(self) -> Owner:
-        """The owner of the data: the ``sender``, or the ``broker`` that added it at delivery."""
+        """Either ``sender``, or ``broker`` for a value that the broker added at delivery."""
         return owner_of(self.reason)
 
     @property
