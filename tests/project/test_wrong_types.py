@@ -58,6 +58,7 @@ SOUND: dict[str, Any] = {
     "Message": MESSAGE,
     "Message | bytes": MESSAGE,
     "Message | bytes | bytearray | memoryview": MESSAGE,
+    "EncodableMessage | bytes | bytearray | memoryview": MESSAGE,
     "Tree | Message | bytes | bytearray | memoryview": MESSAGE,
     "AnyMessage": MESSAGE,
     "Iterable[Message]": [MESSAGE],
