@@ -110,7 +110,7 @@ class ByName(Mapping[str, T]):
 
     Args:
         values: the values by name.
-        aliases: further names, with the name that each stands for.
+        aliases: the name in `values` for each alias.
     """
 
     def __init__(self, values: Mapping[str, T], aliases: Mapping[str, str]) -> None:

@@ -218,7 +218,7 @@ class Amqp10Connection(Wire, transport.Handler):
         refuse(self.opened, lost)
 
     async def close_gracefully(self) -> None:
-        """Send the pending bytes, and close."""
+        """Send the pending bytes and a close frame, and wait until the connection is closed."""
         self.engine.close()
         self.flush()
         await asyncio.shield(self.closed)

@@ -255,7 +255,7 @@ class Bridge:
 
     @property
     def routes(self) -> list[Route]:
-        """The routes that were started, also those that have ended."""
+        """The started routes, including routes that have ended."""
         return list(self._routes.values())
 
     @property
@@ -285,7 +285,7 @@ def _by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
     return by_name
 
 
-#: Seconds between two measurements of the lag.
+#: Seconds between two measurements of the lag of a source.
 _LAG_INTERVAL = 1.0
 #: Seconds from the query of a source's depth until its answer is read.
 _DEPTH_TIMEOUT = 0.2

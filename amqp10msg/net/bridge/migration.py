@@ -414,7 +414,10 @@ def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
 
 
 async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[bytes]:
-    """Return the digests of the sample that the target has; of a stream, only new messages."""
+    """Count the messages of the sample at the target, by digest.
+
+    Of a stream, only messages after the end that it had before the migration are read.
+    """
     spec = _route_from_target(moved)
     count = moved.after if moved.after is not None else moved.before
     stream = moved.queue.kind == "stream"

@@ -219,7 +219,7 @@ def _named(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoin
 
 
 def _parse_options(values: dict[str, Any], folder: Path) -> RouteOptions:
-    """Make the options of a route in a file in `folder`."""
+    """Parse the options of a route. Relative paths are relative to `folder`."""
     options = {key.replace("-", "_"): value for key, value in values.items()}
     unknown = options.keys() - _OPTIONS.keys()
     if unknown:

@@ -231,7 +231,7 @@ ACCEPTED = Outcome("accepted")
 Sent = tuple[Outgoing, SourceDelivery]
 
 
-#: `Depth.why` of a broker that does not report the number of its messages.
+#: The text of `Depth.why` if the broker reports no message count.
 NO_COUNT = "the broker does not report the number of messages"
 
 
