@@ -483,7 +483,7 @@ def test_what_is_too_much_for_memory_moves_to_a_connection_of_its_own(protocol: 
     assert opened == ((2, 0) if protocol == "0-9-1" else (0, 2))
 
 
-# Turns.
+# DeferredWork.
 
 
 def test_a_link_sends_no_more_than_its_turn() -> None:

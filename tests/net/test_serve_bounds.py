@@ -23,7 +23,7 @@ from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, ServerWaits, attaching, tls_context
 from amqp10msg.net.serve.attaching import PassingFilter
-from amqp10msg.net.serve.broker import LONGEST_TURN, Guesses, TurnOverError
+from amqp10msg.net.serve.broker import LONGEST_TURN, PasswordThrottle, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
 from tests.net.serve_client import TIMEOUT, until
@@ -402,7 +402,7 @@ def test_what_takes_long_goes_on_in_turns_of_its_own() -> None:
 
 
 def test_guesses_wait_their_turn() -> None:
-    guesses = Guesses()
+    guesses = PasswordThrottle()
     assert [0.0, 0.0] == [guesses.wait("a", 1.0), guesses.wait("a", 1.0)]
     for _ in range(8):
         guesses.refused("a", 2.0)
@@ -415,7 +415,7 @@ def test_guesses_wait_their_turn() -> None:
 
 def test_who_is_not_let_wait_takes_no_turn() -> None:
     """Or a flood of guesses locks its host out for hours after it has ended."""
-    guesses = Guesses()
+    guesses = PasswordThrottle()
     for _ in range(8):
         guesses.refused("a", 2.0)
     assert 15 == sum(guesses.wait("a", 2.0) <= LONGEST_TURN for _ in range(10_000))

@@ -1,7 +1,7 @@
-"""What the connections of a server share, all of it used by the server's thread alone.
+"""The state that the connections of a server share. Only the server's thread uses it.
 
-A `Broker` has the nodes and what is remembered beyond a connection. Its `Turns` are how all work is
-done: work, commit, confirm, send.
+A `Broker` has the nodes, and the state that outlives connections. Its `DeferredWork` runs all work
+in turns: work, commit to the store, confirm to the peers, send.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ if TYPE_CHECKING:
     from amqp10msg.net.serve.handshakes import TlsHandshake
 
 _T = TypeVar("_T")
-#: Nested values in a message; real ones have about ten levels.
+#: Default limit of nesting in a message; real messages have about ten levels.
 _MAX_DEPTH = 32
-#: Seconds after which a turn lets other connections have theirs.
+#: Maximum duration of a turn in seconds, before other connections have theirs.
 _TURN = 0.02
-#: Seconds of it in which filters are held against messages that do not pass them.
+#: Maximum time in seconds per turn for evaluating filters.
 _SCAN = 0.005
-#: Seconds: the first wait after a refusal, which doubles with each, the longest, and after how long
-#: without one all is forgotten.
-_FIRST_WAIT, _LONGEST_WAIT, _FORGOTTEN = 0.05, 2.0, 60.0
-_MOST_HOSTS = 10_000
-#: The longest wait, in seconds, for a turn of `Guesses`; a connection with a longer one is closed.
+#: Wait in seconds after the first wrong password of a host, which doubles with each further one;
+#: the maximum wait; and the time without a wrong password after which they are forgotten.
+_FIRST_WAIT, _MAX_WAIT, _FORGET_AFTER = 0.05, 2.0, 60.0
+#: Maximum number of hosts with wrong passwords that are remembered.
+_MAX_HOSTS = 10_000
+#: Maximum wait in seconds before a password is checked. A connection with a longer wait is closed.
 LONGEST_TURN = 30.0
-#: What starts the timer of each policy: the end of the scope, or of one that contains it.
+#: The scopes whose end starts the expiry timer of each policy.
 _SCOPES = {
     TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),
     TerminusExpiryPolicy.SESSION_END: ("session", "connection"),
@@ -69,12 +70,29 @@ def now() -> int:
 
 
 class Broker:
-    """What the connections of a server share.
+    """The state that the connections of a server share.
 
-    A service is called with a request and the origin of the connection that it came from,
-    `on_ended` with that of each connection that ends. `links` are by container, link name and role;
-    `service_bus` is None where the server is not a double of Service Bus, and `scram` where the
-    extra is missing. `clock` returns milliseconds since the Unix epoch.
+    Attributes:
+        options: the options of the server.
+        container_id: the container-id of the open frame.
+        users: passwords by user.
+        anonymous: whether clients may connect without credentials.
+        memory: the memory that messages and structures use.
+        limits: the limits of decoding messages.
+        properties: the properties of the open frame.
+        clock: returns milliseconds since the Unix epoch.
+        logger: receives events.
+        scram: the SCRAM mechanisms; None without users or without the extra.
+        store: keeps durable messages.
+        services: functions that answer requests, by address. They are called with the request and
+            the origin of its connection.
+        service_bus: the double of Service Bus; None if the server is none.
+        on_ended: called with the origin of each connection that ends.
+        connections: the open connections.
+        links: the attached links by container-id, link name and role.
+        guesses: slows down password guessing.
+        turns: runs all work.
+        termini: the sources that outlive their links.
     """
 
     nodes: Nodes
@@ -107,8 +125,8 @@ class Broker:
         #: Accepted sockets whose TLS handshake has not ended; they count like connections.
         self.handshakes: set[TlsHandshake] = set()
         self.links: dict[tuple[str, str, bool], Incoming | Outgoing] = {}
-        self.guesses = Guesses()
-        self.turns = Turns(self)
+        self.guesses = PasswordThrottle()
+        self.turns = DeferredWork(self)
         self.termini = Termini(self)
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
@@ -118,7 +136,7 @@ class Broker:
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
     def service(self, address: object) -> Callable[[Message, object], Message] | None:
-        """Return the service that answers requests to an address; None if it is a node's."""
+        """Return the service that answers requests to an address; None if there is none."""
         if not isinstance(address, str):
             return None
         bus = self.service_bus
@@ -127,7 +145,7 @@ class Broker:
         return self.services.get(address)
 
     def delete(self, address: str) -> int:
-        """Delete a node, and detach its links; return the number of its messages."""
+        """Delete a node, and detach its links. Return the number of messages that it had."""
         node = self.nodes.find(address) if address in self.nodes else None
         if node is None:
             return 0
@@ -141,7 +159,7 @@ class Broker:
         return count
 
     def release(self, link: OutgoingLink) -> None:
-        """End a link at its node; a delivery whose outcome cannot be applied is released."""
+        """End a link at its node. If the default outcome of a delivery fails, it is released."""
         try:
             link.detach()
         except Exception:
@@ -156,11 +174,14 @@ class Broker:
         self.nodes.unused(link.node)
 
 
-class Turns:
-    """What is done in the server's thread, a piece of work at a time.
+class DeferredWork:
+    """Runs all work of the server's thread in turns.
 
-    `touched` connections have something to send, `confirmations` are sent when the store has
-    committed, and `ready` links may send, in this order.
+    Attributes:
+        touched: connections that have bytes to send.
+        confirmations: functions that confirm work to peers, called after the commit of the store.
+        ready: links that may be able to send, in the order of their turns.
+        gone: messages sent settled that are not committed or not sent yet.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -168,7 +189,7 @@ class Turns:
         self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
         self.ready: dict[Outgoing, None] = {}
         self._broker = broker
-        # The links that go on in a turn of their own, so that those of others are short.
+        # Links that continue in another turn, so that turns stay short.
         self._later: dict[Outgoing, None] = {}
         self._deadline = 0.0
         self._scan_until = 0.0
@@ -176,18 +197,21 @@ class Turns:
         self._commit: asyncio.TimerHandle | None = None
         self._senders: dict[DistributionNode, dict[Outgoing, None]] = {}
         self._available: dict[DistributionNode, None] = {}
-        #: Sent settled, but neither committed nor on its way.
         self.gone: list[Delivery] = []
 
     def run(self, work: Callable[[], object], *, lasting: bool = False) -> StoreError | None:
-        """Run some work, commit it, confirm it to the peers, and send what can be sent.
+        """Run work, commit it, confirm it to the peers, and send messages.
 
-        What is left when the time is over waits for a turn of its own, after those of others. Where
-        messages were only removed, and no peer waits to hear of it, the commit waits for the next
-        one, for `ServerWaits.commit` at most: a receiver that has settled cannot be told anything.
+        Sending that is not finished in time continues in another turn. If messages were only
+        removed, and no peer waits for a confirmation, the commit is delayed to the next one, by at
+        most `ServerWaits.commit`.
 
-        With `lasting`, it is committed at once, whatever it is. Return why it was not: all
-        connections were closed then.
+        Args:
+            work: the function to run.
+            lasting: commit immediately in any case.
+
+        Returns:
+            The error if the commit failed. All connections were closed then.
         """
         broker = self._broker
         self.gone.clear()
@@ -207,7 +231,7 @@ class Turns:
             self._scan_until = time.monotonic() + _SCAN
             while self.touched or self.ready or self._available:
                 pending = broker.store.pending
-                # What is sent settled is committed before.
+                # Messages that are sent settled are committed before they are sent.
                 with broker.store.batch(lambda: broker.store.pending != pending):  # noqa: B023  (it is called before the name changes)
                     self._pump()
                 self.gone.clear()
@@ -228,7 +252,7 @@ class Turns:
                 connection.close(error.error, discard=True)
             gone, self.gone = self.gone, []
             with broker.store.batch(lambda: False):
-                for delivery in gone:  # what is discarded has been sent to nobody
+                for delivery in gone:  # they were not sent: the output is discarded
                     with suppress(AmqpError):
                         delivery.link.node.publish(
                             delivery.octets, message_format=delivery.message_format, always=True
@@ -238,7 +262,7 @@ class Turns:
         return None
 
     def _commit_now(self) -> None:
-        """Commit what was kept back."""
+        """Run the delayed commit."""
         self._commit = None
         self.run(lambda: None, lasting=True)
 
@@ -249,11 +273,11 @@ class Turns:
 
     @property
     def is_scanned(self) -> bool:
-        """Whether the filters have had their share of this turn."""
+        """Whether the time for evaluating filters in this turn is over."""
         return time.monotonic() >= self._scan_until
 
     def _continue(self) -> None:
-        """Schedule a turn for what is left."""
+        """Schedule another turn for the remaining links."""
 
         def go_on() -> None:
             self._continues = False
@@ -266,7 +290,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(go_on)
 
     def _confirm(self) -> None:
-        """Send the confirmations of what was committed."""
+        """Confirm committed work to the peers."""
         confirmations = self.confirmations
         self.confirmations = []
         for connection, send in confirmations:
@@ -276,11 +300,11 @@ class Turns:
                 connection.fail(error, "confirming")
 
     def _pump(self) -> None:
-        """Let the links that may send take messages in turn."""
+        """Let the ready links take messages from their nodes in turn."""
         for node in self._available:
             for sender in self._senders.get(node, {}):
-                # In its place, also where a flow of its own made it ready before the others: a
-                # client that sends one with each message would have all of them.
+                # At the end of the order, even if a flow made it ready before: otherwise a client
+                # that sends a flow per message would get all messages.
                 self.ready.pop(sender, None)
                 self.ready[sender] = None
         self._available.clear()
@@ -289,10 +313,10 @@ class Turns:
         while self.ready:
             for sender in list(self.ready):
                 if sender not in self.ready:
-                    continue  # its connection failed meanwhile
+                    continue  # its connection has failed
                 if self.is_over:
                     return
-                # A link that was served comes last in the next turn.
+                # A link that was served is the last one in the next turn.
                 self.ready[sender] = self.ready.pop(sender)
                 try:
                     more = sender.pump()
@@ -305,7 +329,7 @@ class Turns:
                     self._broker.log(
                         "link-failed", logging.WARNING, link=sender.link.name, why=str(error)
                     )
-                    # A filter that cannot be evaluated exceeds what a message may cost.
+                    # A filter that cannot be evaluated has exceeded its cost limit.
                     costly = isinstance(error, EvaluationError)
                     known = getattr(error, "condition", INTERNAL_ERROR)
                     condition = RESOURCE_LIMIT_EXCEEDED if costly else known
@@ -316,7 +340,7 @@ class Turns:
                 if not more:
                     self.ready.pop(sender, None)
                     continue
-                # A link that got a message is the last one to get the next.
+                # A link that got a message is the last one to get the next one.
                 senders = self._senders.get(sender.node)
                 if senders is not None and sender in senders:
                     senders[sender] = senders.pop(sender)
@@ -327,7 +351,7 @@ class Turns:
             self.ready.update(dict.fromkeys(self._sending(connection, connection.flush) or ()))
 
     def _sending(self, connection: Connection, send: Callable[[], _T]) -> _T | None:
-        """Return the result of a call of a connection, which is dropped where that fails."""
+        """Call a function of a connection, and drop the connection if it raises."""
         try:
             return send()
         except Exception as error:  # noqa: BLE001  (logged; the others go on)
@@ -337,15 +361,15 @@ class Turns:
             return None
 
     def available(self, node: DistributionNode) -> None:
-        """Schedule messages of a node to be sent at the end of this turn."""
+        """Send the messages of a node at the end of this turn."""
         self._available[node] = None
 
     def add(self, sender: Outgoing) -> None:
-        """Send the messages of its node to a link from now on."""
+        """Start to send messages of its node to a link."""
         self._senders.setdefault(sender.node, {})[sender] = None
 
     def remove(self, sender: Outgoing) -> None:
-        """Send nothing more to a link."""
+        """Stop sending messages to a link."""
         self.ready.pop(sender, None)
         self._later.pop(sender, None)
         senders = self._senders.get(sender.node, {})
@@ -354,7 +378,7 @@ class Turns:
             self._senders.pop(sender.node, None)
 
     def forget(self, node: DistributionNode) -> Iterable[Outgoing]:
-        """Send nothing more from a node, and return the links that it was sent to."""
+        """Stop sending messages of a node. Return the links that received them."""
         senders = self._senders.pop(node, {})
         for sender in senders:
             self.ready.pop(sender, None)
@@ -363,14 +387,16 @@ class Turns:
 
 
 class TurnOverError(Exception):
-    """The time of a turn is over: a link goes on in another one."""
+    """The time of a turn is over; the link continues in another turn."""
 
 
 @attrs.define(eq=False)
 class _Kept:
+    """A source that outlives its link."""
+
     out: OutgoingLink
     source: Source
-    # The session and the connection that it was attached in.
+    # The session and the connection of its last link.
     scopes: dict[str, Any]
     cost: int  # bytes, see `ServerMemory.structures`
     timer: asyncio.TimerHandle | None = None
@@ -440,7 +466,7 @@ class Termini:
             self._broker.release(kept.out)
 
     def known(self, key: tuple[str, str]) -> Source | None:
-        """What was asked of the source that is kept for a link; None if none is."""
+        """Return the source that is kept for a link, as the peer requested it; None if none is."""
         kept = self._kept.get(key)
         return kept.source if kept is not None and kept.out.attached else None
 
@@ -471,39 +497,36 @@ class Termini:
             self.forget(key)
 
 
-class Guesses:
-    """Slows down who guesses passwords: connections of a host that was refused wait their turn.
+class PasswordThrottle:
+    """Slows down password guessing: after wrong passwords, connections of a host must wait.
 
-    Right and wrong passwords wait alike, one connection after the other: more of them at once guess
-    no faster.
+    Connections with right and wrong passwords wait one after the other, so that parallel
+    connections guess no faster.
     """
 
     def __init__(self) -> None:
-        # By host: how often it was refused, when last, and until when its turns are taken.
+        # By host: number of wrong passwords, time of the last one, end of the last assigned wait.
         self._hosts: dict[str, tuple[int, float, float]] = {}
 
     def refused(self, host: str, now: float) -> None:
-        """Note that a host gave a wrong password.
-
-        The time is in seconds of a clock that does not go back.
-        """
+        """Record a wrong password. `now` is the time of a monotonic clock in seconds."""
         times, _, until = self._hosts.pop(host, (0, now, now))
         self._hosts[host] = (times + 1, now, until)
-        if len(self._hosts) > _MOST_HOSTS:
+        if len(self._hosts) > _MAX_HOSTS:
             del self._hosts[next(iter(self._hosts))]
 
     def wait(self, host: str, now: float) -> float:
-        """Take the next turn of a host; return in how many seconds it comes.
+        """Assign the next wait to a connection of a host. Return it in seconds.
 
-        It is not taken where it comes after `LONGEST_TURN`: others would wait for nobody.
+        A wait above `LONGEST_TURN` is returned, but not assigned: the connection will be closed.
         """
         times, last, until = self._hosts.get(host, (0, now, now))
         if not times:
             return 0.0
-        if now - last > _FORGOTTEN:
+        if now - last > _FORGET_AFTER:
             del self._hosts[host]
             return 0.0
-        turn = max(now, until) + min(_FIRST_WAIT * 2.0 ** min(times - 1, 10), _LONGEST_WAIT)
+        turn = max(now, until) + min(_FIRST_WAIT * 2.0 ** min(times - 1, 10), _MAX_WAIT)
         if turn - now <= LONGEST_TURN:
             self._hosts[host] = (times, last, turn)
         return turn - now

@@ -539,7 +539,7 @@ class Connection(Socket, transport.Handler):
         """Resume sending."""
         self.broker.turns.run(self.touch)
 
-    # Turns.
+    # DeferredWork.
 
     def _turn(self, work: Callable[[], object]) -> None:
         """Run some work of this connection; if it fails, only this connection is closed."""

@@ -1,8 +1,8 @@
-"""What addresses name: nodes, topics, and exchanges with their bindings, as in RabbitMQ 4.
+"""The nodes, topics and exchanges of a server, with addresses as in RabbitMQ 4.
 
 ``/queues/:queue`` is the node of that name, ``/exchanges/:exchange/:routing-key`` is an exchange
-with a routing key, and ``/exchanges/:exchange`` is one whose routing key is the subject of each
-message. Names and keys are percent-encoded.
+with a routing key. In ``/exchanges/:exchange``, the routing key is the subject of each message.
+ Names and keys are percent-encoded.
 """
 
 from __future__ import annotations
@@ -61,44 +61,44 @@ from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
 _QUEUES = "/queues/"
-#: RabbitMQ's pseudo-queue of direct reply-to; volatile queues are named after it, with a suffix.
+#: RabbitMQ's pseudo-queue for direct reply-to. Its volatile queues have this name with a suffix.
 _REPLY_TO = "amq.rabbitmq.reply-to"
-#: Comes between the names of a topic and of a subscription in an address of Service Bus.
+#: The separator of topic and subscription in an address of Service Bus.
 SUBSCRIPTIONS = "/Subscriptions/"
-#: Ends the address of a node with the dead letters of another, at a double of Service Bus.
+#: The suffix of the address of a dead-letter queue of Service Bus.
 DEAD_LETTERS = "/$DeadLetterQueue"
 
 
 class Place(Protocol):
-    """Where a message was published to, such as a node."""
+    """Something that messages are published to, such as a node."""
 
     def withdraw(self, sequence: int, /) -> object:
-        """Remove a message by its number there, as if it had not been published."""
+        """Remove a message by its sequence number, as if it had not been published."""
 
 
-#: The places that a message was published to, with its number at each.
+#: The places that a message was published to, with its sequence number at each.
 Published = Iterable[tuple[Place, int]]
 
 
 def _name_of(address: str) -> str:
-    """The name of the node that an address names, maybe as RabbitMQ writes it."""
+    """Return the name of the node of an address, which may be in RabbitMQ's format."""
     if address.startswith(_QUEUES) and "/" not in address[len(_QUEUES) :]:
         return unquote(address[len(_QUEUES) :])
     return address
 
 
 def check_address(address: str) -> None:
-    """Raise NodeError if neither a queue nor a topic can have this address.
+    """Check that a queue or topic can have this address.
 
     Raises:
-        NodeError: ``amqp:not-found``: a client would send requests to the address, which no service
-            answers here, and wait for a response for ever. ``amqp:not-implemented``: the address
-            is RabbitMQ's direct reply-to, or one of its volatile queues.
+        NodeError: ``amqp:not-found``: the address is for requests to a service that this server
+            does not have; the client would wait for a response forever. ``amqp:not-implemented``:
+            the address is RabbitMQ's direct reply-to, or one of its volatile queues.
     """
     name = _name_of(address)
     if name == "$cbs" or name.lower().endswith("$management"):
         raise NodeError(
-            f"nothing answers requests to {name!r} here: see on_token and service_bus of "
+            f"no service answers requests to {name!r} here: see on_token and service_bus of "
             "Server, or --cbs and --service-bus of amqp10msg serve",
             NOT_FOUND,
         )
@@ -163,7 +163,7 @@ class Nodes:
         return _name_of(address) in self._nodes
 
     def find(self, address: str) -> DistributionNode | None:
-        """Return the node of an address, made if `create` is True; None if there is no such node.
+        """Return the node of an address. Without one, create it (with `create`), or return None.
 
         Raises:
             NodeError: `check_address` refuses the address.
@@ -183,13 +183,13 @@ class Nodes:
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Make room for another structure of `size` bytes, see `ServerMemory.structures`.
+        """Check that there is memory for `size` bytes; see `ServerMemory.structures`.
 
-        If there is none, nodes and topics that exist only because a peer used their addresses, and
-        that have no messages and no links, are deleted, the longest unused first.
+        If necessary, nodes and topics without messages and links are deleted, if they were created
+        only because a peer used their addresses; those unused for the longest time first.
 
         Raises:
-            NodeError: ``amqp:resource-limit-exceeded``: there is still no room.
+            NodeError: ``amqp:resource-limit-exceeded``: there is not enough memory.
         """
         memory = self.memory
         while memory.lacks_room(size) and self._unused:
@@ -208,10 +208,10 @@ class Nodes:
             )
 
     def unused(self, node: DistributionNode) -> None:
-        """Note that a link of `node` has ended: the node may be unused now.
+        """Record that a link of `node` has ended, so that the node may be unused now.
 
-        A node that never had a message is deleted: a new one of the same address would be equal.
-        The others are deleted when there is no more room, since their counts are still of interest.
+        An unused node that never had a message is deleted: a new one would be the same. Other
+        unused nodes keep their counts until their memory is needed.
         """
         name = node.name
         if self._nodes.get(name) is not node or name not in self._on_demand or node.links:
@@ -222,7 +222,7 @@ class Nodes:
             self._delete_unused(name)
 
     def _delete_unused(self, name: str) -> None:
-        """Delete a node if it is unused still."""
+        """Delete a node, unless it is in use again."""
         del self._unused[name]
         node = self._nodes.get(name)
         if node is None or name not in self._on_demand or node.links or node.quarantined:
@@ -231,7 +231,7 @@ class Nodes:
             self._delete(node)
 
     def declare(self, name: str) -> DistributionNode:
-        """Return the node of `name`, which is created if necessary, and kept while it is unused."""
+        """Return the node of `name`. It is created if necessary, and not deleted while unused."""
         self._on_demand.discard(name)
         if name not in self._nodes:
             self.make_room(_node_cost(name))
@@ -240,7 +240,7 @@ class Nodes:
     # Topics.
 
     def is_topic(self, address: str) -> bool:
-        """Whether an address is a topic: each of its subscribers gets every message."""
+        """Whether an address is a topic, of which each subscriber gets every message."""
         return address in self._topics
 
     def make_topic(self, address: str, *, on_demand: bool = False) -> None:
@@ -251,8 +251,8 @@ class Nodes:
             on_demand: whether the topic exists only because a peer used the address.
 
         Raises:
-            NodeError: it is a queue, there is none and `create` is False, there is no room, or
-                `check_address` refuses the address.
+            NodeError: the address is a queue or is refused by `check_address`; there is no such
+                topic and `create` is False; or there is not enough memory.
         """
         check_address(address)
         if address in self:
@@ -268,13 +268,13 @@ class Nodes:
             self._topics[address] = {}
 
     def subscriptions(self, address: str) -> list[DistributionNode]:
-        """Return the nodes of a topic's subscriptions, each with its own copies."""
+        """Return the nodes of a topic's subscriptions. Each gets a copy of every message."""
         return list(self._topics.get(address, {}).values())
 
     def subscribe(self, address: str, container: str, link: str) -> DistributionNode:
-        """Add a subscription to a topic: a node that is deleted with its link's terminus.
+        """Add a subscription to a topic: a node that is deleted with the terminus of its link.
 
-        It is not in the store: durable messages are kept as long as the server runs.
+        Its messages are in memory only, also durable ones.
         """
         name = f"topic/{address}/{container}/{link}"
         while name in self._nodes:
@@ -295,12 +295,12 @@ class Nodes:
         """Return the node of an address, created if there is none.
 
         Args:
-            address: a queue's, not a topic's.
-            lifetime: when the node is deleted; None for never.
-            options: of this node, before those of all.
+            address: the address of a queue.
+            lifetime: the lifetime policy; None for no deletion.
+            options: options of this node, which override those of all nodes.
 
         Raises:
-            NodeError: the address is a topic's, or `check_address` refuses it.
+            NodeError: the address is a topic, or `check_address` refuses it.
         """
         address = _name_of(address)
         known = self._nodes.get(address)
@@ -309,7 +309,7 @@ class Nodes:
         check_address(address)
         if address in self._topics:
             raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
-        # The node for dead letters has no dead letters of its own, and takes everything: a message
+        # The node for dead letters has no dead-letter address itself, and no capacity: a message
         # that it refused would be lost.
         options = {"store": self.store, **self._options, **(options or {})}
         for_dead_letters = address == self._dead_letter
@@ -342,7 +342,7 @@ class Nodes:
     def make_dynamic(
         self, container: str, link: str, properties: dict[Any, Any] | None
     ) -> DistributionNode:
-        """Create a node for a link that asks for a dynamic one (Part 3, 3.5.3 and 3.5.4).
+        """Create a dynamic node for a link (Part 3, 3.5.3 and 3.5.4).
 
         Its address contains the container and the link. It is deleted when that link is closed,
         unless the properties have another lifetime policy.
@@ -378,16 +378,16 @@ class Nodes:
             subscriptions.pop(node.name, None)
 
     def sweep(self) -> list[DistributionNode]:
-        """Delete the nodes whose lifetime is over, and return them."""
-        over = []
+        """Delete the nodes whose lifetime has ended, and return them."""
+        deleted = []
         for node in [node for node in self._limited.values() if node.due]:
             try:
                 self._delete(node)
-            except Exception as fault:  # noqa: BLE001  (the other nodes must be deleted, too)
+            except Exception as fault:  # noqa: BLE001  (the other nodes are deleted nevertheless)
                 self._on_fault(node, fault)
             else:
-                over.append(node)
-        return over
+                deleted.append(node)
+        return deleted
 
     def expire(self) -> None:
         """Archive the expired messages of every node."""
@@ -395,7 +395,7 @@ class Nodes:
             try:
                 if node.expire():
                     self.unused(node)
-            except Exception as fault:  # noqa: BLE001  (the other nodes must go on)
+            except Exception as fault:  # noqa: BLE001  (the other nodes expire nevertheless)
                 self._on_fault(node, fault)
 
     def _publish_dead_letter(self, letter: DeadLetter) -> None:
@@ -404,12 +404,12 @@ class Nodes:
             options: dict[str, Any] = {"message_format": letter.message_format, "always": True}
             try:
                 node.publish(letter.annotated(), **options)
-            except (DecodeError, EncodeError):  # with its death it exceeds what can be read
+            except (DecodeError, EncodeError):  # the added annotation would exceed a limit
                 node.publish(letter.octets, **options)
 
 
 def _node_cost(name: str) -> int:
-    """Return how many bytes of memory a node takes without its messages."""
+    """Return the memory of a node without its messages, in bytes."""
     return NODE_BYTES + name_cost(name)
 
 
@@ -421,8 +421,13 @@ class UnroutableError(NodeError):
 class Binding:
     """A binding of an exchange to a queue or to another exchange.
 
-    It is to a queue or to an exchange, has arguments where its source is of type headers, and a
-    filter of None where all messages match.
+    Attributes:
+        source: the name of the exchange.
+        destination: the name of the queue or exchange.
+        to_queue: whether the destination is a queue.
+        key: the binding key.
+        arguments: the arguments, which exchanges of type headers use.
+        filter: the filter that messages must pass; None if all messages match.
     """
 
     source: str
@@ -434,7 +439,7 @@ class Binding:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory that the binding takes, with its names and arguments."""
+        """The memory of the binding with its names and arguments, in bytes."""
         names = name_cost(self.source, self.destination, self.key)
         return DEFINITION_BYTES + names + value_cost(dict(self.arguments))
 
@@ -443,8 +448,11 @@ class Binding:
 class Exchange:
     """An exchange.
 
-    The type is ``direct``, ``fanout``, ``topic`` or ``headers``; the options are durable,
-    auto_delete, internal and arguments, as it was declared.
+    Attributes:
+        name: its name.
+        type: ``direct``, ``fanout``, ``topic`` or ``headers``.
+        options: durable, auto_delete, internal and arguments of its declaration.
+        bindings: its bindings.
     """
 
     name: str
@@ -454,14 +462,14 @@ class Exchange:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory that the exchange takes, without its bindings."""
+        """The memory of the exchange without its bindings, in bytes."""
         return DEFINITION_BYTES + name_cost(self.name) + value_cost(self.options)
 
 
 def exchange_of(address: str) -> tuple[str, str | None] | None:
-    """The exchange and the routing key of an address; None if it is a node's own.
+    """Parse the exchange and the routing key of an address; None if it is not of an exchange.
 
-    The default exchange, with the empty name, routes to the queue that the key names.
+    The address of a queue is the default exchange, "", with the name of the queue as routing key.
     """
     parts = address.split("/")
     if parts[:2] == ["", "queues"] and len(parts) == 3:
@@ -473,10 +481,10 @@ def exchange_of(address: str) -> tuple[str, str | None] | None:
 
 
 def annotated(octets: bytes, exchange: str, key: str) -> bytes:
-    """Add the message-annotations with which RabbitMQ says where a message was published."""
+    """Add the annotations x-exchange and x-routing-key to an encoded message, as RabbitMQ does."""
     parts = scan(octets)
-    held = parts.section("message-annotations")
-    annotations = {**(held or {}), "x-exchange": exchange, "x-routing-key": key}
+    present = parts.section("message-annotations")
+    annotations = {**(present or {}), "x-exchange": exchange, "x-routing-key": key}
     return parts.replace(message_annotations=MessageAnnotations(annotations))
 
 
@@ -487,7 +495,7 @@ def publish_to(
     *,
     origin: object = None,
 ) -> list[tuple[Place, int]]:
-    """Publish a message to each of these nodes, or to none where one refuses it."""
+    """Publish a message to all nodes, or to none of them if one refuses it."""
     with all_or_none() as published:
         for node in nodes:
             number = node.publish(message, message_format=message_format, origin=origin)
@@ -497,9 +505,10 @@ def publish_to(
 
 @contextmanager
 def all_or_none() -> Iterator[list[tuple[Place, int]]]:
-    """Withdraw what was published up to an exception: the list takes what was.
+    """Withdraw published messages if the block raises.
 
-    Nothing is delivered before the turn of the server is over, so that all can be withdrawn.
+    The block appends the place and sequence number of each published message to the list. Nothing
+    is delivered before the turn of the server is over, so that all messages can be withdrawn.
     """
     published: list[tuple[Place, int]] = []
     try:
@@ -512,9 +521,9 @@ def all_or_none() -> Iterator[list[tuple[Place, int]]]:
 
 @contextmanager
 def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
-    """Say what is wrong with a message itself before anything else that kept it from a node.
+    """If publishing a message fails, decode the message, so that its own fault is reported first.
 
-    Nodes decode what they take. Until then only the fields are read that say where it goes.
+    Nodes decode the messages that they accept. Before that, only the fields for routing are read.
     """
     try:
         yield
@@ -524,9 +533,9 @@ def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
 
 
 class Exchanges:
-    """The exchanges of a server, by name; those that begin with ``amq.`` are always there.
+    """The exchanges of a server by name, including the predeclared ones (``amq.``).
 
-    They and their bindings are kept in the file of the server's store.
+    Exchanges and bindings are kept in the file of the server's store.
     """
 
     def __init__(self, nodes: Nodes) -> None:
@@ -538,17 +547,17 @@ class Exchanges:
         }
 
     def restore(self) -> None:
-        """Declare and bind what the file of the store has.
+        """Load the exchanges and bindings from the file of the store.
 
         Raises:
             StoreError: the file cannot be read, or is damaged.
         """
-        for name, made in [*self._definitions.load(EXCHANGES)]:
+        for name, definition in [*self._definitions.load(EXCHANGES)]:
             try:
                 exchange = self._exchanges.get(name) or self._add(
-                    Exchange(name, made["type"], made["options"])
+                    Exchange(name, definition["type"], definition["options"])
                 )
-                for row in made["bindings"]:
+                for row in definition["bindings"]:
                     self._bind(exchange, Binding(*row))
             except (AmqpError, LookupError, TypeError, ValueError) as error:
                 raise StoreError(
@@ -558,14 +567,14 @@ class Exchanges:
     def _save(self, exchange: Exchange) -> None:
         """Write an exchange with its bindings to the file of the store."""
         rows = [
-            [one.source, one.destination, one.to_queue, one.key, dict(one.arguments)]
-            for one in exchange.bindings
+            [each.source, each.destination, each.to_queue, each.key, dict(each.arguments)]
+            for each in exchange.bindings
         ]
         definition = {"type": exchange.type, "options": exchange.options, "bindings": rows}
         self._definitions.put(EXCHANGES, exchange.name, definition)
 
     def get(self, name: str) -> Exchange:
-        """Return an exchange."""
+        """Return an exchange. Raises NodeError if it does not exist."""
         exchange = self._exchanges.get(name)
         if exchange is None:
             raise NodeError(f"there is no exchange {name!r}", NOT_FOUND)
@@ -585,7 +594,7 @@ class Exchanges:
         return exchange
 
     def delete(self, name: str) -> None:
-        """Delete an exchange, if it exists, with its bindings."""
+        """Delete an exchange with its bindings, if it exists."""
         exchange = self._exchanges.pop(name, None)
         if exchange is not None:
             costs = (exchange.cost, *(binding.cost for binding in exchange.bindings))
@@ -597,20 +606,20 @@ class Exchanges:
         """Remove the bindings to a queue or an exchange."""
         for exchange in self._exchanges.values():
             self._keep(
-                exchange, lambda one: (one.destination, one.to_queue) != (destination, to_queue)
+                exchange, lambda each: (each.destination, each.to_queue) != (destination, to_queue)
             )
 
-    def _keep(self, exchange: Exchange, stays: Callable[[Binding], bool]) -> None:
-        """Remove the bindings of an exchange that do not stay."""
-        left = [one for one in exchange.bindings if stays(one)]
-        if len(left) < len(exchange.bindings):
-            costs = (sum(one.cost for one in bindings) for bindings in (left, exchange.bindings))
+    def _keep(self, exchange: Exchange, is_kept: Callable[[Binding], bool]) -> None:
+        """Remove the bindings of an exchange for which `is_kept` is False."""
+        kept = [binding for binding in exchange.bindings if is_kept(binding)]
+        if len(kept) < len(exchange.bindings):
+            costs = (sum(each.cost for each in bindings) for bindings in (kept, exchange.bindings))
             self._nodes.memory.structures += next(costs) - next(costs)
-            exchange.bindings = left
+            exchange.bindings = kept
             self._save(exchange)
 
     def bind(self, binding: Binding) -> None:
-        """Add a binding; an equal one is not added again."""
+        """Add a binding, unless there is an equal one."""
         exchange = self.get(binding.source)
         if binding not in exchange.bindings:
             self._nodes.make_room(binding.cost)
@@ -628,11 +637,13 @@ class Exchanges:
         exchange.bindings.append(attrs.evolve(binding, filter=matches))
 
     def unbind(self, source: str, destination: str, to_queue: bool, key: str) -> None:
-        """Remove the bindings with these names and this key; what is gone has none."""
+        """Remove the bindings with these names and this key. It is no error if there are none."""
         exchange = self._exchanges.get(source)
         if exchange is not None:
-            gone = destination, to_queue, key
-            self._keep(exchange, lambda one: (one.destination, one.to_queue, one.key) != gone)
+            removed = destination, to_queue, key
+            self._keep(
+                exchange, lambda each: (each.destination, each.to_queue, each.key) != removed
+            )
 
     def bindings(self) -> Iterator[Binding]:
         """Yield all bindings."""
@@ -643,11 +654,21 @@ class Exchanges:
     def publish(
         self, name: str, key: str | None, octets: bytes, message_format: int = 0, *, origin: object
     ) -> Published:
-        """Publish a message to every queue that it is routed to, once.
+        """Publish a message to the queues that an exchange routes it to, once per queue.
 
-        The default exchange, whose name is empty, has the names of queues as keys; the routing key
-        is the subject of the message if None. Return the nodes, with the message's number at each.
-        An `UnroutableError` says that there is no such queue.
+        Args:
+            name: the exchange. The routing keys of the default exchange, "", are names of queues.
+            key: the routing key; None for the subject of the message.
+            octets: the encoded message.
+            message_format: its message-format.
+            origin: the connection that the message came from.
+
+        Returns:
+            The nodes, with the sequence number of the message at each.
+
+        Raises:
+            UnroutableError: no queue matches.
+            NodeError: the exchange does not exist, or a node refuses the message.
         """
         with judged_first(octets, self._nodes.limits):
             return self._publish(name, key, octets, message_format, origin)
@@ -676,16 +697,16 @@ class Exchanges:
         return publish_to(routed, octets, message_format, origin=origin)
 
     def _route(self, name: str, probe: Message) -> Iterable[DistributionNode]:
-        """The queues that a message at an exchange is for, each once."""
+        """Return the queues that an exchange routes a message to, also by other exchanges."""
         routed: dict[DistributionNode, None] = {}
-        passed, known = [name], {name}
-        for place in passed:  # it grows: exchanges may be bound in chains of any length
-            for binding in self.get(place).bindings:
+        exchanges, known = [name], {name}
+        for exchange in exchanges:  # the list grows
+            for binding in self.get(exchange).bindings:
                 if binding.filter is not None and not binding.filter.matches(probe):
                     continue
                 if binding.to_queue:
                     routed[self._nodes.make(binding.destination)] = None
                 elif binding.destination not in known:
                     known.add(binding.destination)
-                    passed.append(binding.destination)
+                    exchanges.append(binding.destination)
         return routed
