@@ -50,7 +50,7 @@ from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
 from amqp10msg.net.serve.memory import NODE_BYTES, name_cost
 from amqp10msg.net.serve.nodes import Published, exchange_of, judged_first, publish_to
-from amqp10msg.net.serve.service_bus import chosen_session
+from amqp10msg.net.serve.service_bus import split_session_filter
 from amqp10msg.wire.errors import (
     INVALID_FIELD,
     NOT_ALLOWED,
@@ -352,7 +352,7 @@ class Attacher:
         asked = self._local(source)
         in_session, session, others = False, None, asked.filter
         if bus is not None:
-            in_session, session, others = chosen_session(asked.filter)
+            in_session, session, others = split_session_filter(asked.filter)
         filters = filters_of(others)
         out = termini.resume(key, source)
         if out is not None:

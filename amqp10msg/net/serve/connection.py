@@ -134,7 +134,7 @@ class Outgoing:
         bus = connection.broker.service_bus
         octets = delivery.octets
         if bus is not None and not self.is_service:
-            octets = bus.dressed(delivery, settled=settled)
+            octets = bus.lock(delivery, settled=settled)
         theirs = link.send(
             delivery.tag, octets, settled=settled, message_format=delivery.message_format
         )
@@ -190,7 +190,7 @@ class Outgoing:
         if terminal and bus is not None and not self.is_service:
             if delivery.settled:  # its lock is over, or a request settled it
                 self.sent.pop(delivery.number, None)
-                theirs.update(Rejected(bus.lost()))
+                theirs.update(Rejected(bus.lock_lost_error()))
                 self.connection.touch()
             else:
                 if isinstance(state, Rejected):
@@ -206,7 +206,7 @@ class Outgoing:
         """Settle a delivery with an outcome, which may mean something else to Service Bus."""
         bus = self.connection.broker.service_bus
         if bus is not None and not self.is_service:
-            outcome = bus.outcome(delivery, outcome)
+            outcome = bus.apply(delivery, outcome)
         self._settle(delivery, theirs, outcome)
 
     def _retire_in_transaction(

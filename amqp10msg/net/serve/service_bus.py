@@ -1,9 +1,9 @@
-"""A double of Azure Service Bus: what its clients ask for beyond AMQP, on the nodes of a server.
+"""An emulator of Azure Service Bus: its extensions of AMQP, on the nodes of a server.
 
 An entity is a queue, a subscription of a topic (``TOPIC/Subscriptions/NAME``), or the dead letters
-of either (``…/$DeadLetterQueue``). A message that is deferred or scheduled is known by its sequence
-number, one that is locked by its token; requests about them go to ``ENTITY/$management``. What is
-deferred, scheduled and kept of sessions is in memory.
+of either (``…/$DeadLetterQueue``). Clients send requests to ``ENTITY/$management``. A request names
+a deferred or scheduled message by its sequence number, and a locked message by its lock token.
+Deferred messages, scheduled messages and the states of sessions are kept in memory only.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from amqp10msg.wire.primitives import (
 
 MANAGEMENT_SUFFIX = "/$management"
 _HEADER = composite_of(Header).code
-#: The codes of the sections that Azure's clients name by symbols, by name.
+#: Descriptor codes of the sections, by symbolic descriptor: Azure's clients send the symbols.
 _SECTION_CODES: Mapping[Any, int] = {
     f"amqp:{name}": code
     for code, name in enumerate(
@@ -89,81 +89,99 @@ _SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"
 _LOCK_TOKEN = "x-opt-lock-token"  # noqa: S105  (a name, not a secret)
 _STATE, _SOURCE = "x-opt-message-state", "x-opt-deadletter-source"
 _REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
-#: What a message is, as a peek says.
-_ACTIVE, _DEFERRED, _WAITING = 0, 1, 2
-#: How long a lock lasts, in ms, and how often a message is delivered before it is a dead letter.
-_LOCK, _MOST_DELIVERIES = 60_000, 10
-#: 100 ns from the year 1 to 1970.
-_EPOCH = 621_355_968_000_000_000
-#: Messages and sessions in one answer.
-_MOST = 1_000
-#: A last-updated-time from here on, in ms, asks for all sessions with messages: the year 10000.
+#: Values of x-opt-message-state in the response to a peek.
+_ACTIVE, _DEFERRED, _SCHEDULED_STATE = 0, 1, 2
+#: Milliseconds that a receiver's lock of a message lasts; Azure's default.
+_LOCK_MS = 60_000
+#: Failed deliveries after which a message becomes a dead letter; Azure's default.
+_MAX_DELIVERIES = 10
+#: .NET ticks (units of 100 ns since the year 1) at the start of 1970.
+_UNIX_EPOCH_TICKS = 621_355_968_000_000_000
+#: Most messages or sessions in one response.
+_MAX_RESULTS = 1_000
+#: A last-updated-time from the year 10000 on, in ms, requests all sessions that have messages.
 _ALL_SESSIONS = 253_402_300_800_000
-_LOST = "com.microsoft:message-lock-lost"
-_NO_ENTITY = "com.microsoft:entity-not-found"
-_MISSING = "com.microsoft:message-not-found"
+_LOCK_LOST = "com.microsoft:message-lock-lost"
+_ENTITY_NOT_FOUND = "com.microsoft:entity-not-found"
+_MESSAGE_NOT_FOUND = "com.microsoft:message-not-found"
 
 
 class _RequestError(Exception):
-    """A request is not carried out; the response says why."""
+    """A request to ``$management`` failed with this status code, condition and description."""
 
-    def __init__(self, status: int, condition: str, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, status: int, condition: str, description: str) -> None:
+        super().__init__(description)
         self.status = status
         self.condition = condition
 
 
 @attrs.define(eq=False)
 class _Lock:
-    """A message that a receiver has, until it settles it or the time is over.
+    """A receiver's lock of a message, until the receiver settles the message or the lock expires.
 
-    It ends at `until`, in ms of the clock, and has no delivery where the message was deferred and
-    is asked for by its number; `annotations` were sent with it besides its own.
+    Attributes:
+        entity: the entity of the message.
+        sequence: the sequence number of the message.
+        annotations: the message-annotations that were added when the message was sent.
+        expires: when the lock expires, in ms of the clock.
+        delivery: the delivery on a link; None for a deferred message, which a receiver requests by
+            its sequence number.
     """
 
     entity: _Entity
     sequence: int
     annotations: Mapping[str, Any]
-    until: int
+    expires: int
     delivery: Delivery | None
 
 
 @attrs.define(eq=False)
 class _Entity:
-    """What Service Bus keeps of an entity beside its node.
+    """The state of an entity that its node does not hold.
 
-    Messages are known by their sequence numbers, of which `last` is the last, and scheduled ones
-    have the time at which they are due, in ms. `states` has what clients keep of a session, by its
-    id, `updated` when that was changed, in ms, and `locks` are by token.
+    Attributes:
+        name: the address of its node.
+        last_sequence: the last sequence number given to a message.
+        deferred: the encoded deferred messages, by sequence number.
+        scheduled: the due time in ms and the encoded message, by sequence number.
+        session_states: the state that clients stored for a session, by session id.
+        state_changes: when the state of a session was last set, in ms, by session id.
+        locks: the locks of messages, by token.
     """
 
     name: str
-    last: int = 0
+    last_sequence: int = 0
     deferred: dict[int, bytes] = attrs.field(factory=dict)
     scheduled: dict[int, tuple[int, bytes]] = attrs.field(factory=dict)
-    states: dict[str, bytes] = attrs.field(factory=dict)
-    updated: dict[str, int] = attrs.field(factory=dict)
+    session_states: dict[str, bytes] = attrs.field(factory=dict)
+    state_changes: dict[str, int] = attrs.field(factory=dict)
     locks: dict[uuid.UUID, _Lock] = attrs.field(factory=dict)
 
 
 @attrs.frozen
-class _Schedule:
-    """What is scheduled at an entity."""
+class _ScheduledMessages:
+    """The scheduled messages of an entity, as a place to withdraw a message from."""
 
     bus: ServiceBus
     entity: _Entity
 
-    def withdraw(self, number: int) -> None:
-        """Schedule a message no more."""
-        self.bus._unschedule(self.entity, number)
+    def withdraw(self, sequence: int) -> None:
+        """Remove the scheduled message with this sequence number."""
+        self.bus._unschedule(self.entity, sequence)
 
 
 class ServiceBus:
-    """Unpacks batches, counts and locks messages, and answers requests to ``$management``.
+    """Unpacks batches, numbers and locks messages, and answers requests to ``$management``.
 
-    It is used in the server's thread alone.
+    Not thread-safe: only the thread of the server may call it.
 
-    Messages that are not a node's count in `memory`, too. `nodes` are set when the server starts.
+    Args:
+        clock: returns the current time in ms.
+        limits: the limits for decoding messages from clients.
+        memory: counts deferred and scheduled messages and session states.
+
+    Attributes:
+        nodes: the nodes of the server, set when the server starts.
     """
 
     nodes: Nodes
@@ -178,14 +196,18 @@ class ServiceBus:
 
     @staticmethod
     def address_of(address: Any) -> Any:
-        """Return the address of a node: clients also send it as a URL, and case means nothing."""
+        """Return the address of the node that a client means.
+
+        Clients send an address or a URL. The suffixes that Service Bus defines are matched without
+        regard to case.
+        """
         if not isinstance(address, str):
             return address
-        found = _URL.fullmatch(address)
-        text = found[1] if found is not None else address
+        url = _URL.fullmatch(address)
+        path = url[1] if url is not None else address
         for suffix in (MANAGEMENT_SUFFIX, DEAD_LETTERS):
-            text = re.sub(re.escape(suffix), lambda _, to=suffix: to, text, flags=re.IGNORECASE)
-        return re.sub(SUBSCRIPTIONS, SUBSCRIPTIONS, text, flags=re.IGNORECASE)
+            path = re.sub(re.escape(suffix), lambda _, to=suffix: to, path, flags=re.IGNORECASE)
+        return re.sub(SUBSCRIPTIONS, SUBSCRIPTIONS, path, flags=re.IGNORECASE)
 
     def _entity(self, name: str) -> _Entity:
         entity = self._entities.get(name)
@@ -193,17 +215,25 @@ class ServiceBus:
             entity = self._entities[name] = _Entity(name)
             self._memory.structures += _entity_cost(name)
             node = self.nodes.find(name)
-            # What a file held at the start, and what was published before, has its numbers.
-            held = node.messages() if node is not None else ()
-            entity.last = max((_number_of(one.octets, one.sequence) for one in held), default=0)
+            # Messages that were in the store at the start already have sequence numbers.
+            messages = node.messages() if node is not None else ()
+            entity.last_sequence = max(
+                (_sequence_of(message.octets, message.sequence) for message in messages), default=0
+            )
         return entity
 
     def forget(self, name: str) -> bool:
-        """Drop what is kept of an entity whose node is unused; return False if that would show."""
+        """Forget the entity of an unused node; return False if clients could see its state."""
         entity = self._entities.get(name)
         if entity is None:
             return True
-        if entity.last or entity.deferred or entity.scheduled or entity.states or entity.locks:
+        if (
+            entity.last_sequence
+            or entity.deferred
+            or entity.scheduled
+            or entity.session_states
+            or entity.locks
+        ):
             return False
         del self._entities[name]
         self._memory.structures -= _entity_cost(name)
@@ -214,238 +244,276 @@ class ServiceBus:
     def publish(
         self, address: str, octets: bytes, message_format: int = 0, *, origin: object = None
     ) -> Published:
-        """Publish a message, or all messages of a batch or none."""
+        """Publish a message. Of a batch, either all messages are published, or none.
+
+        Raises:
+            NodeError: the batch has another body than data sections, or a node has no room.
+            DecodeError: a message is malformed.
+        """
         messages = [octets]
         if message_format == BATCH_FORMAT:
             envelope = Message.decode(octets, limits=self._limits)
             body = envelope.body if isinstance(envelope.body, list) else [envelope.body]
             if not all(isinstance(part, Data) for part in body):
-                raise NodeError("a batch is made of data sections", DECODE_ERROR)
+                raise NodeError("the body of a batch must be data sections", DECODE_ERROR)
             messages = [bytes(part.data) for part in body if isinstance(part, Data)]
-        messages = [_in_order(one, self._limits) for one in messages]
-        return self._accept_all(
-            [self._entity(one) for one in self._targets(address)], messages, origin
-        )[1]
+        messages = [_in_order(message, self._limits) for message in messages]
+        entities = [self._entity(name) for name in self._targets(address)]
+        _, published = self._accept_all(entities, messages, origin)
+        return published
 
     def _accept_all(
         self, entities: Iterable[_Entity], messages: Iterable[bytes], origin: object = None
     ) -> tuple[list[int], Published]:
-        """Accept messages in all of these entities, or none; return what `_accept` does of each."""
-        numbers = []
+        """Accept every message in every entity, or none; return the sequence numbers and places."""
+        sequences = []
         with all_or_none() as published:
             for entity in entities:
-                for one in messages:
-                    number, where = self._accept(entity, one, origin)
-                    numbers.append(number)
-                    published.append(where)
-        return numbers, published
+                for message in messages:
+                    sequence, place = self._accept(entity, message, origin)
+                    sequences.append(sequence)
+                    published.append(place)
+        return sequences, published
 
     def _targets(self, address: str) -> list[str]:
-        """The entities that get what is sent to an address: the subscriptions of a topic."""
+        """Return the entities that get a message for `address`: of a topic, its subscriptions."""
         prefix = f"{address}{SUBSCRIPTIONS}"
         names = [node.name for node in self.nodes]
-        found = [
+        subscriptions = [
             name for name in names if name.startswith(prefix) and not name.endswith(DEAD_LETTERS)
         ]
-        return found or [address]
+        return subscriptions or [address]
 
     def _accept(
         self, entity: _Entity, octets: bytes, origin: object = None
     ) -> tuple[int, tuple[Place, int]]:
-        """Schedule a message or put it in its node; return its number, and where it is."""
+        """Schedule a message or enqueue it; return its sequence number and its place."""
         node = self._node(entity)
-        octets = _named(octets)
-        entity.last += 1
-        number = entity.last
+        octets = _with_message_id(octets)
+        entity.last_sequence += 1
+        sequence = entity.last_sequence
         due = _annotations(octets).get(_SCHEDULED)
         if isinstance(due, Timestamp) and due > self._clock():
-            self._hold(octets)
-            entity.scheduled[number] = int(due), octets
-            return number, (_Schedule(self, entity), number)
-        return number, (node, self._enqueue(node, number, octets, origin))
+            self._count(octets)
+            entity.scheduled[sequence] = int(due), octets
+            return sequence, (_ScheduledMessages(self, entity), sequence)
+        return sequence, (node, self._enqueue(node, sequence, octets, origin))
 
-    def _hold(self, octets: bytes, *, always: bool = False) -> None:
-        """Count what is kept beside the nodes."""
+    def _count(self, octets: bytes, *, always: bool = False) -> None:
+        """Count the memory of data that no node holds.
+
+        Raises:
+            NodeError: the limit of memory would be exceeded, and `always` is False.
+        """
         excess = self._memory.excess(len(octets)) if not always else ""
         if excess:
-            raise NodeError(f"there is no room: {excess}", RESOURCE_LIMIT_EXCEEDED)
+            raise NodeError(f"the server has no room for it: {excess}", RESOURCE_LIMIT_EXCEEDED)
         self._memory.held += len(octets) + Memory.PER_MESSAGE
 
-    def _let_go(self, octets: bytes | None) -> None:
-        """Count no more what was kept, if it was."""
+    def _discount(self, octets: bytes | None) -> None:
+        """Undo `_count` for data that is no longer held; a no-op for None."""
         if octets is not None:
             self._memory.held -= len(octets) + Memory.PER_MESSAGE
 
-    def _defer(self, entity: _Entity, number: int, octets: bytes) -> None:
-        self._undefer(entity, number)
-        self._hold(octets, always=True)  # it was there before
-        entity.deferred[number] = octets
+    def _defer(self, entity: _Entity, sequence: int, octets: bytes) -> None:
+        self._undefer(entity, sequence)
+        self._count(octets, always=True)  # the server held the message already
+        entity.deferred[sequence] = octets
 
-    def _undefer(self, entity: _Entity, number: int) -> None:
-        self._let_go(entity.deferred.pop(number, None))
+    def _undefer(self, entity: _Entity, sequence: int) -> None:
+        self._discount(entity.deferred.pop(sequence, None))
 
-    def _unschedule(self, entity: _Entity, number: int) -> None:
-        _, octets = entity.scheduled.pop(number, (0, None))
-        self._let_go(octets)
+    def _unschedule(self, entity: _Entity, sequence: int) -> None:
+        _, octets = entity.scheduled.pop(sequence, (0, None))
+        self._discount(octets)
 
     def _enqueue(
         self,
         node: DistributionNode,
-        number: int,
+        sequence: int,
         octets: bytes,
         origin: object = None,
         *,
         always: bool = False,
     ) -> int:
-        told = {_SEQUENCE: number, _ENQUEUED: Timestamp(self._clock())}
-        return node.publish(_annotated(octets, told), origin=origin, always=always)
+        """Publish a message with its sequence number and time; return the node's own number."""
+        annotations = {_SEQUENCE: sequence, _ENQUEUED: Timestamp(self._clock())}
+        return node.publish(_annotated(octets, annotations), origin=origin, always=always)
 
     def _node(self, entity: _Entity) -> DistributionNode:
         node = self.nodes.find(entity.name)
         if node is None:
-            raise NodeError(f"there is no entity {entity.name!r}", NOT_FOUND)
+            raise NodeError(f"entity {entity.name!r} does not exist", NOT_FOUND)
         return node
 
     # Receiving.
 
-    def session_filter(self, node: DistributionNode, wanted: Any) -> SessionFilter:
-        """Lock a session for a receiver.
+    def session_filter(self, node: DistributionNode, session_id: Any) -> SessionFilter:
+        """Return the filter for a receiver that requests a session.
 
-        None is wanted for the next one that has messages.
+        The link with this filter has the session until the link ends.
+
+        Args:
+            node: the node of the entity.
+            session_id: the session that the client requests, as decoded; None for the next free
+                session that has messages.
+
+        Raises:
+            NodeError: another receiver has the session, no free session has messages, or
+                `session_id` is of another type than string.
         """
         taken = {
             link.filter.session_id
             for link in node.links
             if isinstance(link, OutgoingLink) and isinstance(link.filter, SessionFilter)
         }
-        if not (wanted is None or isinstance(wanted, str)):
-            raise NodeError(f"the id of a session is a string, not {wanted!r:.80}", INVALID_FIELD)
-        if wanted is None:
-            waiting = (_session_in(one.octets) for one in node.messages())
-            wanted = next((one for one in waiting if one is not None and one not in taken), None)
-            if wanted is None:
-                raise NodeError("no session has messages", "com.microsoft:timeout")
-        elif wanted in taken:
+        if not (session_id is None or isinstance(session_id, str)):
             raise NodeError(
-                f"another receiver has the session {wanted!r}",
+                f"the id of a session must be a string, got {session_id!r:.80}", INVALID_FIELD
+            )
+        if session_id is None:
+            session_ids = (_session_id(message.octets) for message in node.messages())
+            free = (name for name in session_ids if name is not None and name not in taken)
+            session_id = next(free, None)
+            if session_id is None:
+                raise NodeError("no free session has messages", "com.microsoft:timeout")
+        elif session_id in taken:
+            raise NodeError(
+                f"another receiver has the session {session_id!r}",
                 "com.microsoft:session-cannot-be-locked",
             )
-        return SessionFilter(wanted)
+        return SessionFilter(session_id)
 
     def locked_until_utc(self) -> int:
-        """Return when a session that is locked now is free again, in 100 ns since the year 1."""
-        return _EPOCH + (self._clock() + _LOCK) * 10_000
+        """Return when a session lock taken now expires, in .NET ticks (100 ns since the year 1)."""
+        return _UNIX_EPOCH_TICKS + (self._clock() + _LOCK_MS) * 10_000
 
-    def dressed(self, delivery: Delivery, *, settled: bool = False) -> bytes:
-        """Return the bytes to send of a delivery, and make its tag the lock's token: 16 bytes."""
+    def lock(self, delivery: Delivery, *, settled: bool = False) -> bytes:
+        """Lock the message of a delivery and return the encoded message to send.
+
+        The tag of the delivery becomes the lock token, 16 bytes. A message that is sent settled
+        gets no lock.
+        """
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         if token is not None and token in entity.locks:
             return _locked(delivery.octets, entity.locks[token].annotations, token)
         token = uuid.uuid4()
-        number = _number_of(delivery.octets, delivery.sequence)
-        until = self._clock() + _LOCK
+        sequence = _sequence_of(delivery.octets, delivery.sequence)
+        expires = self._clock() + _LOCK_MS
         delivery.tag = token.bytes_le
-        more: dict[str, Any] = {_SEQUENCE: number}
+        annotations: dict[str, Any] = {_SEQUENCE: sequence}
         if settled:
-            return _counted(_annotated(delivery.octets, more))
-        more[_LOCKED_UNTIL] = Timestamp(until)
-        entity.locks[token] = _Lock(entity, number, more, until, delivery)
-        return _locked(delivery.octets, more, token)
+            return _with_delivery_count(_annotated(delivery.octets, annotations))
+        annotations[_LOCKED_UNTIL] = Timestamp(expires)
+        entity.locks[token] = _Lock(entity, sequence, annotations, expires, delivery)
+        return _locked(delivery.octets, annotations, token)
 
-    def outcome(self, delivery: Delivery, state: Any) -> Any:
-        """Return the outcome for the node to apply to a delivery, and do the rest.
+    def apply(self, delivery: Delivery, state: Any) -> Any:
+        """Carry out a receiver's outcome and return the outcome that the node is to apply.
 
-        A rejected message becomes a dead letter, as does one that failed too often; one that is
-        undeliverable here is deferred.
+        A rejected message and a message that failed too often become dead letters. A message that
+        is undeliverable here is deferred.
         """
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         lock = entity.locks.get(token) if token is not None else None
-        number = lock.sequence if lock is not None else delivery.sequence
-        made = self._outcome(entity, number, delivery, state)
+        sequence = lock.sequence if lock is not None else delivery.sequence
+        outcome = self._apply(entity, sequence, delivery, state)
         if token is not None:
             entity.locks.pop(token, None)
-        return made
+        return outcome
 
-    def _outcome(self, entity: _Entity, number: int, delivery: Delivery, state: Any) -> Any:
+    def _apply(self, entity: _Entity, sequence: int, delivery: Delivery, state: Any) -> Any:
         if isinstance(state, Rejected):
-            info: Mapping[Any, Any] = (state.error.info if state.error else None) or {}
-            words = (state.error.description if state.error else None) or ""
-            reason = str(info.get(_REASON) or (state.error.condition if state.error else ""))
-            text = str(info.get(_DESCRIPTION) or words)
-            self._bury(entity, delivery.octets, reason, text)
+            error = state.error
+            info: Mapping[Any, Any] = (error.info if error else None) or {}
+            reason = str(info.get(_REASON) or (error.condition if error else ""))
+            description = str(
+                info.get(_DESCRIPTION) or (error.description if error else None) or ""
+            )
+            self._dead_letter(entity, delivery.octets, reason, description)
             return Accepted()
         if not isinstance(state, Modified):
             return state
         if state.undeliverable_here:
-            self._defer(entity, number, _failed(delivery.octets))
+            self._defer(entity, sequence, _with_failed_delivery(delivery.octets))
             return Accepted()
-        # Every delivery counts that is given back: the client for Node does not say that it failed.
+        # Azure counts every delivery that a receiver abandons. Its client for Node leaves
+        # delivery-failed out.
         state = attrs.evolve(state, delivery_failed=True)
-        if _delivery_count(delivery.octets) + 1 >= _MOST_DELIVERIES:
-            text = f"the message was delivered {_MOST_DELIVERIES} times and not completed"
-            self._bury(entity, _failed(delivery.octets), "MaxDeliveryCountExceeded", text)
+        if _delivery_count(delivery.octets) + 1 >= _MAX_DELIVERIES:
+            description = f"the message was delivered {_MAX_DELIVERIES} times and not completed"
+            self._dead_letter(
+                entity,
+                _with_failed_delivery(delivery.octets),
+                "MaxDeliveryCountExceeded",
+                description,
+            )
             return Accepted()
         return state
 
-    def lost(self) -> Error:
-        """Return the error for a receiver whose lock is over."""
-        return Error(_LOST, "the lock of the message is over, or it was settled before")
+    def lock_lost_error(self) -> Error:
+        """Return the error for a receiver that settles a message after its lock expired."""
+        return Error(_LOCK_LOST, "the lock has expired, or the message was settled before")
 
-    def _bury(self, entity: _Entity, octets: bytes, reason: str, text: str) -> None:
-        """Put a message among the dead letters of its entity; what is there already stays there."""
+    def _dead_letter(self, entity: _Entity, octets: bytes, reason: str, description: str) -> None:
+        """Move a message to the dead-letter queue of its entity.
+
+        A message of a dead-letter queue stays in that queue.
+        """
         message = _decoded(octets)
-        told = {_REASON: reason, _DESCRIPTION: text}
-        held = dict(message.application_properties or {})
-        octets = message.evolve(application_properties={**held, **told}).encode()
-        is_letter = entity.name.endswith(DEAD_LETTERS)
-        letters = entity if is_letter else self._entity(f"{entity.name}{DEAD_LETTERS}")
-        if not is_letter:
+        properties = {**(message.application_properties or {})}
+        properties |= {_REASON: reason, _DESCRIPTION: description}
+        octets = message.evolve(application_properties=properties).encode()
+        dead_letters = entity
+        if not entity.name.endswith(DEAD_LETTERS):
+            dead_letters = self._entity(f"{entity.name}{DEAD_LETTERS}")
             octets = _annotated(octets, {_SOURCE: entity.name})
-        node = self.nodes.make(letters.name)
-        letters.last += 1
-        self._enqueue(node, letters.last, octets, always=True)  # it was there before
+        node = self.nodes.make(dead_letters.name)
+        dead_letters.last_sequence += 1
+        # The server held the message already: its limits do not apply.
+        self._enqueue(node, dead_letters.last_sequence, octets, always=True)
 
     def on_expired(self, letter: DeadLetter) -> None:
-        """Put an expired message among the dead letters of its entity."""
+        """Move an expired message to the dead-letter queue of its entity."""
         if letter.cause == "expired" and not letter.node.endswith(DEAD_LETTERS):
-            # Without its ttl: a receiver of the dead letter must not take it for expired.
+            # Remove the ttl: a receiver of the dead letter would consider the message expired.
             parts = scan(letter.octets, limits=UNLIMITED)
             header = parts.section("header") or Header()
             octets = parts.replace(header=attrs.evolve(header, ttl=None))
-            text = "The message expired and was dead lettered."
-            self._bury(self._entity(letter.node), octets, "TTLExpiredException", text)
+            description = "The message expired and was dead lettered."
+            entity = self._entity(letter.node)
+            self._dead_letter(entity, octets, "TTLExpiredException", description)
 
     def tick(self) -> None:
-        """Publish what is due, and end the locks whose time is over."""
+        """Enqueue the scheduled messages that are due, and end the locks that have expired."""
         now = self._clock()
         for entity in list(self._entities.values()):
-            for number, (due, octets) in sorted(entity.scheduled.items()):
+            for sequence, (due, octets) in sorted(entity.scheduled.items()):
                 if due <= now and (node := self.nodes.find(entity.name)) is not None:
                     try:
-                        self._enqueue(node, number, octets)
+                        self._enqueue(node, sequence, octets)
                     except NodeError:
-                        continue  # there is no room: it stays due
-                    self._unschedule(entity, number)
+                        continue  # the node is full: try again at the next tick
+                    self._unschedule(entity, sequence)
             for token, lock in list(entity.locks.items()):
                 delivery = lock.delivery
                 if delivery is not None and delivery.settled:
                     del entity.locks[token]
-                elif lock.until <= now:
+                elif lock.expires <= now:
                     try:
                         self._end(token, lock, Modified(delivery_failed=True))
                     except StoreError:
                         raise
                     except NodeError:
-                        continue  # it is tried again
+                        continue  # try again at the next tick
 
     def _end(self, token: uuid.UUID, lock: _Lock, outcome: Any) -> None:
-        """Settle what is locked by request or because its time is over."""
+        """Settle a locked message on request, or because its lock has expired."""
         entity, delivery = lock.entity, lock.delivery
         if delivery is not None:
-            made = self.outcome(delivery, outcome)
-            delivery.settle(made)
+            delivery.settle(self.apply(delivery, outcome))
             return
         entity.locks.pop(token, None)
         octets = entity.deferred.get(lock.sequence)
@@ -454,38 +522,42 @@ class ServiceBus:
         if isinstance(outcome, (Accepted, Rejected)):
             if isinstance(outcome, Rejected):
                 info: Any = (outcome.error.info if outcome.error else None) or {}
-                self._bury(entity, octets, str(info[_REASON]), str(info[_DESCRIPTION]))
+                self._dead_letter(entity, octets, str(info[_REASON]), str(info[_DESCRIPTION]))
             self._undefer(entity, lock.sequence)
         elif isinstance(outcome, Modified):
-            self._defer(entity, lock.sequence, _failed(octets))
+            self._defer(entity, lock.sequence, _with_failed_delivery(octets))
 
     # Requests.
 
     def answer(self, address: str, request: Message) -> Message:
-        """Carry out a request to ``ENTITY/$management``, and return the response."""
-        asked: Mapping[Any, Any] = request.application_properties or {}
-        operation, body = str(asked.get("operation")), asked_value(request)
-        condition, text, value = "", "OK", None
+        """Carry out a request to ``ENTITY/$management`` and return the response.
+
+        A request that fails gets a response with the error: this method does not raise it.
+        """
+        properties: Mapping[Any, Any] = request.application_properties or {}
+        operation, body = str(properties.get("operation")), request_value(request)
+        condition, description, value = "", "OK", None
         try:
             status, value = self._handle(address.removesuffix(MANAGEMENT_SUFFIX), operation, body)
         except _RequestError as error:
-            status, condition, text = error.status, error.condition, str(error)
+            status, condition, description = error.status, error.condition, str(error)
         except NodeError as error:
             is_full = error.condition == RESOURCE_LIMIT_EXCEEDED
-            status, condition = (403, error.condition) if is_full else (404, _NO_ENTITY)
-            text = str(error)
+            status, condition = (403, error.condition) if is_full else (404, _ENTITY_NOT_FOUND)
+            description = str(error)
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
             status, condition = 400, "com.microsoft:argument-error"
-            text = f"{operation}: {type(error).__name__}: {error}"
-        said: dict[str, Any] = {
+            description = f"{operation}: {type(error).__name__}: {error}"
+        # Azure's clients read one spelling or the other.
+        properties = {
             "statusCode": Int(status),
-            "statusDescription": text,
+            "statusDescription": description,
             "status-code": Int(status),
-            "status-description": text,
+            "status-description": description,
         }
         if condition:
-            said["errorCondition"] = Symbol(condition)
-        return response_to(request, value, said)
+            properties["errorCondition"] = Symbol(condition)
+        return response_to(request, value, properties)
 
     def _handle(self, name: str, operation: str, body: Any) -> tuple[int, Any]:
         handlers: dict[str, Callable[[_Entity, Any], tuple[int, Any]]] = {
@@ -503,101 +575,119 @@ class ServiceBus:
         handle = handlers.get(operation.removeprefix("com.microsoft:"))
         if handle is None or not operation.startswith("com.microsoft:"):
             raise _RequestError(
-                501, NOT_IMPLEMENTED, f"this double of Service Bus has no operation {operation!r}"
+                501, NOT_IMPLEMENTED, f"this server does not implement the operation {operation!r}"
             )
         if not isinstance(body, Mapping):
-            raise TypeError("the body is a map as amqp-value")
+            raise TypeError("the body of a request must be an amqp-value section with a map")
         if self.nodes.find(name) is None:
-            raise NodeError(f"there is no entity {name!r}", NOT_FOUND)
+            raise NodeError(f"entity {name!r} does not exist", NOT_FOUND)
         return handle(self._entity(name), body)
 
     def _peek(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        first, most = int(body["from-sequence-number"]), int(body["message-count"])
-        session = body.get("session-id")
-        found = []
-        for number, state, octets in sorted(self._all(entity)):
-            if number < first or (session and _session_in(octets) != session):
+        first, limit = int(body["from-sequence-number"]), int(body["message-count"])
+        session_id = body.get("session-id")
+        messages = []
+        for sequence, state, octets in sorted(self._messages(entity)):
+            if sequence < first or (session_id and _session_id(octets) != session_id):
                 continue
-            told = {_SEQUENCE: number, _STATE: Int(state)}
-            found.append({"message": _counted(_annotated(octets, told))})
-            if len(found) >= min(most, _MOST):
+            annotations = {_SEQUENCE: sequence, _STATE: Int(state)}
+            messages.append({"message": _with_delivery_count(_annotated(octets, annotations))})
+            if len(messages) >= min(limit, _MAX_RESULTS):
                 break
-        return (200, {"messages": found}) if found else (204, None)
+        return (200, {"messages": messages}) if messages else (204, None)
 
-    def _all(self, entity: _Entity) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the messages of an entity: number, state, bytes."""
-        for one in self._node(entity).messages():
-            yield _number_of(one.octets, one.sequence), _ACTIVE, one.octets
-        for number, octets in entity.deferred.items():
-            yield number, _DEFERRED, octets
-        for number, (_, octets) in entity.scheduled.items():
-            yield number, _WAITING, octets
+    def _messages(self, entity: _Entity) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the sequence number, state and bytes of every message of an entity."""
+        for message in self._node(entity).messages():
+            yield _sequence_of(message.octets, message.sequence), _ACTIVE, message.octets
+        for sequence, octets in entity.deferred.items():
+            yield sequence, _DEFERRED, octets
+        for sequence, (_, octets) in entity.scheduled.items():
+            yield sequence, _SCHEDULED_STATE, octets
 
     def _renew(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        until = self._clock() + _LOCK
-        locks = [self._lock(entity, token)[1] for token in body["lock-tokens"]]
+        expires = self._clock() + _LOCK_MS
+        locks = [self._find_lock(entity, token)[1] for token in body["lock-tokens"]]
         for lock in locks:
-            lock.until = until
-        return 200, {"expirations": Array("timestamp", [Timestamp(until) for _ in locks])}
+            lock.expires = expires
+        return 200, {"expirations": Array("timestamp", [Timestamp(expires) for _ in locks])}
 
-    def _lock(self, entity: _Entity, token: Any) -> tuple[uuid.UUID, _Lock]:
-        """Find a lock by its token."""
+    def _find_lock(self, entity: _Entity, token: Any) -> tuple[uuid.UUID, _Lock]:
+        """Return the token as a UUID, and its lock.
+
+        Raises:
+            _RequestError: the lock does not exist, has expired, or its link has ended.
+            ValueError: the token is malformed.
+        """
         key = token if isinstance(token, uuid.UUID) else uuid.UUID(str(token))
         lock = entity.locks.get(key)
-        if lock is None or lock.until <= self._clock():
-            raise _RequestError(410, _LOST, f"there is no lock {key}: it is over, or was never")
+        if lock is None or lock.expires <= self._clock():
+            text = f"the lock {key} does not exist or has expired"
+            raise _RequestError(410, _LOCK_LOST, text)
         if lock.delivery is not None and lock.delivery.settled:
-            raise _RequestError(410, _LOST, f"the lock {key} is over: its link has ended")
+            raise _RequestError(410, _LOCK_LOST, f"the lock {key} has ended with its link")
         return key, lock
 
     def _schedule(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        messages = [_in_order(_binary(one["message"]), self._limits) for one in body["messages"]]
+        messages = [_in_order(_binary(item["message"]), self._limits) for item in body["messages"]]
         targets = [self._entity(target) for target in self._targets(entity.name)]
-        numbers = self._accept_all(targets, messages)[0][: len(messages)]
-        return 200, {"sequence-numbers": Array("long", numbers)}
+        sequences, _ = self._accept_all(targets, messages)
+        # Of a topic, the response has the sequence numbers in its first subscription.
+        return 200, {"sequence-numbers": Array("long", sequences[: len(messages)])}
 
     def _cancel(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        numbers = [int(number) for number in body["sequence-numbers"]]
-        for number in numbers:
-            if number not in entity.scheduled:
-                raise _RequestError(404, _MISSING, f"no message {number} is scheduled")
-        for number in numbers:
-            self._unschedule(entity, number)
+        sequences = [int(sequence) for sequence in body["sequence-numbers"]]
+        for sequence in sequences:
+            if sequence not in entity.scheduled:
+                text = f"message {sequence} is not scheduled"
+                raise _RequestError(404, _MESSAGE_NOT_FOUND, text)
+        for sequence in sequences:
+            self._unschedule(entity, sequence)
         return 200, None
 
     def _receive(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        numbers = list(dict.fromkeys(int(number) for number in body["sequence-numbers"]))
-        keeps = int(body["receiver-settle-mode"]) == 1
-        session = body.get("session-id")
-        held = {lock.sequence for lock in entity.locks.values() if lock.delivery is None}
-        for number in numbers:
-            octets = entity.deferred.get(number)
-            of = _session_in(octets) if octets is not None else None
-            if octets is None or number in held or (session and of != session):
-                raise _RequestError(404, _MISSING, f"no message {number} is deferred and free")
-        found = []
-        until = self._clock() + _LOCK
-        for number in numbers:
-            octets = entity.deferred[number]
+        sequences = list(dict.fromkeys(int(sequence) for sequence in body["sequence-numbers"]))
+        locks_messages = int(body["receiver-settle-mode"]) == 1
+        session_id = body.get("session-id")
+        locked = {lock.sequence for lock in entity.locks.values() if lock.delivery is None}
+        for sequence in sequences:
+            octets = entity.deferred.get(sequence)
+            if (
+                octets is None
+                or sequence in locked
+                or (session_id and _session_id(octets) != session_id)
+            ):
+                text = f"message {sequence} is not deferred, is locked, or is of another session"
+                raise _RequestError(404, _MESSAGE_NOT_FOUND, text)
+        messages = []
+        expires = self._clock() + _LOCK_MS
+        for sequence in sequences:
+            octets = entity.deferred[sequence]
             token = uuid.uuid4()
-            more: dict[str, Any] = {_SEQUENCE: number}
-            if keeps:
-                more |= {_STATE: Int(_DEFERRED), _LOCKED_UNTIL: Timestamp(until)}
-                entity.locks[token] = _Lock(entity, number, more, until, None)
+            annotations: dict[str, Any] = {_SEQUENCE: sequence}
+            if locks_messages:
+                annotations |= {_STATE: Int(_DEFERRED), _LOCKED_UNTIL: Timestamp(expires)}
+                entity.locks[token] = _Lock(entity, sequence, annotations, expires, None)
+                encoded = _locked(octets, annotations, token)
             else:
-                self._undefer(entity, number)
-            message = _locked(octets, more, token) if keeps else _counted(_annotated(octets, more))
-            found.append({"lock-token": token, "message": message})
-        return 200, {"messages": found}
+                self._undefer(entity, sequence)
+                encoded = _with_delivery_count(_annotated(octets, annotations))
+            messages.append({"lock-token": token, "message": encoded})
+        return 200, {"messages": messages}
 
     def _dispose(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         reason = str(body.get("deadletter-reason") or "")
-        text = str(body.get("deadletter-description") or "")
-        dead = Error("com.microsoft:dead-letter", text, {_REASON: reason, _DESCRIPTION: text})
+        description = str(body.get("deadletter-description") or "")
+        dead = Error(
+            "com.microsoft:dead-letter",
+            description,
+            {_REASON: reason, _DESCRIPTION: description},
+        )
         outcomes: dict[str, Any] = {
             "completed": Accepted(),
             "abandoned": Modified(delivery_failed=True),
             "suspended": Rejected(dead),
+            # Azure's protocol spells it so.
             "defered": Modified(delivery_failed=True, undeliverable_here=True),
             "unlocked": Released(),
         }
@@ -606,9 +696,9 @@ class ServiceBus:
             raise _RequestError(
                 501,
                 NOT_IMPLEMENTED,
-                f"this double of Service Bus has no disposition-status {status!r}",
+                f"this server does not implement the disposition-status {status!r}",
             )
-        locks = dict(self._lock(entity, token) for token in body["lock-tokens"])
+        locks = dict(self._find_lock(entity, token) for token in body["lock-tokens"])
         for token, lock in locks.items():
             self._end(token, lock, outcomes[status])
         return 200, None
@@ -616,80 +706,88 @@ class ServiceBus:
     # Sessions.
 
     def _get_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        return 200, {"session-state": entity.states.get(str(body["session-id"]))}
+        return 200, {"session-state": entity.session_states.get(str(body["session-id"]))}
 
     def _set_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         state = body.get("session-state")
-        session = str(body["session-id"])
+        session_id = str(body["session-id"])
         octets = None if state is None else _binary(state)
-        before = entity.states.get(session)
-        self._let_go(before)
+        previous = entity.session_states.get(session_id)
+        self._discount(previous)
         if octets is None:
-            entity.states.pop(session, None)
-            entity.updated.pop(session, None)
+            entity.session_states.pop(session_id, None)
+            entity.state_changes.pop(session_id, None)
             return 200, None
         try:
-            self._hold(octets)
+            self._count(octets)
         except NodeError:
-            if before is not None:
-                self._hold(before, always=True)
+            if previous is not None:
+                self._count(previous, always=True)
             raise
-        entity.states[session] = octets
-        entity.updated[session] = self._clock()
+        entity.session_states[session_id] = octets
+        entity.state_changes[session_id] = self._clock()
         return 200, None
 
     def _renew_session(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        session = str(body["session-id"])
+        session_id = str(body["session-id"])
         for link in self._node(entity).links:
-            found = link.filter if isinstance(link, OutgoingLink) else None
-            if isinstance(found, SessionFilter) and found.session_id == session:
-                return 200, {"expiration": Timestamp(self._clock() + _LOCK)}
+            session = link.filter if isinstance(link, OutgoingLink) else None
+            if isinstance(session, SessionFilter) and session.session_id == session_id:
+                return 200, {"expiration": Timestamp(self._clock() + _LOCK_MS)}
         raise _RequestError(
-            410, "com.microsoft:session-lock-lost", f"no receiver has the session {session!r}"
+            410, "com.microsoft:session-lock-lost", f"no receiver has the session {session_id!r}"
         )
 
     def _sessions(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        skip, most = int(body.get("skip") or 0), int(body.get("top") or _MOST)
-        sessions = dict.fromkeys(
-            session
-            for _, _, octets in sorted(self._all(entity))
-            if (session := _session_in(octets)) is not None
+        skip, limit = int(body.get("skip") or 0), int(body.get("top") or _MAX_RESULTS)
+        session_ids = dict.fromkeys(
+            session_id
+            for _, _, octets in sorted(self._messages(entity))
+            if (session_id := _session_id(octets)) is not None
         )
         after = body.get("last-updated-time")
         if isinstance(after, int) and after < _ALL_SESSIONS:
             # Azure lists the sessions whose state was set later, with or without messages.
-            sessions = {name: None for name, time in entity.updated.items() if time > after}
-        chosen = list(sessions)[skip : skip + min(most, _MOST)]
-        if not chosen:
+            session_ids = {
+                session_id: None
+                for session_id, changed in entity.state_changes.items()
+                if changed > after
+            }
+        page = list(session_ids)[skip : skip + min(limit, _MAX_RESULTS)]
+        if not page:
             return 204, None
-        told = {"skip": Int(skip + len(chosen)), "sessions-ids": Array("string", chosen)}
-        return 200, told
+        return 200, {"skip": Int(skip + len(page)), "sessions-ids": Array("string", page)}
 
 
 def _entity_cost(name: str) -> int:
-    """Return how many bytes of memory an entity takes without its messages."""
+    """Return the memory that an entity takes without its messages, in bytes."""
     return DEFINITION_BYTES + name_cost(name)
 
 
-def asked_value(request: Message) -> Any:
-    """Return the amqp-value of a request to a service; None where it has none."""
+def request_value(request: Message) -> Any:
+    """Return the value of a request's amqp-value section; None for another body."""
     return request.body.value if isinstance(request.body, AmqpValue) else None
 
 
 def response_to(
-    request: Message, value: Any, told: Mapping[str, Any], subject: str | None = None
+    request: Message,
+    value: Any,
+    application_properties: Mapping[str, Any],
+    subject: str | None = None,
 ) -> Message:
-    """Return a response with a value, what is told in application properties, and a subject."""
-    asked = request.properties or Properties()
+    """Return the response to a request: to its reply-to, with its message-id as correlation-id."""
+    properties = request.properties or Properties()
     return Message(
         AmqpValue(value),
-        properties=Properties(to=asked.reply_to, subject=subject, correlation_id=asked.message_id),
-        application_properties=dict(told),
+        properties=Properties(
+            to=properties.reply_to, subject=subject, correlation_id=properties.message_id
+        ),
+        application_properties=dict(application_properties),
     )
 
 
-def _place_of(section: Any) -> int:
-    """Return the code of a section: the codes of Part 3, 3.2 are in the order of the sections."""
+def _section_code(section: Any) -> int:
+    """Return the descriptor code of a section; the codes of Part 3, 3.2 rise with its position."""
     descriptor = getattr(section, "descriptor", None)
     return int(descriptor) if isinstance(descriptor, int) else _SECTION_CODES.get(descriptor, 0)
 
@@ -708,7 +806,7 @@ def _in_order(octets: bytes, limits: Limits) -> bytes:
     except DecodeError as error:
         if error.rule != "section-out-of-order":
             raise
-        sections = sorted(decode_values(octets, limits=limits), key=_place_of)
+        sections = sorted(decode_values(octets, limits=limits), key=_section_code)
         ordered = b"".join(map(encode_value, sections))
         Message.decode(ordered, limits=limits)
         return ordered
@@ -716,50 +814,50 @@ def _in_order(octets: bytes, limits: Limits) -> bytes:
 
 
 def _binary(value: Any) -> bytes:
-    """Return a binary that a client sent."""
+    """Return `value` as bytes; raise TypeError if the client sent another type than binary."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError(f"{type(value).__name__} stands where a binary must")
+        raise TypeError(f"expected a binary, got {type(value).__name__}")
     return bytes(value)
 
 
-def _annotated(octets: bytes, more: Mapping[str, Any]) -> bytes:
-    """Add message-annotations to a message; its bare message stays as it is."""
+def _annotated(octets: bytes, added: Mapping[str, Any]) -> bytes:
+    """Return a message with more message-annotations; the bytes of its bare message are kept."""
     parts = scan(octets, limits=UNLIMITED)
-    held = _annotations(octets)
-    return parts.replace(message_annotations=MessageAnnotations({**held, **more}))
+    annotations = MessageAnnotations({**_annotations(octets), **added})
+    return parts.replace(message_annotations=annotations)
 
 
-def _named(octets: bytes) -> bytes:
-    """Give a message without a message-id one, as Service Bus does: its clients rely on it."""
+def _with_message_id(octets: bytes) -> bytes:
+    """Return a message with a message-id: Service Bus adds one, and its clients rely on it."""
     properties = scan(octets, limits=UNLIMITED).section("properties") or Properties()
     if properties.message_id is not None:
         return octets
-    named = attrs.evolve(properties, message_id=uuid.uuid4().hex)
-    return _decoded(octets).evolve(properties=named).encode()
+    properties = attrs.evolve(properties, message_id=uuid.uuid4().hex)
+    return _decoded(octets).evolve(properties=properties).encode()
 
 
-def _number_of(octets: bytes, otherwise: int) -> int:
-    """The sequence number of a message."""
-    found = _annotations(octets).get(_SEQUENCE)
-    return found if isinstance(found, int) else otherwise
+def _sequence_of(octets: bytes, default: int) -> int:
+    """Return the sequence number in the annotations of a message, or `default`."""
+    sequence = _annotations(octets).get(_SEQUENCE)
+    return sequence if isinstance(sequence, int) else default
 
 
 def _annotations(octets: bytes) -> Mapping[Any, Any]:
-    found: Mapping[Any, Any] | None = scan(octets, limits=UNLIMITED).section("message-annotations")
-    return found or {}
+    """Return the message-annotations of an encoded message."""
+    return scan(octets, limits=UNLIMITED).section("message-annotations") or {}
 
 
-def _failed(octets: bytes) -> bytes:
-    """Count a delivery of a message that did not succeed."""
+def _with_failed_delivery(octets: bytes) -> bytes:
+    """Return a message with its delivery-count raised by one."""
     parts = scan(octets, limits=UNLIMITED)
     header = parts.section("header") or Header()
     return parts.replace(header=attrs.evolve(header, delivery_count=header.delivery_count + 1))
 
 
-def _counted(octets: bytes) -> bytes:
-    """Write the delivery-count of a message also where it is 0, as Azure does.
+def _with_delivery_count(octets: bytes) -> bytes:
+    """Return a message whose header has a delivery-count, even if it is 0, as Azure sends it.
 
-    Its clients show None for a delivery-count that is left out.
+    Azure's clients show None for a delivery-count that is left out.
     """
     parts = scan(octets, limits=UNLIMITED)
     header = parts.section("header") or Header()
@@ -777,13 +875,13 @@ def _counted(octets: bytes) -> bytes:
 
 
 def _locked(octets: bytes, annotations: Mapping[str, Any], token: uuid.UUID) -> bytes:
-    """Return the bytes to send of a locked message.
+    """Return a locked message as it is sent to its receiver.
 
-    Azure's clients read the token of the lock from the delivery-annotations.
+    Azure's clients read the lock token from the delivery-annotations.
     """
     parts = scan(_annotated(octets, annotations), limits=UNLIMITED)
-    told = DeliveryAnnotations({_LOCK_TOKEN: token})
-    return _counted(parts.replace(delivery_annotations=told))
+    delivery_annotations = DeliveryAnnotations({_LOCK_TOKEN: token})
+    return _with_delivery_count(parts.replace(delivery_annotations=delivery_annotations))
 
 
 def _delivery_count(octets: bytes) -> int:
@@ -798,23 +896,24 @@ def _decoded(octets: bytes) -> Message:
 _GROUP_ID = Picker("properties.group_id", limits=UNLIMITED)
 
 
-def _session_in(octets: bytes) -> str | None:
-    """The id of the session of a message that was accepted; None if it has none."""
-    found: str | None
-    (found,) = _GROUP_ID(octets)
-    return found
+def _session_id(octets: bytes) -> str | None:
+    """Return the session id of an accepted message, which is its group-id; None without one."""
+    session_id: str | None
+    (session_id,) = _GROUP_ID(octets)
+    return session_id
 
 
 def _token_of(tag: bytes) -> uuid.UUID | None:
     return uuid.UUID(bytes_le=bytes(tag)) if len(tag) == 16 else None
 
 
-def chosen_session(filters: Any) -> tuple[bool, Any, Any]:
-    """Take the session filter out of the filters of a source.
+def split_session_filter(filters: Any) -> tuple[bool, Any, Any]:
+    """Separate the session filter from the other filters of a source.
 
-    Return whether there is one, its value, and the other filters.
+    Returns:
+        Whether there is a session filter, its value, and the other filters or None.
     """
-    pairs: Iterable[tuple[Any, Any]] = filters.items() if isinstance(filters, Mapping) else ()
-    others = {key: value for key, value in pairs if key != SessionFilter.SYMBOL}
-    asked = isinstance(filters, Mapping) and SessionFilter.SYMBOL in filters
-    return asked, filters.get(SessionFilter.SYMBOL) if asked else None, others or None
+    if not isinstance(filters, Mapping):
+        return False, None, None
+    others = {key: value for key, value in filters.items() if key != SessionFilter.SYMBOL}
+    return SessionFilter.SYMBOL in filters, filters.get(SessionFilter.SYMBOL), others or None

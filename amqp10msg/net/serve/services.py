@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
@@ -25,7 +26,7 @@ from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.definitions import QUEUE, SUBSCRIPTION
 from amqp10msg.net.serve.memory import DEFINITION_BYTES, value_cost
 from amqp10msg.net.serve.nodes import Binding
-from amqp10msg.net.serve.service_bus import asked_value, response_to
+from amqp10msg.net.serve.service_bus import request_value, response_to
 from amqp10msg.net.server_options import Token
 from amqp10msg.sections import Properties
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
@@ -41,7 +42,7 @@ _LONGEST_TIMER: Final = 2**32 - 1  # ms
 
 
 class _StatusError(Exception):
-    """A request is refused."""
+    """A request to ``/management`` failed with this HTTP status."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -55,16 +56,16 @@ class _Queue:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory that the declaration takes, besides those of its node."""
+        """The memory of the declaration without its node, in bytes."""
         return DEFINITION_BYTES + value_cost(self.options)
 
 
 class Management:
     """Answers the requests to the management node.
 
-    Options of queues and exchanges are kept and reported, also after a restart if the server has a
-    file. Exclusive queues end with their connection; otherwise the options have no effect on how a
-    node works.
+    The options of queues and exchanges are stored and reported. They survive a restart if the
+    server has a file. Only ``exclusive`` changes how a node works: the queue is deleted when its
+    connection ends.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -72,9 +73,9 @@ class Management:
         self._queues: dict[str, _Queue] = {}
 
     def restore(self) -> None:
-        """Declare the queues, exchanges, bindings and subscriptions that the store's file has.
+        """Declare the queues, exchanges, bindings and subscriptions that the store's file lists.
 
-        A queue that was exclusive is deleted with its messages, as its connection has ended.
+        An exclusive queue is deleted with its messages: its connection has ended.
 
         Raises:
             StoreError: the file cannot be read or written, or is damaged.
@@ -91,16 +92,20 @@ class Management:
                 self._add(name, _Queue({**_QUEUE_OPTIONS, "arguments": {}, **options}))
 
     def answer(self, request: Message, owner: object) -> Message:
-        """Carry out a request, and return the response."""
+        """Carry out a request and return the response; a request that fails gets an HTTP status.
+
+        Raises:
+            StoreError: the store failed; the server must not confirm the request.
+        """
         properties = request.properties or Properties()
         try:
             status, value = self._handle(
-                str(properties.subject), str(properties.to), asked_value(request), owner
+                str(properties.subject), str(properties.to), request_value(request), owner
             )
         except _StatusError as error:
             status, value = error.status, str(error)
         except StoreError:
-            raise  # nothing may be confirmed
+            raise
         except NodeError as error:
             is_full = error.condition == RESOURCE_LIMIT_EXCEEDED
             status = HTTPStatus.INSUFFICIENT_STORAGE if is_full else HTTPStatus.NOT_FOUND
@@ -110,8 +115,8 @@ class Management:
         return response_to(request, value, {"http:response": "1.1"}, subject=str(int(status)))
 
     def end_of(self, owner: object) -> None:
-        """Delete the exclusive queues of a connection that ends."""
-        for name in [name for name, one in self._queues.items() if one.owner is owner]:
+        """Delete the exclusive queues of a connection that has ended."""
+        for name in [name for name, queue in self._queues.items() if queue.owner is owner]:
             self._delete_queue(name)
 
     def _handle(self, method: str, to: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
@@ -141,14 +146,14 @@ class Management:
             case "PUT", ["auth", "tokens"]:
                 pass
             case _:
-                raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
+                raise _StatusError(HTTPStatus.NOT_FOUND, f"{method} {to} is not implemented")
         return HTTPStatus.NO_CONTENT, None
 
     # Queues.
 
     def _info(self, name: str) -> dict[str, Any]:
         if name not in self._broker.nodes:
-            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no queue {name!r}")
+            raise _StatusError(HTTPStatus.NOT_FOUND, f"queue {name!r} does not exist")
         node = self._broker.nodes.make(name)
         options = self._options_of(name)
         leader = self._broker.container_id
@@ -193,7 +198,7 @@ class Management:
         if queue is not None:
             self._broker.memory.structures -= queue.cost
         self._broker.nodes.definitions.remove(QUEUE, name)
-        # Those of a queue that had gone by itself, too.
+        # A queue whose lifetime ended by itself has left its bindings behind.
         self._broker.exchanges.unbind_all(name, to_queue=True)
         return {"message_count": ULong(self._broker.delete(name))}
 
@@ -215,7 +220,7 @@ class Management:
         options = _declared_options(body, _EXCHANGE_OPTIONS, "type")
         kind = body.get("type", "direct")
         if kind not in EXCHANGE_TYPES:
-            raise _StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"exchange type {kind!r} does not exist")
         exchange = self._broker.exchanges.declare(name, kind, options)
         if (exchange.type, exchange.options) != (kind, options):
             raise _StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
@@ -239,49 +244,63 @@ class Management:
         )
 
     def _unbind(self, path: str) -> None:
-        found = _BINDING.fullmatch(path)
-        if found is None:
+        match = _BINDING.fullmatch(path)
+        if match is None:
             raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
-        source, kind, destination, key, _ = map(unquote, found.groups())
+        source, kind, destination, key, _ = map(unquote, match.groups())
         self._broker.exchanges.unbind(source, destination, kind == "q", key)
 
     def _bindings(self, query: str) -> list[dict[str, Any]]:
-        wanted = {key: values[0] for key, values in parse_qs(query, True).items()}
+        conditions = {key: values[0] for key, values in parse_qs(query, True).items()}
+
+        def matches(binding: Binding) -> bool:
+            destination_key = "dstq" if binding.to_queue else "dste"
+            return (
+                conditions.get("src", binding.source) == binding.source
+                and conditions.get(destination_key, binding.destination) == binding.destination
+                and conditions.get("key", binding.key) == binding.key
+            )
+
         return [
             {
-                "source": one.source,
-                "destination_queue" if one.to_queue else "destination_exchange": one.destination,
-                "binding_key": one.key,
-                "arguments": dict(one.arguments),
+                "source": binding.source,
+                "destination_queue"
+                if binding.to_queue
+                else "destination_exchange": binding.destination,
+                "binding_key": binding.key,
+                "arguments": dict(binding.arguments),
             }
-            for one in self._broker.exchanges.bindings()
-            if wanted.get("src", one.source) == one.source
-            and wanted.get("dstq" if one.to_queue else "dste", one.destination) == one.destination
-            and wanted.get("key", one.key) == one.key
+            for binding in self._broker.exchanges.bindings()
+            if matches(binding)
         ]
 
 
-# Declarations of queues and exchanges, as RabbitMQ 4.0 has them. What a program declares here,
-# RabbitMQ takes as well: a table says of each argument which types of queue have it, and what its
-# value may be. Arguments that RabbitMQ does not know are kept, as there.
+# Declarations of queues and exchanges follow RabbitMQ 4.0: it accepts every declaration that this
+# server accepts. `_ARGUMENTS` lists the queue types and the values of each argument. Arguments that
+# RabbitMQ does not know are stored, as RabbitMQ stores them.
 
 
-def _is_int(value: Any, least: int, most: int | None = None) -> bool:
-    right = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    return right and (most is None or value <= most)
+def _is_int(value: Any, minimum: int, maximum: int | None = None) -> bool:
+    """Whether a value is an integer from `minimum` to `maximum`; a boolean is not an integer."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        return False
+    return maximum is None or value <= maximum
 
 
 @attrs.frozen
 class _Argument:
-    """An argument of a queue.
+    """An argument of a queue declaration.
 
-    `types` are those of the queues that have it, by their first letters; `wanted` says what it
-    takes.
+    Attributes:
+        types: the queue types that have the argument, by their first letters.
+        expected: the values that it takes, for error messages.
+        is_valid: whether it takes a value.
+        status: the HTTP status of the response to an invalid value.
     """
 
     types: str
-    wanted: str
-    takes: Callable[[Any], bool]
+    expected: str
+    is_valid: Callable[[Any], bool]
     status: HTTPStatus = HTTPStatus.CONFLICT
 
 
@@ -290,11 +309,11 @@ def _one_of(types: str, *values: str | int) -> _Argument:
 
 
 def _number(
-    types: str, least: int, most: int | None = None, status: HTTPStatus = HTTPStatus.CONFLICT
+    types: str, minimum: int, maximum: int | None = None, status: HTTPStatus = HTTPStatus.CONFLICT
 ) -> _Argument:
-    up_to = "" if most is None else f" to {most}"
-    wanted = f"an integer of {least}{up_to or ' or more'}"
-    return _Argument(types, wanted, lambda value: _is_int(value, least, most), status)
+    limits = f"of {minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
+    is_valid = partial(_is_int, minimum=minimum, maximum=maximum)
+    return _Argument(types, f"an integer {limits}", is_valid, status)
 
 
 def _is_text(value: Any) -> bool:
@@ -332,33 +351,42 @@ _FILTER_SIZE: Final = "x-stream-filter-size-bytes"
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Check the name of what is declared or deleted."""
+    """Check the name of a queue or an exchange to declare or delete."""
     if not name:
         status = HTTPStatus.BAD_REQUEST if kind == "queue" else HTTPStatus.FORBIDDEN
         raise _StatusError(status, f"the name of the {kind} is empty")
     if name.startswith("amq."):
         raise _StatusError(
-            HTTPStatus.FORBIDDEN, f"the name of the {kind} {name!r} begins with amq., which is kept"
+            HTTPStatus.FORBIDDEN,
+            f"the name of the {kind} {name!r} begins with amq., which is reserved",
         )
     if "\n" in name or "\r" in name:
         raise _StatusError(HTTPStatus.BAD_REQUEST, f"the name {name!r} has a line break")
 
 
 def _declared_options(body: Any, defaults: Mapping[str, bool], *others: str) -> dict[str, Any]:
-    """Return the options of a declaration, with the defaults of those that it leaves out.
+    """Return the options in the body of a declaration, completed with their defaults.
 
-    `defaults` are booleans; besides those and ``arguments``, it may have the keys `others`.
+    Args:
+        body: the decoded body of the request.
+        defaults: the boolean options and their defaults.
+        others: more keys that the body may have, besides ``arguments``.
+
+    Raises:
+        _StatusError: the body is not a map, or has an unknown key or a value of the wrong type.
     """
     if not isinstance(body, dict):
-        raise _StatusError(HTTPStatus.BAD_REQUEST, "a declaration is a map")
+        raise _StatusError(HTTPStatus.BAD_REQUEST, "the body of a declaration must be a map")
     arguments = body.get("arguments") or {}
     if not isinstance(arguments, dict):
-        raise _StatusError(HTTPStatus.BAD_REQUEST, "arguments is a map")
+        raise _StatusError(HTTPStatus.BAD_REQUEST, "arguments must be a map")
     for key, value in body.items():
         if key in defaults and not isinstance(value, bool):
-            raise _StatusError(HTTPStatus.BAD_REQUEST, f"{key} is a boolean, not {value!r:.80}")
+            raise _StatusError(
+                HTTPStatus.BAD_REQUEST, f"{key} must be a boolean, got {value!r:.80}"
+            )
         if key not in {*defaults, "arguments", *others}:
-            raise _StatusError(HTTPStatus.BAD_REQUEST, f"there is no property {key!r:.80}")
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"unknown property {key!r:.80}")
     options = {key: body.get(key, default) for key, default in defaults.items()}
     return {**options, "arguments": dict(arguments)}
 
@@ -367,15 +395,15 @@ def _check_queue(options: Mapping[str, Any]) -> None:
     """Check the options of a queue, as `_declared_options` returns them.
 
     Raises:
-        _StatusError: RabbitMQ refuses them: an argument has a wrong value, or is not one of this
-            type of queue; or a quorum queue or a stream is not durable, exclusive or deleted
-            automatically.
+        _StatusError: RabbitMQ would refuse the declaration: an argument has an invalid value or
+            does not exist for this queue type; or a quorum queue or a stream is declared as
+            exclusive, as auto-delete, or without durable.
     """
     arguments = options["arguments"]
     kind = arguments.get(_TYPE, "classic")
     letter = _TYPES.get(kind) if isinstance(kind, str) else None
     if letter is None:
-        raise _StatusError(HTTPStatus.CONFLICT, f"there is no {_TYPE} {kind!r:.80}")
+        raise _StatusError(HTTPStatus.CONFLICT, f"{_TYPE} {kind!r:.80} does not exist")
     if letter != "c":
         for option, default in _QUEUE_OPTIONS.items():
             if options[option] is not default:
@@ -392,8 +420,8 @@ def _check_queue(options: Mapping[str, Any]) -> None:
             continue
         if letter not in known.types:
             raise _StatusError(HTTPStatus.CONFLICT, f"a {kind} queue has no argument {name}")
-        if not known.takes(value):
-            raise _StatusError(known.status, f"{name} takes {known.wanted}, not {value!r:.80}")
+        if not known.is_valid(value):
+            raise _StatusError(known.status, f"{name} takes {known.expected}, got {value!r:.80}")
     if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
         raise _StatusError(
             HTTPStatus.CONFLICT, "x-dead-letter-routing-key needs x-dead-letter-exchange"
@@ -409,21 +437,22 @@ def _check_queue(options: Mapping[str, Any]) -> None:
 
 
 def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
-    """Pass the token of a put-token request to a hook, and return the response."""
-    asked: Mapping[str, Any] = request.application_properties or {}
-    value = asked_value(request)
+    """Return the response to a put-token request, whose token `accepts` checks."""
+    properties: Mapping[str, Any] = request.application_properties or {}
+    value = request_value(request)
     if isinstance(value, bytes | memoryview):
         value = bytes(value).decode("utf-8", "replace")
-    if asked.get("operation") != "put-token" or not isinstance(value, str):
-        status, text = 400, "send a put-token with the token as amqp-value"
+    if properties.get("operation") != "put-token" or not isinstance(value, str):
+        status, text = 400, "send the operation put-token with the token as amqp-value"
     else:
-        token = Token(str(asked.get("name")), str(asked.get("type")), value, _time_of(asked))
+        name, kind = str(properties.get("name")), str(properties.get("type"))
+        token = Token(name, kind, value, _expiration(properties.get("expiration")))
         status, text = (200, "OK") if accepts(token) else (401, "the token is not accepted")
     return response_to(request, None, {"status-code": Int(status), "status-description": text})
 
 
-def _time_of(asked: Any) -> datetime.datetime | None:
-    expiration = asked.get("expiration")
+def _expiration(expiration: Any) -> datetime.datetime | None:
+    """Return the time of an expiration: a timestamp, or an integer of seconds; None for others."""
     if isinstance(expiration, bool) or not isinstance(expiration, int):
         return None
     seconds = expiration / 1_000 if isinstance(expiration, Timestamp) else expiration
