@@ -22,7 +22,7 @@ from amqp10msg import Message, Properties, UInt
 from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, ServerWaits, attaching, tls_context
-from amqp10msg.net.serve.attaching import PassingFilter
+from amqp10msg.net.serve.attaching import LimitedFilter
 from amqp10msg.net.serve.broker import LONGEST_TURN, PasswordThrottle, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
@@ -292,9 +292,9 @@ def test_time_that_is_not_positive_is_refused(name: str, seconds: float) -> None
 _COSTLY = " OR ".join(["a LIKE '%a_b%'"] * 100)
 
 
-def _passing(server: Server, text: str) -> PassingFilter:
-    filters = attaching.filters_of({"f": Selector(text).to_described()})
-    return PassingFilter(filters, server.broker)
+def _passing(server: Server, text: str) -> LimitedFilter:
+    filters = attaching.supported_filters({"f": Selector(text).to_described()})
+    return LimitedFilter(filters, server.broker)
 
 
 @pytest.mark.parametrize("size", [100, 2_000, 40_000, 60_000])
@@ -317,7 +317,7 @@ def test_the_filters_of_a_link_take_a_bounded_number_of_steps(size: int) -> None
 def test_filters_of_a_link_share_what_a_message_may_cost(kind: str) -> None:
     """Hundreds of filters fit into an attach."""
     one = {"selector": Selector("a NOT LIKE '%a_b%'"), "topic": TopicBinding("#.a.*.a.#")}[kind]
-    filters = attaching.filters_of({f"f{n}": one.to_described() for n in range(200)})
+    filters = attaching.supported_filters({f"f{n}": one.to_described() for n in range(200)})
     text = ".".join(["a"] * (600 if kind == "topic" else 10_000))
     message = Message(properties=Properties(subject=text), application_properties={"a": text})
     assert filters.matches(message)

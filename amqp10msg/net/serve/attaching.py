@@ -1,4 +1,4 @@
-"""Attaching: what a link is joined with, be it a node, an exchange, a service or a topic."""
+"""Attaching links to nodes, exchanges, topics and services."""
 
 from __future__ import annotations
 
@@ -65,21 +65,25 @@ from amqp10msg.wire.primitives import Described, Symbol
 OUTCOMES = (Accepted, Rejected, Released, Modified)
 #: Publishes the bytes of a message with their message-format.
 Publish = Callable[[bytes, int], Published]
-# Of sources and targets.
+# Capabilities of sources and targets.
 _QUEUE = {"queue", "temporary-queue"}
 _TOPIC = "topic"
-#: Asks RabbitMQ, from 4.2 on, for a dynamic source of direct reply-to.
+#: Requests a dynamic source of direct reply-to from RabbitMQ 4.2 and later.
 _VOLATILE_QUEUE = "rabbitmq:volatile-queue"
 _TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
-#: Steps of about 1 ns that the filters of a link may take, see `FilterLimits.steps`: on a message,
-#: in all, and in addition to that for each message.
-_MOST_STEPS, _STEPS, _STEPS_A_MESSAGE = 20_000_000, 250_000_000, 100_000
-# Responses of services that a peer has not taken yet: of one service, and bytes of all together.
-_MAX_RESPONSES, _MAX_RESPONSE_BYTES = 1_000, 64 << 20
+# Limits of the filters of a link, in steps of about 1 ns (`FilterLimits.steps`).
+#: Steps of all filters of a link on one message.
+_MAX_STEPS_PER_MESSAGE = 20_000_000
+#: Steps that a link may use at first, and the steps that it gains with each message.
+_STEP_BUDGET, _STEPS_PER_MESSAGE = 250_000_000, 100_000
+#: Responses of one service that wait for a peer to receive them.
+_MAX_RESPONSES = 1_000
+#: Bytes of all responses that wait for a peer to receive them.
+_MAX_RESPONSE_BYTES = 64 << 20
 
 
 def _responses_cost(address: str) -> int:
-    """Return how many bytes of memory the node with the responses of a service takes."""
+    """Return the memory of the node for the responses of a service, in bytes."""
     return NODE_BYTES + name_cost(address)
 
 
@@ -87,8 +91,11 @@ def _responses_cost(address: str) -> int:
 class Attach:
     """The fields of a peer's attach that a node needs (Part 2, 2.7.3).
 
-    Of the peer's unsettled deliveries it has the states by delivery-tag; there are more where it is
-    `incomplete`.
+    Attributes:
+        source: the source, decoded.
+        target: the target or the coordinator, decoded.
+        unsettled: the states of the peer's unsettled deliveries, by delivery-tag.
+        incomplete: whether the peer has more unsettled deliveries than it listed.
     """
 
     source: Source | None
@@ -111,9 +118,9 @@ class Attach:
 
 
 def _invalid(field: str, expected: str, value: object) -> NodeError:
-    """Return the error for a field of an attach that holds a value of another kind."""
+    """Return the error for a field of an attach that holds a value of the wrong type."""
     return NodeError(
-        f"the {field} of an attach must be {expected}, not {value!r:.80}", INVALID_FIELD
+        f"the {field} of an attach must be {expected}, got {value!r:.80}", INVALID_FIELD
     )
 
 
@@ -121,8 +128,8 @@ def _decoded(field: str, value: Any, kinds: Any) -> Any:
     """Decode the source, target or delivery state in a field of an attach; None if it is null.
 
     Raises:
-        NodeError: ``amqp:invalid-field``: the value is not one of `kinds`.
-        DecodeError: its fields break a rule.
+        NodeError: ``amqp:invalid-field``: the value is not an instance of `kinds`.
+        DecodeError: a field of the value breaks a rule.
     """
     if value is None:
         return None
@@ -132,58 +139,65 @@ def _decoded(field: str, value: Any, kinds: Any) -> Any:
     return decoded
 
 
-def filters_of(asked: Any) -> FilterSet:
-    """The filters of a source that can be evaluated; they share the steps on a message."""
-    steps = _MOST_STEPS // max(len(asked) if asked is not None else 0, 1)
-    filters: FilterSet = parse(asked, limits=FilterLimits(steps=max(steps, 1))).supported
+def supported_filters(requested: Any) -> FilterSet:
+    """Return the supported filters of a source; they share the steps allowed on one message."""
+    steps = _MAX_STEPS_PER_MESSAGE // max(len(requested) if requested is not None else 0, 1)
+    filters: FilterSet = parse(requested, limits=FilterLimits(steps=max(steps, 1))).supported
     return filters
 
 
 @attrs.define(eq=False)
-class PassingFilter:
-    """A filter-set that uses the clock of the server, and ends when the turn of its link is over.
+class LimitedFilter:
+    """A filter-set with the clock of the server, a step budget, and a time limit per turn.
 
-    It is `fresh` where no message was evaluated in this turn: one always is. Up to the next
-    message, the filters may take `allowed` steps in all.
+    Attributes:
+        filters: the filters.
+        broker: the broker whose clock and turns limit the filters.
+        fresh: whether no message was evaluated in this turn; each turn evaluates at least one.
+        budget: the total steps that the filters may have used before the next message.
     """
 
     filters: FilterSet
     broker: Broker
     fresh: bool = True
-    allowed: int = _STEPS
+    budget: int = _STEP_BUDGET
 
     def matches(self, message: Any, *, local: bool | None = None) -> bool:
         """Whether a message passes.
 
         Raises:
-            TurnOverError: the time is over; the message is to be asked for again.
-            EvaluationError: the filters took more steps than a link may.
+            TurnOverError: the time of this turn is over; evaluate the message in the next turn.
+            EvaluationError: the filters exceeded the step budget of the link.
         """
         if not self.fresh and self.broker.turns.is_scanned:
             raise TurnOverError
         self.fresh = False
-        if self.filters.steps > self.allowed:
+        if self.filters.steps > self.budget:
             raise EvaluationError(
-                f"the filters of this link took {self.filters.steps:,} steps: {_STEPS:,} are "
-                f"allowed, and {_STEPS_A_MESSAGE:,} for each message that they were held against"
+                f"the filters of this link took {self.filters.steps:,} steps: {_STEP_BUDGET:,} are "
+                f"allowed, and {_STEPS_PER_MESSAGE:,} more for each message evaluated"
             )
-        self.allowed += _STEPS_A_MESSAGE
+        self.budget += _STEPS_PER_MESSAGE
         return self.filters.matches(message, now=self.broker.clock(), local=local)
 
 
 class Attacher:
-    """Joins the links that a peer attaches with what they ask for, and answers them.
+    """Attaches the links of a peer to nodes, exchanges, topics and services.
 
-    The origin identifies the connection in its messages.
+    Args:
+        broker: the state of the server.
+        origin: identifies the connection as the publisher of its messages, for the no-local filter.
     """
 
     def __init__(self, broker: Broker, origin: object) -> None:
         self._broker = broker
         self._origin = origin
         self._to = Picker("properties.to", limits=broker.limits)
-        # By session, too: clients have a pair of links for requests in each, and several pairs.
+        # Nodes with responses, by session and address: a client may have several pairs of links for
+        # requests and responses, one in each session.
         self._services: dict[tuple[transport.Session, str], DistributionNode] = {}
-        # Apart from the server's: a client must get its answers also when messages take all of it.
+        # Separate from the server's memory: a client must get its responses also if messages fill
+        # that.
         self._response_memory = Memory(_MAX_RESPONSE_BYTES)
 
     # Receiving.
@@ -191,10 +205,15 @@ class Attacher:
     def incoming(
         self, container: str, link: transport.Link, attach: Attach
     ) -> tuple[Publish | None, IncomingLink | None, bool]:
-        """Join a link that receives messages, and answer its attach.
+        """Attach a link that receives messages from the peer, and answer the attach.
 
-        Return the publisher of its messages, None for the coordinator; the link of the node, if
-        that is a single one; and whether the peer's source supports the outcome rejected.
+        Returns:
+            The function that publishes its messages, None for the coordinator; the link at the
+            node, None unless the target is a single node; and whether the peer's source supports
+            the outcome rejected.
+
+        Raises:
+            NodeError: the link must be refused.
         """
         target = attach.target
         if target is None:
@@ -203,31 +222,31 @@ class Attacher:
         rejects = not outcomes or "amqp:rejected:list" in outcomes
         link.max_message_size = self._broker.options.max_message_size
         publish: Publish | None = None
-        end = None
+        incoming = None
         answer: Target | Coordinator
         if isinstance(target, Coordinator):
             answer = Coordinator(_TXN_CAPABILITIES)
         else:
             publish, node = self._publisher(container, link, self._local(target))
             if node is not None:
-                end = node.attach_incoming(link.name, creates=target.dynamic)
+                incoming = node.attach_incoming(link.name, creates=target.dynamic)
             answer = self._answer(target, node)
         link.attach(source=attach.source, target=answer)
-        return publish, end, rejects
+        return publish, incoming, rejects
 
     def _publisher(
         self, container: str, link: transport.Link, target: Target
     ) -> tuple[Publish, DistributionNode | None]:
-        """What publishes to a target, and its node if it has a single one."""
+        """Return the function that publishes to a target, and its node if it is a single one."""
         address = target.address
         if address is None and not target.dynamic:
             return self._publish_by_address, None
         if isinstance(address, str) and self._broker.service(address) is not None:
-            return partial(self._ask, link.session, address), None
+            return partial(self._request, link.session, address), None
         bus = self._broker.service_bus
         exchange = exchange_of(address) if isinstance(address, str) else None
         if exchange is not None and (exchange[0] or not exchange[1]):
-            self._broker.exchanges.get(exchange[0])  # raises if there is none
+            self._broker.exchanges.get(exchange[0])  # raises if the exchange does not exist
             return self._exchange(exchange), None
         topic = self._topic_of(target)
         if topic is not None:
@@ -245,7 +264,9 @@ class Attacher:
     def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
         nodes = self._broker.nodes.subscriptions(address)
         if not nodes:
-            Message.decode(octets, limits=self._broker.limits)  # also where nobody subscribes
+            Message.decode(
+                octets, limits=self._broker.limits
+            )  # refuse malformed messages also without a subscription
         with judged_first(octets, self._broker.limits):
             return publish_to(nodes, octets, message_format, origin=self._origin)
 
@@ -267,36 +288,42 @@ class Attacher:
             return self._publish_to_topic(to, octets, message_format)
         node = nodes.find(to) if to else None
         if node is None:
-            raise NodeError(f"there is no node {to!r} to send this message to", NOT_FOUND)
+            raise NodeError(
+                f"node {to!r}, to which this message is addressed, does not exist", NOT_FOUND
+            )
         return publish_to((node,), octets, message_format, origin=self._origin)
 
     # Services.
 
     def _local(self, terminus: Any) -> Any:
-        """A terminus with the address as the nodes have it: Azure's clients send URLs."""
+        """Return a terminus with the address of its node: Azure's clients send URLs."""
         bus = self._broker.service_bus
         if bus is None or terminus.address is None:
             return terminus
         return attrs.evolve(terminus, address=bus.address_of(terminus.address))
 
-    def _ask(self, session: transport.Session, address: str, octets: bytes, _: int) -> Published:
+    def _request(
+        self, session: transport.Session, address: str, octets: bytes, _: int
+    ) -> Published:
         """Pass a request to a service, and publish its response to this connection."""
-        # Proton writes a body of null before the properties.
+        # Not strict: Proton writes a body of null before the properties.
         request = Message.decode(octets, strict=False, limits=self._broker.limits)
         service = self._broker.service(address)
         if service is None:
-            raise NodeError(f"there is no node {address!r}", NOT_FOUND)
+            raise NodeError(f"node {address!r} does not exist", NOT_FOUND)
         response = service(request, self._origin)
-        # Where the client takes responses in another session, they go there.
-        taken = [key for key, node in self._services.items() if key[1] == address and node.links]
-        place = (session, address)
-        if place not in taken and len(taken) == 1:
-            (place,) = taken
-        self._responses(*place).publish(response)
+        # Some clients receive the responses in another session than that of the requests.
+        receiving = [
+            key for key, node in self._services.items() if key[1] == address and node.links
+        ]
+        key = (session, address)
+        if key not in receiving and len(receiving) == 1:
+            (key,) = receiving
+        self._responses(*key).publish(response)
         return ()
 
     def _responses(self, session: transport.Session, address: str) -> DistributionNode:
-        """The node with the responses of a service to a session of this connection."""
+        """Return the node for the responses of a service to a session, which is created if new."""
         node = self._services.get((session, address))
         if node is None:
             for key, unused in list(self._services.items()):
@@ -304,12 +331,12 @@ class Attacher:
                     self._delete_responses(key)
             self._broker.nodes.make_room(_responses_cost(address))
             self._broker.memory.structures += _responses_cost(address)
-            made = self._services[session, address] = node = DistributionNode(
+            new_node = self._services[session, address] = node = DistributionNode(
                 address,
                 clock=self._broker.clock,
                 capacity=Capacity(messages=_MAX_RESPONSES),
                 memory=self._response_memory,
-                on_available=lambda: self._broker.turns.available(made),
+                on_available=lambda: self._broker.turns.available(new_node),
             )
         return node
 
@@ -318,7 +345,7 @@ class Attacher:
         self._broker.memory.structures -= _responses_cost(key[1])
 
     def close(self) -> None:
-        """Delete the responses that the peer has not taken, as its connection has ended."""
+        """Delete the responses that the peer has not received: its connection has ended."""
         for key in list(self._services):
             self._delete_responses(key)
 
@@ -327,33 +354,36 @@ class Attacher:
     def outgoing(
         self, container: str, link: transport.Link, attach: Attach
     ) -> tuple[OutgoingLink, Source, bool, deque[tuple[Delivery, Step]]]:
-        """Join a link that sends messages, and answer its attach.
+        """Attach a link that sends messages to the peer, and answer the attach.
 
-        Return the link of the node, what the peer asked for, whether one end has more unsettled
-        deliveries than it listed, and those of a link that was lost which this one goes on with,
-        before new ones.
+        Returns:
+            The link at the node, the source that the peer requested, whether either end has more
+            unsettled deliveries than it listed, and the deliveries to resume before new ones.
+
+        Raises:
+            NodeError: the link must be refused.
         """
         termini = self._broker.termini
         key = container, link.name
-        source = attach.source or termini.known(key)  # without one, it asks for what was kept
+        source = attach.source or termini.known(key)  # no source: the peer resumes the kept one
         if source is None:
             raise NodeError("the attach has no source, and none was kept for it", NOT_FOUND)
         if not isinstance(source.default_outcome, (*OUTCOMES, type(None))):
             raise NodeError(
-                f"there is no default-outcome {source.default_outcome!r:.80} here", NOT_IMPLEMENTED
+                f"unsupported default-outcome {source.default_outcome!r:.80}", NOT_IMPLEMENTED
             )
         try:
             mode = StdDistMode(source.distribution_mode or StdDistMode.MOVE)
         except ValueError:
             raise NodeError(
-                f"there is no distribution-mode {source.distribution_mode!r} here", NOT_IMPLEMENTED
+                f"unknown distribution-mode {source.distribution_mode!r}", NOT_IMPLEMENTED
             ) from None
         bus = self._broker.service_bus
-        asked = self._local(source)
-        in_session, session, others = False, None, asked.filter
+        requested = self._local(source)
+        has_session, session_id, others = False, None, requested.filter
         if bus is not None:
-            in_session, session, others = split_session_filter(asked.filter)
-        filters = filters_of(others)
+            has_session, session_id, others = split_session_filter(requested.filter)
+        filters = supported_filters(others)
         out = termini.resume(key, source)
         if out is not None:
             out.origin = self._origin
@@ -361,21 +391,21 @@ class Attacher:
             try:
                 resumed = self._recover(out, attach)
             except NodeError:
-                self._broker.release(out)  # nobody else would: the link is refused
+                self._broker.release(out)  # the link is refused
                 raise
         else:
-            topic = self._topic_of(asked)
+            topic = self._topic_of(requested)
             if topic is not None:
                 node = self._broker.nodes.subscribe(topic, *key)
             else:
-                node = self._node_of(container, link, asked)
-            chosen: Any = PassingFilter(filters, self._broker) if filters else None
-            if bus is not None and in_session:
-                chosen = bus.session_filter(node, session)
+                node = self._node_of(container, link, requested)
+            link_filter: Any = LimitedFilter(filters, self._broker) if filters else None
+            if bus is not None and has_session:
+                link_filter = bus.session_filter(node, session_id)
             out = node.attach(
                 link.name,
                 mode=mode,
-                filter=chosen,
+                filter=link_filter,
                 origin=self._origin,
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,
@@ -385,21 +415,22 @@ class Attacher:
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
         kept = {delivery.tag: None for delivery in out.unsettled.values()}
-        more: dict[str, Any] = {"unsettled": kept} if kept else {}
+        fields: dict[str, Any] = {"unsettled": kept} if kept else {}
         if bus is not None and isinstance(out.filter, SessionFilter):
             answer.filter = {SessionFilter.SYMBOL: out.filter.session_id}
-            until = {Symbol("com.microsoft:locked-until-utc"): bus.locked_until_utc()}
-            more["properties"] = until
-        told = link.attach(source=answer, target=attach.target, **more)
-        return out, source, attach.incomplete or not told, resumed
+            locked_until = Symbol("com.microsoft:locked-until-utc")
+            fields["properties"] = {locked_until: bus.locked_until_utc()}
+        is_complete = link.attach(source=answer, target=attach.target, **fields)
+        return out, source, attach.incomplete or not is_complete, resumed
 
     def _recover(self, out: OutgoingLink, attach: Attach) -> deque[tuple[Delivery, Step]]:
-        """Decide on the deliveries that were unsettled when the link was lost (Part 3, 3.4.6).
+        """Settle, release or resume the deliveries of a lost link (Part 2, 2.6.13; Part 3, 3.4.6).
 
-        They get the receiver's outcome, if its unsettled map has one. Those that it has not are
-        released, and delivered again as new ones, if it listed all; else they stay.
+        A delivery gets the outcome in the receiver's unsettled map. A delivery that is missing in a
+        complete map is released, and delivered again as a new one.
 
-        Return those that it has not all of, which the new link goes on with.
+        Returns:
+            The deliveries to resume, which the receiver has in part.
         """
         deliveries = {delivery.tag: delivery for delivery in out.unsettled.values()}
         try:
@@ -418,7 +449,7 @@ class Attacher:
                 try:
                     delivery.settle(step.outcome)
                 except (OutcomeError, EncodeError):
-                    delivery.settle(Released())  # as without an outcome: it is delivered again
+                    delivery.settle(Released())  # treat an invalid outcome as no outcome
             elif step.action is ResumeAction.NEW_DELIVERY:
                 delivery.settle(Released())
             elif step.action is ResumeAction.RESUME:
@@ -428,7 +459,7 @@ class Attacher:
     # Termini.
 
     def _topic_of(self, terminus: Source | Target) -> str | None:
-        """The topic of a terminus, made of a new address if it asks for one; None for a queue."""
+        """Return the topic of a terminus, created if it has the capability; None for a queue."""
         address = terminus.address
         if terminus.dynamic or not isinstance(address, str):
             return None
@@ -447,27 +478,27 @@ class Attacher:
     def _node_of(
         self, container: str, link: transport.Link, terminus: Source | Target
     ) -> DistributionNode:
-        """The node of a terminus; a dynamic one is created."""
+        """Return the node of a terminus; a dynamic node is created."""
         nodes = self._broker.nodes
         if self._broker.service(terminus.address) is not None:
             return self._responses(link.session, str(terminus.address))
         if terminus.dynamic:
             if _VOLATILE_QUEUE in terminus.capabilities:
                 raise NodeError(
-                    "this server does not have RabbitMQ's direct reply-to: ask for a dynamic node "
+                    "this server does not have RabbitMQ's direct reply-to: request a dynamic node "
                     f"without the capability {_VOLATILE_QUEUE}",
                     NOT_IMPLEMENTED,
                 )
             return nodes.make_dynamic(container, link.name, terminus.dynamic_node_properties)
         node = nodes.find(terminus.address) if terminus.address else None
         if node is None:
-            raise NodeError(f"there is no node {terminus.address!r}", NOT_FOUND)
+            raise NodeError(f"node {terminus.address!r} does not exist", NOT_FOUND)
         return node
 
     def _answer(self, terminus: Any, node: DistributionNode | None) -> Any:
-        """Our terminus: as the peer asked for it, with the address of a dynamic node.
+        """Return the server's terminus: the requested one, with the address of a dynamic node.
 
-        It never claims to be durable: the server forgets termini when it stops (Part 3, 3.5.5).
+        The answer is never durable: the server forgets termini when it stops (Part 3, 3.5.5).
         """
         topic = isinstance(terminus.address, str) and self._broker.nodes.is_topic(terminus.address)
         known = {_TOPIC} if topic else _QUEUE

@@ -1,4 +1,4 @@
-"""A connection and its links: moves bytes between a socket and the nodes, by the transport."""
+"""A connection of the server and its links: moves messages between a socket and the nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from amqp10msg.delivery.node import (
 )
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.serve.attaching import OUTCOMES, Attach, Attacher, PassingFilter, Publish
+from amqp10msg.net.serve.attaching import OUTCOMES, Attach, Attacher, LimitedFilter, Publish
 from amqp10msg.net.serve.broker import LONGEST_TURN, Broker
 from amqp10msg.net.serve.memory import KEPT_BYTES, LINK_BYTES, name_cost, terminus_cost
 from amqp10msg.net.serve.nodes import UnroutableError
@@ -57,9 +57,9 @@ from amqp10msg.wire.primitives import ULong
 
 _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255
-#: Bytes that wait in a connection for the socket before its links wait, and its peer.
-_MAX_WAITING = 1 << 20
-#: Begins the hostname of an open frame that names a virtual host of RabbitMQ.
+#: Unsent bytes of a connection above which it neither sends messages nor reads from its peer.
+_HIGH_WATER_MARK = 1 << 20
+#: Prefix of a hostname in an open frame that names a virtual host of RabbitMQ.
 _VHOST = "vhost:"
 #: Responses of a service that a link keeps until the client settles them.
 _MAX_UNSETTLED_RESPONSES = 10
@@ -68,11 +68,16 @@ _ACCEPTED = Accepted()
 
 @attrs.define(eq=False)
 class Outgoing:
-    """A link that has a node as its source: sends messages as the peer grants credit.
+    """A link whose source is a node: sends messages as the peer grants credit.
 
-    It is `incomplete` where one end has more unsettled deliveries than it listed; `sent` has the
-    unsettled ones of the transport, by number at the node. `cost` is the bytes of memory that the
-    source takes.
+    Attributes:
+        connection: the connection of the link.
+        link: the link of the transport.
+        out: the link at the node.
+        source: the source that the peer requested.
+        incomplete: whether either end has more unsettled deliveries than it listed.
+        cost: the memory of the source, in bytes.
+        sent: the unsettled deliveries of the transport, by their number at the node.
     """
 
     connection: Connection
@@ -89,41 +94,46 @@ class Outgoing:
 
     @property
     def node(self) -> DistributionNode:
-        """The node that is the source."""
+        """The source node."""
         return self.out.node
 
     @property
     def is_service(self) -> bool:
-        """Whether it brings the responses of a service."""
+        """Whether the link sends the responses of a service."""
         return self.connection.broker.service(self.node.name) is not None
 
     def report_counts(self) -> None:
-        """Have the link's flows say what is available, and how much other links hold."""
+        """Set the counts in the link's next flow: available, and acquired by other links."""
         counts = self.node.counts
-        ours = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
+        own = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
         self.link.available = counts.available
-        self.link.properties = {transport.ACQUIRED_BY_OTHERS: ULong(max(counts.acquired - ours, 0))}
+        self.link.properties = {transport.ACQUIRED_BY_OTHERS: ULong(max(counts.acquired - own, 0))}
 
     def pump(self) -> bool:
-        """Send a message if there is one and it may be sent; return whether one was sent."""
+        """Send one message if one is available and credit allows; return whether one was sent."""
         link = self.link
         if not link.credit or not link.is_open:
             return False
         connection = self.connection
-        if connection.paused or link.session.blocked or connection.engine.pending > _MAX_WAITING:
+        if (
+            connection.paused
+            or link.session.blocked
+            or connection.engine.pending > _HIGH_WATER_MARK
+        ):
             connection.waiting.add(self)
             return False
         if self._resuming:
             self._resume(*self._resuming.popleft())
             return True
         if self.incomplete:
-            # What is new would be taken for what the map left out (Part 2, 2.7.3).
+            # The peer could mistake a new delivery for one that a map left out: send none until
+            # the link is attached again (Part 2, 2.7.3).
             if link.drain:
                 link.drained()
                 connection.touch()
             return False
         settled = link.snd_settle_mode is transport.SenderSettleMode.SETTLED
-        if isinstance(self.out.filter, PassingFilter):
+        if isinstance(self.out.filter, LimitedFilter):
             self.out.filter.fresh = True
         delivery = self.out.next(settled=settled)
         if delivery is None:
@@ -150,29 +160,31 @@ class Outgoing:
         return True
 
     def _settle_oldest(self) -> None:
-        """Accept the oldest response: many clients never settle, and would fill the node."""
+        """Accept the oldest response: many clients never settle responses, which fill the node."""
         theirs = self.sent.pop(next(iter(self.sent)))
         theirs.context.settle(_ACCEPTED)
         theirs.update(_ACCEPTED)
 
     def _report_drained(self) -> None:
-        """After the last message of a drain, send the flow that the receiver waits for (2.6.7)."""
+        """Send the flow that ends a drain, if the credit is used up (Part 2, 2.6.7)."""
         if not self.link.credit:
             self.link.drained()
 
     def _resume(self, delivery: Delivery, step: Step) -> None:
-        # Of what was settled meanwhile, as by a transaction, the outcome is all there is to say.
-        done = delivery.settled
-        octets = b"" if done or step.start is None else bytes_from(delivery.octets, step.start)
+        # Of a delivery that a transaction has settled since, only the outcome is sent.
+        is_settled = delivery.settled
+        octets = b""
+        if not is_settled and step.start is not None:
+            octets = bytes_from(delivery.octets, step.start)
         theirs = self.link.send(
             delivery.tag,
             octets,
-            settled=done,
+            settled=is_settled,
             message_format=delivery.message_format,
-            state=delivery.outcome if done else step.state,
+            state=delivery.outcome if is_settled else step.state,
             resume=True,
         )
-        if not done:
+        if not is_settled:
             theirs.context = delivery
             self.sent[delivery.number] = theirs
         self._report_drained()
@@ -188,13 +200,13 @@ class Outgoing:
         terminal = isinstance(state, OUTCOMES)
         bus = self.connection.broker.service_bus
         if terminal and bus is not None and not self.is_service:
-            if delivery.settled:  # its lock is over, or a request settled it
+            if delivery.settled:  # its lock expired, or a request settled it
                 self.sent.pop(delivery.number, None)
                 theirs.update(Rejected(bus.lock_lost_error()))
                 self.connection.touch()
             else:
                 if isinstance(state, Rejected):
-                    theirs.state = Rejected()  # with its error it would be the answer of a fault
+                    theirs.state = Rejected()  # clients read an echoed error as a failure
                 self._decide(delivery, theirs, state)
             return
         if terminal or isinstance(state, Received):
@@ -203,7 +215,7 @@ class Outgoing:
             self._settle(delivery, theirs, None)
 
     def _decide(self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome) -> None:
-        """Settle a delivery with an outcome, which may mean something else to Service Bus."""
+        """Settle a delivery with an outcome, which Service Bus may replace."""
         bus = self.connection.broker.service_bus
         if bus is not None and not self.is_service:
             outcome = bus.apply(delivery, outcome)
@@ -217,7 +229,7 @@ class Outgoing:
         try:
             transaction = self.connection.transactions.get(state.txn_id)
             if not isinstance(outcome, OUTCOMES):
-                raise NodeError("a transactional state needs an outcome here", NOT_IMPLEMENTED)
+                raise NodeError("a transactional state must have an outcome", NOT_IMPLEMENTED)
             settle = partial(self._discharged, delivery, theirs)
             transaction.add(Retired(delivery, outcome, theirs.settled, settle))
         except NodeError as error:
@@ -226,7 +238,7 @@ class Outgoing:
     def _discharged(
         self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome
     ) -> None:
-        """Settle a delivery of a transaction, on the link that has gone on with it since."""
+        """Settle a delivery of a discharged transaction, on the link that has resumed it if any."""
         end = self.connection.broker.links.get(self.connection.identity(self.link))
         if not isinstance(end, Outgoing) or end.out is not self.out:
             end = self
@@ -258,44 +270,50 @@ class Outgoing:
             )
         self.sent.pop(delivery.number, None)
         if theirs.settled and refused is None:
-            theirs.update(state)  # there is nothing to say
+            theirs.update(state)  # the receiver expects no answer
             return
 
         def confirm() -> None:
             if theirs.settled and refused is not None:
-                # It has settled, so only the link can say that the outcome was refused.
+                # The receiver has settled: only an error of the link can report the refusal.
                 self.connection.end_link(self.link, refused)
-            # Otherwise the receiver settles second, after the sender.
+            # For an unsettled delivery: the receiver settles after the sender.
             theirs.update(state)
 
         self.connection.confirm(confirm)
 
     def on_ended(self, delivery: Delivery) -> None:
-        """Settle a delivery towards the peer that the node settled by itself."""
+        """Settle a delivery towards the peer that the node has settled without it."""
         theirs = self.sent.pop(delivery.number, None)
         if theirs is not None:
             theirs.update(Accepted())
             self.connection.touch()
 
 
-class Nowhere:
-    """Takes the bytes of a message that is refused, and drops them."""
+class NullBuffer:
+    """Discards the bytes of a refused message."""
 
     def __len__(self) -> int:
         return 0
 
     def extend(self, octets: bytes | bytearray, /) -> None:
-        """Drop bytes."""
+        """Discard bytes."""
 
 
 @attrs.define(eq=False)
 class Incoming:
-    """A link that has a node as its target, or the anonymous terminus.
+    """A link that receives messages from the peer.
 
-    What publishes is None for the coordinator, and there is a target where it is a single node.
-    `window` is the credit that the sender is kept at, `cost` the bytes of memory that the target
-    takes, and `held` bytes of a message that is not complete yet; `refused` says why it is refused,
-    if it is.
+    Attributes:
+        connection: the connection of the link.
+        link: the link of the transport.
+        publish: publishes a message; None for the coordinator.
+        target: the link at the node, if the target is a single node.
+        rejects: whether the peer's source supports the outcome rejected.
+        window: the credit that the sender gets.
+        cost: the memory of the target, in bytes.
+        held: bytes of the incomplete message, counted in the server's memory.
+        refused: why the incomplete message is refused; None if it is not.
     """
 
     connection: Connection
@@ -309,39 +327,41 @@ class Incoming:
     refused: NodeError | None = None
 
     def grant(self) -> None:
-        """Grant credit, half a window or more at a time."""
+        """Top up the credit to the window, in steps of half a window or more."""
         missing = self.window - self.link.credit
         if missing * 2 >= self.window:
             self.link.grant(missing)
             self.connection.touch()
 
     def on_part(self, size: int) -> None:
-        """Count a part of a message; where there is no room for it, drop the message."""
+        """Count the memory of a part of a message; discard the message if the limit is exceeded."""
         if self.refused is not None:
             return
         memory = self.connection.broker.memory
         excess = memory.excess(size)
         if excess:
-            self.let_go()
-            self.refused = NodeError(f"there is no room: {excess}", RESOURCE_LIMIT_EXCEEDED)
-            self.link.divert(Nowhere())
+            self.discount()
+            self.refused = NodeError(
+                f"the server has no room for it: {excess}", RESOURCE_LIMIT_EXCEEDED
+            )
+            self.link.divert(NullBuffer())
             return
         self.held += size
         memory.held += size
 
-    def let_go(self) -> None:
-        """Count the parts no more."""
+    def discount(self) -> None:
+        """Stop counting the parts of the current message."""
         self.connection.broker.memory.held -= self.held
         self.held = 0
 
     def on_transfer(self, theirs: transport.LinkDelivery) -> None:
-        """Receive a message, or learn that it was aborted."""
-        self.let_go()
+        """Publish a complete message; its payload is None if the sender aborted it."""
+        self.discount()
         refused, self.refused = self.refused, None
         octets = theirs.payload
         if theirs.resumed:
-            # This end keeps no deliveries of a link that is lost, so it knows none of them: what it
-            # does not know it ignores (Part 2, 2.7.5).
+            # The server keeps no incoming deliveries of a lost link, and ignores a resumed delivery
+            # that it does not know (Part 2, 2.7.5).
             self.link.session.forget(theirs)
             self.grant()
             return
@@ -359,11 +379,11 @@ class Incoming:
         self, theirs: transport.LinkDelivery, state: DeliveryState, error: Error | None
     ) -> None:
         if isinstance(state, Rejected) and (theirs.settled or not self.rejects):
-            # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
+            # The sender cannot be sent a rejection (Part 3, 3.2.1, on durable messages).
             self.connection.end_link(self.link, error)
             return
         if isinstance(state, Rejected) and error is not None and error.info is None:
-            # Azure's clients read all three fields, and wait without end where one is left out.
+            # Azure's clients wait forever if one of the three fields of an error is missing.
             state = Rejected(attrs.evolve(error, info={}))
         first = self.link.rcv_settle_mode is transport.ReceiverSettleMode.FIRST
         theirs.update(state, settled=first or theirs.settled)
@@ -374,7 +394,8 @@ class Incoming:
     ) -> tuple[DeliveryState, Error | None]:
         """Publish a message, or keep it for its transaction.
 
-        Return the delivery state, and why the message was refused, if it was.
+        Returns:
+            The delivery state, and the error if the message was refused.
         """
         transactions = self.connection.transactions
         publish = self.publish
@@ -406,8 +427,8 @@ class Incoming:
         return _ACCEPTED, None
 
 
-def _name_in(certificate: Any) -> str | None:
-    """The common name in a certificate that was verified, else the whole subject; None if none."""
+def _certificate_name(certificate: Any) -> str | None:
+    """Return the common name of a verified certificate, or its subject; None for no certificate."""
     if not certificate:
         return None
     parts = [pair for group in certificate.get("subject", ()) for pair in group]
@@ -416,7 +437,16 @@ def _name_in(certificate: Any) -> str | None:
 
 
 class Connection(Socket, transport.Handler):
-    """A connection of a server."""
+    """A connection of a server.
+
+    Args:
+        broker: the state of the server.
+        admits: returns whether the server may have another connection.
+
+    Attributes:
+        waiting: the links that can send again when the socket has room.
+        user: the name of the authenticated user; None for ANONYMOUS.
+    """
 
     def __init__(self, broker: Broker, admits: Callable[[], bool]) -> None:
         super().__init__()
@@ -442,7 +472,7 @@ class Connection(Socket, transport.Handler):
             self._sasl,
         )
         self._admits = admits
-        # Identifies this connection in its messages, which may outlive it.
+        # Identifies this connection as the publisher of messages, which may outlive it.
         self._origin = object()
         self._attacher = Attacher(broker, self._origin)
         self._peer = ""
@@ -451,7 +481,7 @@ class Connection(Socket, transport.Handler):
         self.opening_deadline = self.loop.time() + broker.options.waits.opening
         self._linger: asyncio.TimerHandle | None = None
         self._opening: asyncio.TimerHandle | None = None
-        # What came while the peer waits for its turn to say who it is; None before and after.
+        # Bytes received while the peer waits for permission to authenticate; None at other times.
         self._early: bytearray | None = None
         self._took_turn = False
         self._links: dict[transport.Link, Outgoing | Incoming] = {}
@@ -470,7 +500,7 @@ class Connection(Socket, transport.Handler):
         name = stream.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
         self._host = str(name[0]) if isinstance(name, tuple) else ""
-        self._sasl.certificate = _name_in(stream.get_extra_info("peercert"))
+        self._sasl.certificate = _certificate_name(stream.get_extra_info("peercert"))
         if not self._admits():
             stream.abort()
             return
@@ -539,10 +569,10 @@ class Connection(Socket, transport.Handler):
         """Resume sending."""
         self.broker.turns.run(self.touch)
 
-    # DeferredWork.
+    # Turns: see `DeferredWork`.
 
     def _turn(self, work: Callable[[], object]) -> None:
-        """Run some work of this connection; if it fails, only this connection is closed."""
+        """Run work in a turn; if the work raises, close this connection alone."""
 
         def guarded() -> None:
             try:
@@ -553,35 +583,35 @@ class Connection(Socket, transport.Handler):
         self.broker.turns.run(guarded)
 
     def fail(self, error: Exception, where: str = "") -> None:
-        """Close after an error of the server itself, and release all that the connection held.
+        """Log an internal error, close the connection, and release its links immediately.
 
-        It is released at once, since the peer may never answer the close.
+        The peer may never answer the close.
         """
         self.broker.logger.error("fault %s", where, exc_info=error)
         try:
             self.close(Error(INTERNAL_ERROR, str(error)))
-        except Exception:  # noqa: BLE001  (what waits cannot be sent either)
+        except Exception:  # noqa: BLE001  (the close cannot be sent)
             self.abort()
         finally:
             self._end_all()
 
     def process(self) -> None:
-        """Process what the peer sent, one frame at least, and the rest as the turn allows."""
+        """Process received frames: at least one, and more until the turn is over."""
         self.touch()
         super().process()
 
     def turn_is_over(self) -> bool:
-        """Whether others have their turn before the next frame."""
+        """Whether to leave the next frame to a later turn."""
         return self.broker.turns.is_over
 
     def go_on(self) -> None:
-        """Process what came before, in a turn of its own."""
-        if self in self.broker.connections:  # otherwise lost meanwhile, and its links ended
+        """Process the frames that the last turn left."""
+        if self in self.broker.connections:  # it may be lost by now
             self._turn(self.process)
 
     def wants_input(self) -> bool:
-        """Whether more is to be read from the peer now: not while it leaves much unread itself."""
-        full = self.paused and self.engine.pending > _MAX_WAITING
+        """Whether to read from the peer: not while it leaves too many bytes unread itself."""
+        full = self.paused and self.engine.pending > _HIGH_WATER_MARK
         return not (self._behind or full) and self._early is None
 
     def touch(self) -> None:
@@ -589,7 +619,7 @@ class Connection(Socket, transport.Handler):
         self.broker.turns.touched.add(self)
 
     def confirm(self, send: Callable[[], None]) -> None:
-        """Schedule a call after the next commit of the store, to send a confirmation."""
+        """Schedule `send`, which sends a confirmation, for after the next commit of the store."""
         self.touch()
         self.broker.turns.confirmations.append((self, send))
 
@@ -597,8 +627,8 @@ class Connection(Socket, transport.Handler):
         """Write pending bytes to the socket; return the links that waited and may send again."""
         if self._stream is None or not self.engine.authenticated:
             return ()
-        self.engine.keep()  # what a socket that is full does not take yet was committed, too
-        # The timer is for the frames that keep an idle connection alive.
+        self.engine.keep()  # committed, also the part that a full socket takes later
+        # The timer sends the empty frames that keep an idle connection alive.
         deadline = self.engine.tick(self.loop.time())
         self.call_at(deadline, self.broker.turns.run, self.touch)
         super().flush()
@@ -614,11 +644,11 @@ class Connection(Socket, transport.Handler):
     # Called by the transport.
 
     def on_authenticated(self, user: str | None) -> None:
-        """Learn who the peer is."""
+        """Store the name of the authenticated user."""
         self.user = user
 
     def on_refused(self, error: transport.SaslError) -> None:
-        """Close the socket once the peer was told."""
+        """Send the failed outcome of SASL, then close the socket."""
         self._stream.write(self.engine.take())
         self.log("refused", logging.WARNING, why=str(error))
         if self.broker.users:
@@ -627,7 +657,7 @@ class Connection(Socket, transport.Handler):
         self._stream.close()
 
     def on_open(self) -> None:
-        """Open our end of the connection, and close it if the peer asks for an unknown vhost.
+        """Answer the open frame; close the connection if the peer requests an unknown vhost.
 
         A client of RabbitMQ names a virtual host with the prefix ``vhost:``. Any other hostname is
         the name that the client connected to (Part 2, 2.7.1).
@@ -643,10 +673,10 @@ class Connection(Socket, transport.Handler):
         self.log("opened", container=self.container, user=self.user)
 
     def _refuse_vhost(self, name: str) -> None:
-        """Close a connection that asks for a virtual host that does not exist.
+        """Close the connection: the requested virtual host does not exist.
 
-        RabbitMQ 4 logs the error and closes the socket. Its own clients rely on that: they take a
-        close frame for the end of a working connection, and reconnect for ever.
+        RabbitMQ 4 logs the error and closes the socket. Its own clients rely on that: they treat a
+        close frame as the end of a working connection, and reconnect forever.
         """
         why = f"virtual host {name!r} does not exist: the server has only '/'"
         self.log("refused", logging.WARNING, why=why)
@@ -663,7 +693,7 @@ class Connection(Socket, transport.Handler):
         self._end_all()
 
     def on_begin(self, session: transport.Session) -> None:
-        """Begin our end of the session."""
+        """Answer the begin of a session."""
         session.begin()
 
     def on_end(self, session: transport.Session, error: Error | None) -> None:
@@ -675,14 +705,14 @@ class Connection(Socket, transport.Handler):
         self.broker.termini.end_of(session, "session")
 
     def on_attach(self, link: transport.Link) -> None:
-        """Join the link with a node, or refuse it."""
+        """Attach the link to its node, or refuse it."""
         if link.remote is None:
             return
         if not link.sends and not self.broker.options.receiver_settles_second:
             link.rcv_settle_mode = transport.ReceiverSettleMode.FIRST
         end: Outgoing | Incoming
         remote = link.remote
-        # All that is read of the attach is read here; the link need not keep the rest.
+        # Drop the fields that are only read here.
         link.remote = attrs.evolve(
             remote, source=None, target=None, unsettled=None, properties=None
         )
@@ -696,8 +726,8 @@ class Connection(Socket, transport.Handler):
                 sender = self._attacher.outgoing(self.container, link, attach)
                 end = Outgoing(self, link, *sender, cost)
             else:
-                joined = self._attacher.incoming(self.container, link, attach)
-                end = Incoming(self, link, *joined, self.broker.options.credit, cost=cost)
+                receiver = self._attacher.incoming(self.container, link, attach)
+                end = Incoming(self, link, *receiver, self.broker.options.credit, cost=cost)
         except DecodeError as error:
             self._refuse(link, Error(error.condition, str(error)))
             return
@@ -721,11 +751,11 @@ class Connection(Socket, transport.Handler):
         self.broker.memory.structures += cost
 
     def on_link_gone(self, link: transport.Link) -> None:
-        """Count the memory of a link no more."""
+        """Stop counting the memory of a link."""
         self.broker.memory.structures -= self._costs.pop(link, 0)
 
     def on_detach(self, link: transport.Link, error: Error | None, *, closed: bool) -> None:
-        """End the link; the terminus of one that is detached may remain."""
+        """End the link; if it is detached without being closed, its terminus may remain."""
         if error is not None:
             self.log("link-error", link=link.name, condition=error.condition, why=error.description)
         self._end(link, None if closed else "link")
@@ -738,19 +768,19 @@ class Connection(Socket, transport.Handler):
             self.broker.turns.ready[end] = None
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Publish a message."""
+        """Publish a received message."""
         end = self._links.get(delivery.link)
         if isinstance(end, Incoming):
             end.on_transfer(delivery)
 
     def on_part(self, link: transport.Link, size: int) -> None:
-        """Count a part of a message."""
+        """Count the memory of a part of a message."""
         end = self._links.get(link)
         if isinstance(end, Incoming):
             end.on_part(size)
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Apply an outcome; what a sender settles was answered before."""
+        """Apply a receiver's outcome; the disposition of a sender needs no answer."""
         end = self._links.get(delivery.link)
         if isinstance(end, Outgoing):
             end.on_disposition(delivery)
@@ -764,11 +794,11 @@ class Connection(Socket, transport.Handler):
         return remote.container_id if remote is not None else ""
 
     def identity(self, link: transport.Link) -> tuple[str, str, bool]:
-        """What identifies a link (Part 2, 2.6.1)."""
+        """Return the key that identifies a link (Part 2, 2.6.1)."""
         return self.container, link.name, link.sends
 
     def _steal(self, link: transport.Link) -> None:
-        """Detach the link that a new attach takes over."""
+        """Detach the existing link with the identity of a new one."""
         known = self.broker.links.get(self.identity(link))
         if known is not None and self.container:
             known.connection.steal(known.link)
@@ -783,7 +813,7 @@ class Connection(Socket, transport.Handler):
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
         link.refuse(error)
         if self.broker.memory.is_overdrawn:
-            # Until the peer detaches it, a refused link keeps its name; this ends all of them.
+            # Ending the session also frees the refused links that the peer has not detached.
             self.on_end(link.session, error)
             link.session.end(error)
 
@@ -796,7 +826,10 @@ class Connection(Socket, transport.Handler):
     def _end(self, link: transport.Link, ends: str | None) -> None:
         """End a link, or keep its terminus as its expiry policy says.
 
-        What `ends` is "link", "session" or "connection"; None if the link is closed.
+        Args:
+            link: the link.
+            ends: the event of the expiry policy: "link", "session" or "connection"; None if the
+                link is closed, which deletes the terminus.
         """
         end = self._links.pop(link, None)
         if end is None:
@@ -805,7 +838,7 @@ class Connection(Socket, transport.Handler):
             del self.broker.links[self.identity(link)]
         try:
             if isinstance(end, Incoming):
-                end.let_go()
+                end.discount()
                 self.transactions.end_of(link)
                 if end.target is not None:
                     end.target.detach()
@@ -822,7 +855,7 @@ class Connection(Socket, transport.Handler):
                     ends=ends,
                     cost=end.cost + KEPT_BYTES + name_cost(link.name),
                 )
-        except Exception:  # other links end after this one
+        except Exception:  # the other links must still be ended
             self.broker.logger.exception("fault at the end of a link")
             if isinstance(end, Outgoing):
                 self.broker.release(end.out)
@@ -836,15 +869,15 @@ class Connection(Socket, transport.Handler):
         self.broker.on_ended(self._origin)
 
     def keep(self) -> None:
-        """Have what was written up to now sent in any case: it was committed."""
+        """Mark the bytes written so far as committed: they are sent in any case."""
         self.engine.keep()
 
     def close(self, error: Error, *, discard: bool = False) -> None:
-        """Close with an error, which the peer gets if it can.
+        """Close the connection with an error, which is sent to the peer if possible.
 
         Args:
-            error: why.
-            discard: send nothing of what was written since `keep`.
+            error: the error of the close frame.
+            discard: discard the unsent bytes written since `keep`.
         """
         if not self.engine.authenticated or self.is_closing:
             self._stream.abort()
@@ -859,5 +892,5 @@ class Connection(Socket, transport.Handler):
             self._linger = self.loop.call_later(self.broker.options.waits.closing, self.abort)
 
     def abort(self) -> None:
-        """Close the socket at once."""
+        """Close the socket immediately."""
         self._stream.abort()

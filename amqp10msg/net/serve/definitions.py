@@ -1,7 +1,7 @@
 """How queues, exchanges and subscriptions were declared, kept in the file of a server's store.
 
-Messages alone would bring their queue back without its type and arguments, and an exchange would
-lose its bindings.
+The stored messages alone would restore a queue without its type and arguments, and an exchange
+without its bindings.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Definitions:
         self._store = None if isinstance(store, MemoryStore) else store
 
     def put(self, kind: str, name: str, definition: Mapping[str, Any]) -> None:
-        """Write a definition; it is on disk when this returns.
+        """Write a definition, which is on disk when this returns.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         if self._store is not None:
             self._store.define(kind, name, encode_value(dict(definition)))
 
     def remove(self, kind: str, name: str) -> None:
-        """Delete a definition from the next commit on, if there is one."""
+        """Delete a definition with the next commit; a no-op if it does not exist."""
         if self._store is not None:
             self._store.undefine(kind, name)
 
@@ -51,12 +51,12 @@ class Definitions:
             return
         for name, octets in self._store.definitions(kind).items():
             try:
-                (found,) = decode_values(octets)
+                (definition,) = decode_values(octets)
             except (AmqpError, ValueError) as error:
                 raise self._damaged(kind, name, str(error)) from None
-            if not isinstance(found, dict):
-                raise self._damaged(kind, name, "it is not a map")
-            yield name, {str(key): value for key, value in found.items()}
+            if not isinstance(definition, dict):
+                raise self._damaged(kind, name, "must be a map")
+            yield name, {str(key): value for key, value in definition.items()}
 
     def _damaged(self, kind: str, name: str, why: str) -> StoreError:
         path = getattr(self._store, "path", "the store")

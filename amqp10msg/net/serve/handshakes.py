@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 class TlsHandshake(asyncio.Protocol):
     """Runs the TLS handshake of an accepted socket, then hands the socket to its `Connection`.
 
-    asyncio's own TLS server tells nobody about a socket before its handshake has ended. Peers that
-    never finish the handshake would therefore take descriptors without being counted.
+    asyncio's own TLS server does not report a socket before its handshake has ended. Peers that
+    never finish the handshake would therefore use descriptors without being counted.
 
     Args:
         broker: counts this handshake in `handshakes` until it ends.
-        admits: returns whether there is room for another connection.
+        admits: returns whether the server may have another connection.
         context: a server-side context.
     """
 
@@ -30,7 +30,7 @@ class TlsHandshake(asyncio.Protocol):
         self._broker = broker
         self._admits = admits
         self._context = context
-        # Created now, so that the time to open the connection starts with the handshake.
+        # Created now, so that the timeout for opening the connection includes the handshake.
         self._connection = Connection(broker, admits)
         self._early = bytearray()  # decrypted bytes that arrived before the connection could start
         self._socket: Any = None
@@ -42,7 +42,7 @@ class TlsHandshake(asyncio.Protocol):
         if not self._admits():
             transport.abort()
             return
-        # The first bytes of the peer must reach the TLS layer, which does not exist yet.
+        # Do not read before the TLS layer exists: it must get the first bytes of the peer.
         transport.pause_reading()
         self._broker.handshakes.add(self)
         self._task = asyncio.get_running_loop().create_task(self._run())

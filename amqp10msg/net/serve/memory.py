@@ -21,17 +21,17 @@ _VALUE_BYTES = 32
 
 
 def name_cost(*names: object) -> int:
-    """Return how many bytes of memory names take; values that are not text count as empty."""
+    """Return the memory of names in bytes; values of other types than str count as empty."""
     return _NAME_BYTES * sum(len(name) for name in names if isinstance(name, str))
 
 
 def value_cost(value: Any) -> int:
-    """Return how many bytes of memory a decoded value takes, such as the options of a queue."""
+    """Return the memory of a decoded value, such as the options of a queue, in bytes."""
     return _VALUE_BYTES * len(encode_value(value))
 
 
 def terminus_cost(terminus: Any) -> int:
-    """Return how many bytes of memory a source or target takes, as it was received in an attach."""
+    """Return the memory of a source or target received in an attach, in bytes."""
     fields = terminus.value if isinstance(terminus, Described) else None
     address = fields[0] if isinstance(fields, list) and fields else None
     length = len(address.encode()) if isinstance(address, str) else 0
@@ -40,14 +40,14 @@ def terminus_cost(terminus: Any) -> int:
 
 @attrs.define(eq=False)
 class ServerMemory(Memory):
-    """What a server holds in memory: messages in `held`, everything else in `structures`.
+    """Counts the memory of a server: messages in `held`, everything else in `structures`.
 
     Structures are nodes, links, kept sources, topics, exchanges, bindings and declared queues, with
     their names. The first `FREE_STRUCTURES` bytes of them are not counted, so that a test that
     bounds messages to a few kilobytes can still have some nodes and links.
 
     Attributes:
-        structures: bytes, now.
+        structures: current bytes of the structures.
     """
 
     FREE_STRUCTURES: ClassVar[int] = 64 << 10
@@ -61,11 +61,11 @@ class ServerMemory(Memory):
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether structures that had to be accepted exceed the bound by `FREE_STRUCTURES`."""
+        """Whether the bound is exceeded by more than `FREE_STRUCTURES`."""
         return self.most is not None and self.used > self.most + self.FREE_STRUCTURES
 
     def excess(self, size: int) -> str:
-        """Return why a message of `size` bytes has no room; empty if it has."""
+        """Return why a message of `size` bytes would exceed the bound; empty if it would not."""
         size += self.PER_MESSAGE
         if self.most is None or self.used + size <= self.most:
             return ""

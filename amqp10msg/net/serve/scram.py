@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 (RFC 5802 and 7677) at the server's end, by the package scramp."""
+"""The server side of SCRAM-SHA-256 (RFC 5802, RFC 7677), with the package scramp."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 from amqp10msg.net.transport import SaslError
 
-#: Bytes of a salt.
+#: Size of a salt in bytes.
 _SALT = 16
-#: Names of which the keys are kept, known or not.
-_MOST_NAMES = 10_000
+#: User names whose keys are cached, including unknown names.
+_MAX_CACHED = 10_000
 
 
 def is_installed() -> bool:
-    """Whether the package is there; it is imported when a peer first needs it."""
+    """Whether scramp is installed; it is imported when a peer first needs it."""
     return find_spec("scramp") is not None
 
 
 class Scram:
-    """What SCRAM needs of the passwords of a server's users.
+    """Computes and caches the SCRAM keys of a server's users.
 
-    A name that is not known gets a salt as well, always the same, and costs as much, so that
-    neither tells which names there are.
+    An unknown user gets a constant salt and takes the same time, so that a peer cannot find out
+    which users exist.
     """
 
     def __init__(self, users: Mapping[str, str]) -> None:
@@ -38,45 +38,54 @@ class Scram:
         return ScramExchange(self)
 
     def keys_of(self, name: str) -> Any:
-        """Return the salt, both keys and the number of iterations, as scramp takes them."""
+        """Return the salt, the stored key, the server key and the iteration count, for scramp."""
         from scramp import ScramException, ScramMechanism  # noqa: PLC0415  (slow to import)
 
-        found = self._keys.get(name)
-        if found is None:
+        keys = self._keys.get(name)
+        if keys is None:
             mechanism = ScramMechanism("SCRAM-SHA-256")
             salt = hmac.digest(self._secret, name.encode(), "sha256")[:_SALT]
-            # What nobody can know stands for the password of a name that is not known, or of one
-            # whose password SCRAM does not allow.
-            nobodys = secrets.token_hex()
+            # Authentication fails for unknown users, and for passwords that SCRAM does not allow.
+            unknown_password = secrets.token_hex()
             try:
-                found = mechanism.make_auth_info(self._users.get(name, nobodys), salt=salt)
+                password = self._users.get(name, unknown_password)
+                keys = mechanism.make_auth_info(password, salt=salt)
             except ScramException:
-                found = mechanism.make_auth_info(nobodys, salt=salt)
-            if len(self._keys) >= _MOST_NAMES:
+                keys = mechanism.make_auth_info(unknown_password, salt=salt)
+            if len(self._keys) >= _MAX_CACHED:
                 del self._keys[next(iter(self._keys))]
-            self._keys[name] = found
-        return found
+            self._keys[name] = keys
+        return keys
 
 
 class ScramExchange:
-    """The messages of one authentication."""
+    """One authentication.
 
-    def __init__(self, known: Scram) -> None:
+    Attributes:
+        user: the name of the authenticated user; None until `done`.
+        done: whether the authentication has succeeded.
+    """
+
+    def __init__(self, scram: Scram) -> None:
         from scramp import ScramMechanism  # noqa: PLC0415  (slow to import)
 
         self.user: str | None = None
         self.done = False
-        self._known = known
+        self._scram = scram
         self._name = ""
         self._begun = False
         self._server = ScramMechanism("SCRAM-SHA-256").make_server(self._keys_of)
 
     def _keys_of(self, name: str) -> Any:
         self._name = name
-        return self._known.keys_of(name)
+        return self._scram.keys_of(name)
 
     def step(self, response: bytes) -> bytes:
-        """Take a message of the peer, and return the next one of the server."""
+        """Return the server's message in response to a message of the peer.
+
+        Raises:
+            SaslError: the password is wrong, or the message is malformed.
+        """
         from scramp import ScramException  # noqa: PLC0415  (slow to import)
 
         try:

@@ -36,32 +36,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
+#: Backlog of the listening socket; the system may allow fewer (net.core.somaxconn).
 _BACKLOG = 5_000
-#: Connections at once, where the system allows more.
-_MOST_CONNECTIONS = 100_000
-#: Connections that are accepted in one turn of the loop, before any of them can be closed.
-_AT_ONCE = 32
-#: Descriptors that are left to those, to the store and to what else the process does.
-_SPARE = 96
-#: Seconds after which a waiting caller checks whether the server still runs.
-_PATIENCE = 1.0
+#: Limit of open connections, if the process may open that many file descriptors.
+_MAX_CONNECTIONS = 100_000
+#: Connections that asyncio accepts in one iteration of the event loop.
+_ACCEPT_BATCH = 32
+#: File descriptors reserved for one batch of accepted sockets, the store and the caller's files.
+_RESERVED_DESCRIPTORS = 96
+#: Seconds between checks whether the server's thread is alive, while a caller waits for it.
+_ALIVE_CHECK_INTERVAL = 1.0
 
 
-def _most_connections() -> int:
-    """How many connections the descriptors of this process are enough for."""
+def _connection_limit() -> int:
+    """Return how many connections the free file descriptors of this process allow."""
     try:
         import resource  # noqa: PLC0415  (not on Windows)
     except ImportError:
-        return _MOST_CONNECTIONS
+        return _MAX_CONNECTIONS
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
+        return _MAX_CONNECTIONS
     try:
         used = len(os.listdir("/dev/fd"))  # noqa: PTH208  (names alone)
     except OSError:
         used = 0
-    return max(min(allowed - used - _SPARE, _MOST_CONNECTIONS), 1)
+    return max(min(allowed - used - _RESERVED_DESCRIPTORS, _MAX_CONNECTIONS), 1)
 
 
 def tls_context(
@@ -74,8 +74,9 @@ def tls_context(
     Args:
         cert: a PEM file with the certificate and its chain.
         key: a PEM file with the private key; None if it is in the same file.
-        client_ca: a PEM file with the authorities whose certificates clients may show, for SASL
-            EXTERNAL; None to ask for none. One of another authority ends the connection.
+        client_ca: a PEM file with the authorities that sign client certificates, for SASL
+            EXTERNAL; None to request no client certificates. A client certificate signed by
+            another authority fails the handshake.
 
     Raises:
         OSError: a file cannot be used.
@@ -92,7 +93,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as one JSON object: time, level, event, and the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return the JSON line of a record, without a line break."""
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         line = {
             "time": moment.isoformat(timespec="milliseconds"),
@@ -102,7 +103,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        # JSON may hold DEL as it is, and a terminal acts on it.
+        # JSON does not require DEL to be escaped, but a terminal interprets it.
         return json.dumps(line, default=str).replace("\x7f", "\\u007f")
 
 
@@ -113,25 +114,24 @@ class Server(ServerOptions):
         with Server() as server:
             client = connect(server.url)
 
-    It runs in a thread of its own between `start` and `stop`; the context manager calls both. An
-    address names a node, which is created when the address is first used. Methods may be called
-    from any thread.
+    The server runs in its own thread from `start` to `stop`; the context manager calls both. An
+    address names a node, which is created when the address is first used. Methods are thread-safe.
 
     Its arguments are the fields of `amqp10msg.net.server_options.ServerOptions`.
     """
 
     def __attrs_post_init__(self) -> None:
-        # What an iterator gives is had once, and the server may start more than once.
+        # The server may start more than once, but an iterator can be read only once.
         self.nodes, self.topics = list(self.nodes), list(self.topics)
-        #: What the server's thread works on; used by that thread alone. A new one at each start.
+        #: The state of the running server, for its thread alone. Replaced at each start.
         self.broker = self._new_broker()
         self._is_new = True
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
-        self._most = _MOST_CONNECTIONS
+        self._connection_limit = _MAX_CONNECTIONS
         self._is_full = False
-        self._fault: StoreError | None = None  # at its end
+        self._fault: StoreError | None = None  # raised by `stop`: closing the store failed
 
     def _new_broker(self) -> Broker:
         broker = Broker(self)
@@ -155,15 +155,15 @@ class Server(ServerOptions):
         return f"{'amqps' if self.tls is not None else 'amqp'}://{host}:{self.port}"
 
     def start(self) -> Self:
-        """Listen, and serve in a thread.
+        """Start the thread, and return when the server listens.
 
         Raises:
             OSError: the server cannot listen on the address.
-            StoreError: the file cannot be used.
-            RuntimeError: it runs already.
+            StoreError: the file cannot be opened, read or written.
+            RuntimeError: the server is running already.
         """
         if self._thread is not None:
-            raise RuntimeError("the server runs already")
+            raise RuntimeError("the server is running already")
         if not self._is_new:
             self.broker = self._new_broker()
         self._is_new = False
@@ -184,14 +184,14 @@ class Server(ServerOptions):
         """Close the connections and stop. Stopping twice does nothing.
 
         Raises:
-            StoreError: the file could not be written at the end: what was accepted or removed since
-                the last commit is not in it. The server has stopped all the same.
+            StoreError: the file could not be written at the end: it lacks the changes since the
+                last commit. The server has stopped nevertheless.
         """
         thread, loop, stopping = self._thread, self._loop, self._stopping
         if thread is None:
             return
         if loop is not None and stopping is not None:
-            with suppress(RuntimeError):  # the loop has ended meanwhile
+            with suppress(RuntimeError):  # the loop has ended in the meantime
                 loop.call_soon_threadsafe(stopping.set)
         thread.join()
         self._thread = None
@@ -208,46 +208,50 @@ class Server(ServerOptions):
     def call(self, function: Callable[[Nodes], T]) -> T:
         """Call a function with the nodes in the server's thread, and return its result.
 
-        Its exceptions are raised here. Do not use it in the server's thread, such as in a filter.
+        Exceptions of the function are raised here. A call from the server's own thread, such as
+        from a filter, would wait forever.
 
         Raises:
-            StoreError: the file could not be written: what it did may not be in it, and is tried
-                again with the next change. All connections were closed.
-            RuntimeError: the server does not run.
+            StoreError: the changes of the function could not be written to the file. The server
+                writes them with the next change. All connections were closed.
+            RuntimeError: the server is not running.
         """
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
-            raise RuntimeError("the server does not run")
+            raise RuntimeError("the server is not running")
         result: Future[T] = Future()
 
         def run() -> None:
-            tell: Callable[[], None] = partial(result.set_exception, RuntimeError("it failed"))
+            failure = RuntimeError("the server failed before it called the function")
+            complete: Callable[[], None] = partial(result.set_exception, failure)
 
             def work() -> None:
-                nonlocal tell
+                nonlocal complete
                 try:
-                    tell = partial(result.set_result, function(self.broker.nodes))
+                    complete = partial(result.set_result, function(self.broker.nodes))
                 except BaseException as error:  # noqa: BLE001  (raised in the other thread)
-                    tell = partial(result.set_exception, error)
+                    complete = partial(result.set_exception, error)
 
             try:
                 fault = self.broker.turns.run(work, lasting=True)
                 if fault is not None:
-                    tell = partial(result.set_exception, fault)
+                    complete = partial(result.set_exception, fault)
             finally:
-                tell()  # after the commit
+                complete()  # only now: the caller must not return before the commit
 
         loop.call_soon_threadsafe(run)
         while not result.done():
-            wait([result], timeout=_PATIENCE)
+            wait([result], timeout=_ALIVE_CHECK_INTERVAL)
             if not thread.is_alive() and not result.done():
-                raise RuntimeError("the server stopped meanwhile")
+                raise RuntimeError("the server stopped before it called the function")
         return result.result()
 
     def publish(self, address: str, message: Message | bytes) -> int:
-        """Publish to a node, as `DistributionNode.publish`; it is created if there is none.
+        """Publish a message to a node, which is created if it does not exist.
 
-        At a topic, every subscription gets the message, and the result is how many there are.
+        Returns:
+            The result of `DistributionNode.publish`; for a topic, the number of its subscriptions,
+            which all get the message.
         """
 
         def publish(nodes: Nodes) -> int:
@@ -265,7 +269,9 @@ class Server(ServerOptions):
     def messages(self, address: str) -> list[Message]:
         """Return the messages of a node that are AVAILABLE or ACQUIRED, oldest first."""
         return self.call(
-            lambda nodes: [Message.decode(one.octets) for one in nodes.make(address).messages()]
+            lambda nodes: [
+                Message.decode(message.octets) for message in nodes.make(address).messages()
+            ]
         )
 
     def counts(self, address: str) -> Counts:
@@ -273,26 +279,27 @@ class Server(ServerOptions):
         return self.call(lambda nodes: nodes.make(address).counts)
 
     def quarantined(self, address: str) -> list[Quarantined]:
-        """Return the stored messages of a node that could not be read, see `DistributionNode`."""
+        """Return the stored messages that a node could not read; see `DistributionNode`."""
         return self.call(lambda nodes: nodes.make(address).quarantined)
 
     def _accept(self) -> asyncio.Protocol:
-        """Return the protocol of a socket that was accepted."""
+        """Return the asyncio protocol for an accepted socket."""
         if self.tls is None:
             return Connection(self.broker, self._admits)
         return TlsHandshake(self.broker, self._admits, self.tls)
 
     def _admits(self) -> bool:
-        """Whether there is room for one more connection; log once when there is none."""
-        is_full = len(self.broker.connections) + len(self.broker.handshakes) >= self._most
+        """Whether the server may have one more connection; log when the limit is reached."""
+        limit = self._connection_limit
+        is_full = len(self.broker.connections) + len(self.broker.handshakes) >= limit
         if is_full and not self._is_full:
-            why = f"{self._most} are open: more are closed at once (see ulimit -n)"
+            why = f"{limit} are open: more are closed immediately (see ulimit -n)"
             self.broker.log("full", logging.WARNING, why=why)
         self._is_full = is_full
         return not is_full
 
     def _on_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Say once that there are no descriptors: asyncio waits for a second, and tries again."""
+        """Log once that no file descriptors are free; asyncio retries after a second."""
         if "socket.accept()" not in str(context.get("message")):
             loop.default_exception_handler(context)
         elif not self._is_full:
@@ -317,14 +324,15 @@ class Server(ServerOptions):
             self._loop = loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             listener = await loop.create_server(
-                self._accept, self.host, self.port, backlog=_AT_ONCE
+                self._accept, self.host, self.port, backlog=_ACCEPT_BATCH
             )
             for listening in listener.sockets:
-                # asyncio accepts as many at once as may wait, whether it has descriptors or not.
-                with socket.socket(fileno=os.dup(listening.fileno())) as same:
-                    same.listen(_BACKLOG)
+                # asyncio uses the backlog also as the number of sockets to accept in one batch,
+                # for which the process may lack descriptors. Raise the backlog alone.
+                with socket.socket(fileno=os.dup(listening.fileno())) as duplicate:
+                    duplicate.listen(_BACKLOG)
             loop.set_exception_handler(self._on_fault)
-            self._most = _most_connections()
+            self._connection_limit = _connection_limit()
             self.port = listener.sockets[0].getsockname()[1]
             self.broker.log("listening", url=self.url)
             started.set_result(None)
@@ -349,7 +357,7 @@ class Server(ServerOptions):
     def _open(self, stack: ExitStack) -> None:
         store: SqliteStore | None = None
         if self.file is not None:
-            from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415  (where a file is asked for)
+            from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415  (only for a file)
 
             self.broker.store = store = SqliteStore(self.file)
             stack.callback(self._close_store, store)
@@ -375,7 +383,7 @@ class Server(ServerOptions):
             self.broker.nodes.may_delete = self.broker.service_bus.forget
         self.broker.exchanges = Exchanges(self.broker.nodes)
         self._management.restore()
-        self.broker.store.commit()  # what belonged to exclusive queues is deleted
+        self.broker.store.commit()  # writes the deletion of exclusive queues
         names = [] if store is None else store.names()
         for name in (*names, *self.nodes):
             self.broker.nodes.make(name)
@@ -384,7 +392,7 @@ class Server(ServerOptions):
         self.broker.nodes.create = self.create
 
     def _close_store(self, store: SqliteStore) -> None:
-        """Close the file; what it did not take is for `stop` to say."""
+        """Close the file; keep an error for `stop` to raise."""
         try:
             store.close()
         except StoreError as error:
@@ -405,8 +413,8 @@ class Server(ServerOptions):
         self.broker.logger.error("fault at the node %r", node.name, exc_info=fault)
 
     async def _close_connections(self) -> None:
-        """Close all connections, and abort those whose peers do not answer in time."""
-        stopping = Error(CONNECTION_FORCED, "the server stops")
+        """Close all connections; abort those whose peers do not answer in time."""
+        stopping = Error(CONNECTION_FORCED, "the server is stopping")
 
         def close() -> None:
             for connection in list(self.broker.connections):

@@ -1,7 +1,7 @@
-"""Local transactions (Part 4): declare and discharge, with what they publish and settle.
+"""Local transactions (Part 4): declare and discharge.
 
-What a transaction publishes and settles is kept until it is discharged, and then done in one turn:
-with a file it is one commit. A transaction belongs to the connection that declared it, and is
+The messages and outcomes of a transaction are kept until it is discharged, and then applied in one
+turn: with a file, in one commit. A transaction belongs to the connection that declared it, and is
 rolled back when the link to its coordinator ends.
 """
 
@@ -22,7 +22,9 @@ from amqp10msg.wire.errors import NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, Amqp
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
+#: Open transactions of a connection.
 _MAX_OPEN = 1_000
+#: Messages and outcomes of a transaction.
 _MAX_WORK = 10_000
 
 
@@ -30,8 +32,11 @@ _MAX_WORK = 10_000
 class Retired:
     """A delivery whose outcome depends on a transaction (Part 4, 4.4.3).
 
-    The outcome is provisional; it is `settled` where the receiver has settled. `settle` does so
-    there and towards the receiver.
+    Attributes:
+        delivery: the delivery at its node.
+        outcome: the provisional outcome.
+        settled: whether the receiver has settled the delivery.
+        settle: settles the delivery at the node and towards the receiver.
     """
 
     delivery: Delivery
@@ -40,7 +45,7 @@ class Retired:
     settle: Callable[[Outcome], None]
 
     def end(self, outcome: Outcome) -> None:
-        """Settle the delivery with an outcome, unless it was settled meanwhile."""
+        """Settle the delivery with an outcome, unless it is settled already."""
         if not self.delivery.settled:
             self.settle(outcome)
 
@@ -49,8 +54,12 @@ class Retired:
 class Transaction:
     """A transaction that is not discharged yet.
 
-    The owner is the link to the coordinator; `posted` calls publish its messages (Part 4, 4.4.2),
-    of which `held` bytes are counted in `memory`.
+    Attributes:
+        owner: the link to the coordinator.
+        memory: counts the bytes of the posted messages.
+        posted: functions that publish the messages (Part 4, 4.4.2).
+        retired: the deliveries to settle (Part 4, 4.4.3).
+        held: bytes of the posted messages.
     """
 
     owner: Any
@@ -132,7 +141,7 @@ class Transactions:
         binary = isinstance(txn_id, bytes | memoryview)
         transaction = self._open.get(bytes(txn_id)) if binary else None
         if transaction is None:
-            raise NodeError(f"there is no transaction {txn_id!r}", TransactionError.UNKNOWN_ID)
+            raise NodeError(f"transaction {txn_id!r} does not exist", TransactionError.UNKNOWN_ID)
         return transaction
 
     def control(self, octets: bytes, owner: Any) -> bytes | None:
