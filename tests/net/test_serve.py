@@ -349,7 +349,7 @@ def test_server_stops_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
         connection.wait(lambda: False)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
-    with pytest.raises(RuntimeError, match="does not run"):
+    with pytest.raises(RuntimeError, match="is not running"):
         server.counts("q")
     events = [record.event for record in caplog.records if hasattr(record, "event")]
     assert [
