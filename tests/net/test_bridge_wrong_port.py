@@ -31,9 +31,9 @@ async def bridge(source: str) -> None:
     "source, answer, expected",
     [
         (BASIC, HTTP, "does not use AMQP 0-9-1: its first bytes are b'HTTP/1.1'"),
-        (AMQP10, HTTP, "does not speak AMQP 1.0 with SASL, it begins with b'HTTP/1.1'"),
+        (AMQP10, HTTP, "does not speak AMQP 1.0 with SASL: its first bytes are b'HTTP/1.1'"),
         (BASIC, ALERT + b"\0", "this is TLS, for which the URL is amqp091s://"),
-        (AMQP10, ALERT + b"\0", "this is TLS, amqps:// speaks it"),
+        (AMQP10, ALERT + b"\0", "this is TLS, use amqps://"),
         (BASIC, b"", "source-silent"),
         (AMQP10, b"", "source-silent"),
     ],

@@ -203,7 +203,7 @@ def test_a_receiver_asks_how_many_messages_wait() -> None:
     receiver = other.links[0]
     before = receiver.available
     link.available = 42
-    receiver.ask()
+    receiver.request_flow()
     talk(one, other)
 
     assert (None, 42, 1_000) == (before, receiver.available, receiver.credit)

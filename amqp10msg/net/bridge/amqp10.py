@@ -478,7 +478,7 @@ class Amqp10Source(Amqp10Link):
         """Query the number of ready messages. Return the previous answer."""
         # RabbitMQ 3 takes every flow as new credit.
         if self.alive and not self.product.startswith("RabbitMQ 3."):
-            self.link.ask()
+            self.link.request_flow()
             self.touch()
         return self.link.available
 

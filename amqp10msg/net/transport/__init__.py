@@ -1,8 +1,8 @@
 """The transport layer (Part 2) without sockets: bytes in, calls to a handler, bytes out.
 
-A `Connection` is fed what a peer sends and gives what is to be sent; its `Session` objects hold
-`Link` objects, and these `LinkDelivery` objects. Either end may open, begin and attach, so that
-servers and clients are made from the same parts. Messages are bytes here.
+A `Connection` takes the bytes that a peer sends and returns the bytes to send to it. Its `Session`
+objects hold `Link` objects, which hold `LinkDelivery` objects. Either end may open, begin and
+attach: servers and clients use the same classes. Messages are encoded bytes.
 """
 
 from amqp10msg.net.transport.connection import Connection

@@ -31,12 +31,12 @@ from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import Limits
 
 _SESSION = (Transfer, Disposition, Flow, Attach, Detach)
-#: Termini and their filters nest no deeper; a frame holds few values.
+#: Limits for decoding performatives: termini with filters nest less deeply than this.
 _LIMITS = Limits(depth=32)
-#: How end and close begin, unless with a symbol.
-_ENDS = {b"\0\x53\x17", b"\0\x53\x18"}
-#: Seconds between empty frames, whatever the peer asks for.
-_MIN_BEAT = 0.01
+#: The first bytes of an end and a close with a numeric descriptor.
+_END_OR_CLOSE = {b"\0\x53\x17", b"\0\x53\x18"}
+#: Minimum interval between empty frames, in seconds, for a peer with a tiny idle-time-out.
+_MIN_HEARTBEAT = 0.01
 
 
 class ConnectionFaultError(FaultError):
@@ -45,11 +45,11 @@ class ConnectionFaultError(FaultError):
 
 def _check_error(performative: Detach | End | Close) -> None:
     """Raise ConnectionFaultError if the field error holds a composite that is not an error."""
-    error: Any = performative.error  # a composite of any kind, as it was decoded
+    error: Any = performative.error  # decoding accepts a composite of any type
     if error is not None and not isinstance(error, Error):
         name = type(performative).__name__.lower()
         raise ConnectionFaultError(
-            INVALID_FIELD, f"the error of a frame {name} must be an error, not {error!r:.80}"
+            INVALID_FIELD, f"the error of a frame {name} must be an error, got {error!r:.80}"
         )
 
 
@@ -65,22 +65,22 @@ class Connection:
                 pass
 
     Args:
-        handler: is called with what happens.
-        opens: what this end opens with. Frames that exceed its max-frame-size close the connection,
-            and so do channels above its channel-max.
-        sasl: authenticates one end first; None for a connection without SASL.
-        run: how many messages `Handler.on_transfers` takes at once, where so many came.
+        handler: its methods are called with the events of the connection.
+        opens: the open frame of this end. A frame that exceeds its max-frame-size closes the
+            connection, as does a channel above its channel-max.
+        sasl: authenticates the client or the server first; None for a connection without SASL.
+        run: maximum number of messages in one call of `Handler.on_transfers`.
 
     Attributes:
-        remote: how the peer opened; None before it did.
-        opened: whether this end has opened.
-        over: whether both ends have closed, or the peer sent what cannot be answered: the socket is
-            to be closed once `take` is empty.
-        closed: whether this end has closed: nothing more is written.
-        sessions: those that have begun, by the peer's channel.
-        room: how many bytes the body of a frame may take.
-        pending: how many bytes `take` has at least.
-        flushes: what is called before bytes are taken, by channel.
+        remote: the peer's open frame; None before it was received.
+        opened: whether this end has sent its open frame.
+        over: whether both ends have closed, or the peer sent bytes that cannot be answered. The
+            caller must close the socket once `take` is empty.
+        closed: whether this end has closed: it writes no more frames.
+        sessions: the sessions that the peer has begun, by the peer's channel.
+        room: maximum size of a frame's body, in bytes.
+        pending: bytes that `take` would return, without the dispositions still to be flushed.
+        flushes: functions, by channel, that are called before bytes are taken.
     """
 
     def __init__(
@@ -97,42 +97,44 @@ class Connection:
         self._own: dict[int, Session] = {}
         self._ended: set[int] = set()  # channels of the peer on which a session has ended
         self._frames: list[bytes] = []
-        self._sure = 0  # how many of them are sent in any case
+        self._committed = 0  # number of frames that `close` does not discard
         self._greeted = False
-        self._took = False  # since `tick` looked last
+        self._sent = False  # whether bytes were taken since the last `tick`
         self._last = 0.0
         self._sasl = sasl
         self._run = run
-        self._early = b"" if sasl is None else sasl.start()  # of SASL, to be sent
+        self._sasl_bytes = b"" if sasl is None else sasl.start()  # to be sent
         self._buffer = b""
         self._position = 0
         self._chunks: list[bytes] = []
-        self._have = 0  # bytes that were not processed yet
-        self._received = 0  # bytes in total, processed or not
-        self._received_before_open: int | None = (
-            None  # bytes received when `take` returned our open
-        )
-        self._need = HEAD_SIZE  # bytes to go on
+        self._unprocessed = 0  # bytes received and not processed yet
+        self._received = 0  # bytes received in total
+        # The value of `_received` when `take` returned our open frame.
+        self._received_before_open: int | None = None
+        self._needed = HEAD_SIZE  # unprocessed bytes that the next step needs
         self._header_seen = False
 
     @property
     def authenticated(self) -> bool:
-        """Whether SASL is over, or there is none."""
+        """Whether SASL has succeeded, or the connection has no SASL."""
         return self._sasl is None
 
     # What this end does.
 
     def open(self) -> None:
-        """Open this end."""
+        """Write the open frame."""
         self.opened = True
         self.write(0, self.local)
-        self._sure = len(self._frames)  # the peer hears it before a close
+        self._committed = len(self._frames)  # the open must precede a close
 
     def begin(self, handler: Handler | None = None) -> Session:
         """Begin a session.
 
-        The handler is that of the connection where None. A `ValueError` says that there are as many
-        as the peer or this end takes.
+        Args:
+            handler: receives the events of the session; None for the handler of the connection.
+
+        Raises:
+            ValueError: all channels up to the channel-max of both ends are in use.
         """
         session = self._new()
         if session is None:
@@ -142,11 +144,11 @@ class Connection:
         return session
 
     def close(self, error: Error | None = None, *, discard: bool = False) -> None:
-        """Close this end; twice does nothing.
+        """Write the close frame; a no-op after the first call.
 
         Args:
-            error: why.
-            discard: send nothing of what was written since `keep` or `take`.
+            error: the error of the close frame.
+            discard: discard the frames written since `keep` or `take`.
         """
         if self.closed:
             return
@@ -161,7 +163,7 @@ class Connection:
         self._clear()
 
     def abandon(self) -> None:
-        """Neither write nor process anything more: the socket is to be closed without a close."""
+        """Stop without a close frame: the caller closes the socket."""
         self.closed = self.over = True
         self._clear()
 
@@ -200,7 +202,7 @@ class Connection:
         self.write_body(channel, encode_value(performative))
 
     def write_body(self, channel: int, body: bytes) -> None:
-        """Write a frame with a body that is encoded already."""
+        """Write a frame with an encoded body."""
         if self.closed:
             return
         self.greet()
@@ -209,51 +211,54 @@ class Connection:
         self.pending += HEAD_SIZE + len(body)
 
     def take(self) -> bytes:
-        """Take the bytes that are to be sent now."""
-        early, self._early = self._early, b""
+        """Remove and return the bytes to send to the peer."""
+        sasl_bytes, self._sasl_bytes = self._sasl_bytes, b""
         if self._sasl is not None:
-            return early
+            return sasl_bytes
         self.keep()
-        taken = b"".join(self._frames)
+        octets = b"".join(self._frames)
         self._frames.clear()
         if self.opened and self._received_before_open is None:
             self._received_before_open = self._received
-        self.pending = self._sure = 0
-        self._took = self._took or bool(taken)
-        return early + taken
+        self.pending = self._committed = 0
+        self._sent = self._sent or bool(octets)
+        return sasl_bytes + octets
 
     def keep(self) -> None:
-        """Have what was written up to now sent in any case, see `close`."""
+        """Protect the frames written so far from `close` with `discard`."""
         for flush in self.flushes.values():
             flush()
         self.flushes.clear()
-        self._sure = len(self._frames)
+        self._committed = len(self._frames)
 
     def _discard(self) -> None:
-        del self._frames[self._sure :]
+        del self._frames[self._committed :]
         self.flushes.clear()
         self.pending = sum(map(len, self._frames))
 
     def tick(self, now: float) -> float | None:
-        """Write an empty frame if the peer's idle-time-out asks for one (Part 2, 2.4.5).
+        """Write an empty frame if the peer's idle-time-out requires one (Part 2, 2.4.5).
 
-        The time is in seconds of a clock that does not go back. Return when to call again; None if
-        the peer does not ask for such frames.
+        Args:
+            now: the time of a monotonic clock, in seconds.
+
+        Returns:
+            When to call again, in seconds of the same clock; None if the peer has no idle-time-out.
         """
         timeout = self.remote.idle_time_out if self.remote is not None else None
         if not timeout or self.closed:
             return None
-        beat = max(timeout / 2_000, _MIN_BEAT)
-        if self._took or self._frames:
-            self._took = False
+        interval = max(timeout / 2_000, _MIN_HEARTBEAT)  # half of the timeout, in seconds
+        if self._sent or self._frames:
+            self._sent = False
             self._last = now
-        elif now >= self._last + beat:
+        elif now >= self._last + interval:
             self.write_body(0, b"")
             self._last = now
-        return self._last + beat
+        return self._last + interval
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes of the peer, for `step`; nothing once the connection is over."""
+        """Append received bytes, which `step` processes; they are dropped if `over`."""
         if self.over:
             return
         if self._sasl is not None:
@@ -261,17 +266,17 @@ class Connection:
             if self._sasl is not None:
                 return
         self._chunks.append(data)
-        self._have += len(data)
+        self._unprocessed += len(data)
         self._received += len(data)
 
     def _authenticate(self, sasl: SaslEnd, data: bytes) -> bytes:
-        """Process bytes of SASL, and return those that follow."""
+        """Process received bytes of SASL, and return the bytes after SASL."""
         try:
             reply, rest = sasl.receive(data)
         except SaslError as error:
             self.handler.on_refused(error)
             return b""
-        self._early += reply
+        self._sasl_bytes += reply
         if sasl.failed:
             self.handler.on_refused(SaslError(sasl.failed))
         elif sasl.done:
@@ -280,13 +285,13 @@ class Connection:
         return rest
 
     def step(self) -> bool:
-        """Process one frame, or those of a run; return whether there was a whole one."""
-        if self._have < self._need or self.over:
+        """Process one frame or a run of transfers; return False if no complete frame is left."""
+        if self._unprocessed < self._needed or self.over:
             return False
         if self._chunks:
             if rest := self._buffer[self._position :]:
                 self._chunks.insert(0, rest)
-            self._buffer = b"".join(self._chunks)  # which copies nothing of a single one
+            self._buffer = b"".join(self._chunks)  # a single chunk is not copied
             self._position = 0
             self._chunks.clear()
         try:
@@ -301,14 +306,16 @@ class Connection:
         buffer, start = self._buffer, self._position
         if not self._header_seen:
             self._header_seen = True
-            # Also where the peer sent another one: this is what is expected (Part 2, 2.2).
+            # Answer an unsupported header, too: with the supported one (Part 2, 2.2).
             self.greet()
             if not buffer.startswith(AMQP_HEADER, start):
                 self.closed = self.over = True
-                self.handler.on_close(Error(FRAMING_ERROR, "no header of AMQP 1.0"), fault=True)
+                self.handler.on_close(
+                    Error(FRAMING_ERROR, "the protocol header is not that of AMQP 1.0"), fault=True
+                )
                 return False
             self._position += len(AMQP_HEADER)
-            self._have -= len(AMQP_HEADER)
+            self._unprocessed -= len(AMQP_HEADER)
             return True
         if self._run > 1 and self._transfers():
             return True
@@ -316,46 +323,48 @@ class Connection:
         if not HEAD_SIZE <= size <= self.local.max_frame_size:
             raise ConnectionFaultError(
                 FRAMING_ERROR,
-                f"a frame has {HEAD_SIZE} to {self.local.max_frame_size} bytes here, not {size}",
+                f"a frame must have {HEAD_SIZE} to {self.local.max_frame_size} bytes, got {size}",
             )
-        if self._have < size:
-            self._need = size
+        if self._unprocessed < size:
+            self._needed = size
             return False
-        self._need = HEAD_SIZE
-        self._have -= size
+        self._needed = HEAD_SIZE
+        self._unprocessed -= size
         self._position = start + size
         body = start + 4 * words
         if not start + HEAD_SIZE <= body <= start + size or kind != AMQP_FRAME:
-            raise ConnectionFaultError(FRAMING_ERROR, "that is not a frame of AMQP")
+            raise ConnectionFaultError(
+                FRAMING_ERROR, f"a frame has the type {kind} and the data offset {words}"
+            )
         if body < start + size:
             self._frame(channel, buffer[body : start + size])
         return True
 
     def _transfers(self) -> bool:
-        """Process messages of one link that may be taken at once; return whether there were."""
+        """Process a run of complete messages of one link; return False if there is no run."""
         start = self._position
-        end, channel, handle, found = whole_transfers(
+        end, channel, handle, transfers = whole_transfers(
             self._buffer, start, self.local.max_frame_size, self._run
         )
-        if not found or self.closed:
+        if not transfers or self.closed:
             return False
         session = self.sessions.get(channel)
         if session is None or session.ended:
             return False
-        link = session.taker_of(handle, found)
+        link = session.link_for_run(handle, transfers)
         if link is None:
             return False
         self._position = end
-        self._have -= end - start
-        self._need = HEAD_SIZE
-        session.take(link, found)
+        self._unprocessed -= end - start
+        self._needed = HEAD_SIZE
+        session.on_run(link, transfers)
         return True
 
     def _frame(self, channel: int, body: bytes) -> None:
         session = self.sessions.get(channel)
         ended = self.closed or (session is not None and session.ended)
-        if ended and body[:3] not in _ENDS and body[:2] != b"\0\xa3":
-            # What comes before the answer to our end is of no interest, and need not be sound.
+        if ended and body[:3] not in _END_OR_CLOSE and body[:2] != b"\0\xa3":
+            # Ignore frames, malformed or not, until the peer answers our end or close.
             return
         highest = self.local.channel_max
         if channel > highest and self.remote is not None:
@@ -379,7 +388,9 @@ class Connection:
             pass
         elif self.remote is None:
             if not isinstance(performative, Open):
-                raise ConnectionFaultError(NOT_ALLOWED, "a connection begins with an open")
+                raise ConnectionFaultError(
+                    NOT_ALLOWED, "the first frame of a connection must be an open"
+                )
             if channel:
                 raise ConnectionFaultError(
                     NOT_ALLOWED, f"an open must be sent on channel 0, not {channel}"
@@ -389,16 +400,16 @@ class Connection:
             self._on_begin(channel, performative)
         elif isinstance(performative, (*_SESSION, End)):
             if session is None and isinstance(performative, Detach) and channel in self._ended:
-                return  # an end detaches all links: the peer repeats what it has said
+                return  # redundant: the peer's end has detached all links
             if session is None:
-                raise ConnectionFaultError(NOT_ALLOWED, f"the channel {channel} has no session")
+                raise ConnectionFaultError(NOT_ALLOWED, f"channel {channel} has no session")
             if isinstance(performative, End):
                 self._on_end(channel, session, performative)
             elif not session.ended:
                 self._on_frame(session, performative, body[end:])
         else:
             name = type(performative).__name__.lower()
-            raise ConnectionFaultError(NOT_ALLOWED, f"{name} is not expected here")
+            raise ConnectionFaultError(NOT_ALLOWED, f"unexpected frame {name}")
 
     def _is_sent_before_open(self) -> bool:
         """Whether the peer sent the current frame before it could have read our open.
@@ -406,7 +417,7 @@ class Connection:
         A close may be on any channel up to channel-max, which only our open states (Part 2, 2.4.3).
         """
         received = self._received_before_open
-        return received is None or self._received - self._have <= received
+        return received is None or self._received - self._unprocessed <= received
 
     def _on_frame(self, session: Session, performative: Any, payload: bytes) -> None:
         try:
@@ -420,7 +431,8 @@ class Connection:
     def _on_open(self, remote: Open) -> None:
         if remote.max_frame_size < MIN_FRAME:
             raise ConnectionFaultError(
-                INVALID_FIELD, f"max-frame-size is {MIN_FRAME} bytes at least"
+                INVALID_FIELD,
+                f"max-frame-size must be at least {MIN_FRAME}, got {remote.max_frame_size}",
             )
         self.remote = remote
         self.room = min(remote.max_frame_size, self.local.max_frame_size) - HEAD_SIZE
@@ -438,7 +450,10 @@ class Connection:
             if session is not None and session.remote_channel is not None:
                 session = None
         if session is None:
-            raise ConnectionFaultError(NOT_ALLOWED, "there is no such session, or no room for it")
+            raise ConnectionFaultError(
+                NOT_ALLOWED,
+                f"no channel is free, or {begin.remote_channel} is not a channel to answer on",
+            )
         self.sessions[channel] = session
         self._ended.discard(channel)
         session.on_begin(channel, begin)
@@ -460,7 +475,7 @@ class Connection:
         self.over = True
 
     def _fail(self, error: Error) -> None:
-        """Close because of what the peer sent, which is not read any further."""
+        """Close the connection with an error, and process no more bytes of the peer."""
         if not self.closed:
             self.handler.on_close(error, fault=True)
             self.close(error)

@@ -1,4 +1,4 @@
-"""Frames: their heads (Part 2, 2.3.1) and the performatives (2.7)."""
+"""Frames: the frame header (Part 2, 2.3.1) and the performatives (Part 2, 2.7)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from amqp10msg.wire.primitives import (
 )
 
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
-#: The frame's size in bytes, the words of 4 bytes before its body, its type, and its channel.
+#: The frame header: size in bytes, data offset (DOFF) in words of 4 bytes, type and channel.
 HEAD = struct.Struct(">IBBH")
 HEAD_SIZE = HEAD.size
 AMQP_FRAME, SASL_FRAME = 0, 1
-#: The words of 4 bytes of a head without an extended header.
+#: The data offset of a frame without an extended header, in words of 4 bytes.
 HEAD_WORDS = HEAD_SIZE // 4
-#: The smallest max-frame-size (Part 2, 2.7.1).
+#: The smallest allowed max-frame-size, in bytes (Part 2, 2.7.1).
 MIN_FRAME = 512
-#: The most bytes of a delivery-tag (Part 2, 2.8.7).
+#: The maximum size of a delivery-tag, in bytes (Part 2, 2.8.7).
 MAX_TAG = 32
 
 
@@ -62,7 +62,7 @@ delivery_number = Annotated[int, Wire("uint", "delivery-number")]
 delivery_tag = Annotated[bytes, Wire("binary", "delivery-tag", size=MAX_TAG)]
 message_format = Annotated[int, Wire("uint", "message-format")]
 languages = Annotated[tuple[str, ...], Wire("symbol", "ietf-language-tag", multiple=True)]
-# Read as it is, and looked at by what knows the states and the termini.
+# Delivery states and termini stay `Described` values here: their users decode them.
 described = Annotated[Any, Wire("*")]
 
 
@@ -103,8 +103,8 @@ class Begin:
 class Attach:
     """Attaches a link to a session (Part 2, 2.7.3).
 
-    What was received is in ``source``, ``target`` and ``unsettled`` as any value, a `Described` in
-    most cases: those who know termini and states look at it.
+    A received attach has undecoded values in ``source``, ``target`` and ``unsettled``: in most
+    cases `Described` values, which the user of the link decodes.
     """
 
     name: string
@@ -144,7 +144,7 @@ class Flow:
 @composite("amqp:transfer:list", 0x14)
 @attrs.define
 class Transfer:
-    """Carries a message or a part of one, which follows it in its frame (Part 2, 2.7.5)."""
+    """Precedes a message, or a part of a message, in its frame (Part 2, 2.7.5)."""
 
     handle: handle
     delivery_id: delivery_number | None = None
@@ -162,7 +162,7 @@ class Transfer:
 @composite("amqp:disposition:list", 0x15)
 @attrs.define
 class Disposition:
-    """Tells the state of a range of deliveries (Part 2, 2.7.6)."""
+    """Reports the state of a range of deliveries (Part 2, 2.7.6)."""
 
     role: boolean
     first: delivery_number

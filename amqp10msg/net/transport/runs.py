@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""Runs of transfers, read at once: frames that each carry a whole message, and say no more.
+"""The fast path for runs of transfers: frames that each carry a whole, unsettled message.
 
-Compiled where there is a compiler: `runs.pxd` has the types. Nearly all that peers send is read
-here; what is rare, or wrong, is left to `Connection`, which reads it frame by frame.
+Compiled if a C compiler is available; `runs.pxd` declares the types. Peers send mostly such frames.
+`Connection` reads all other frames, and malformed ones, one by one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from amqp10msg.net.transport.frames import MAX_TAG
 
 __all__ = ["whole_transfers"]
 
-#: Bytes of a frame before the fields of its performative, a described list8: the frame's head,
-#: descriptor and code, and the list's size and count. The size counts from after itself.
+#: Offsets in a frame whose performative is a described list8: of the first field, and of the first
+#: byte that the list's size counts (its count).
 _FIELDS, _COUNTED = 14, 13
 _UINT0, _SMALL_UINT, _UINT, _BINARY = 0x43, 0x52, 0x70, 0xA0
 _TAG = MAX_TAG
-#: The fields after the tag, where they say no more than that it is unsettled and whole, has no
-#: state, and is of message-format 0.
+#: All encodings of the fields after the tag that stand for a complete, unsettled message of
+#: message-format 0 without a state.
 _REST = {
     bytes(fields[:count])
     for fields in itertools.product(b"@C", b"@B", b"@B", b"@", b"@", b"@B", b"@B", b"@AB")
@@ -37,17 +37,23 @@ def _uint(buffer: bytes, at: int) -> int:
 def whole_transfers(
     buffer: bytes, start: int, max_frame: int, most: int
 ) -> tuple[int, int, int, list[tuple[int, bytes, bytes]]]:
-    """Read transfers of one link, each with a whole message, until something else comes.
+    """Read consecutive transfers of one link, each with a whole message, from `start` on.
 
-    At most `most` frames are read, of `max_frame` bytes at most, from `start` on. Return the offset
-    of what follows them, their channel and handle, and of each its delivery-id, delivery-tag and
-    message.
+    Args:
+        buffer: the received bytes.
+        start: the offset of the first frame.
+        max_frame: the maximum size of a frame, in bytes.
+        most: the maximum number of frames.
+
+    Returns:
+        The offset after the frames that were read, their channel and handle, and the delivery-id,
+        delivery-tag and message of each. A frame of another kind ends the run and is not read.
     """
     found: list[tuple[int, bytes, bytes]] = []
     there = len(buffer)
     channel = handle = 0
     while len(found) < most and there - start > _FIELDS:
-        # Type, channel, descriptor and code of a frame without an extended header.
+        # A frame of AMQP without an extended header, whose performative is a transfer as list8.
         if _uint(buffer, start + 8) != 0x005314C0 or buffer[start + 4] != 2 or buffer[start + 5]:
             break
         on = (buffer[start + 6] << 8) | buffer[start + 7]
@@ -57,7 +63,7 @@ def whole_transfers(
             break
         at = start + _FIELDS
         of = number = 0
-        # No value here is longer than 5 bytes, and each is read only where it ends before the list.
+        # Check before each read that the value, of at most 5 bytes, ends inside of the list.
         if body - at < 3:
             break
         if buffer[at] == _UINT0:

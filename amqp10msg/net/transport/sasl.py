@@ -1,7 +1,7 @@
-"""SASL (Part 5, 5.3): its frames, and both ends of it.
+"""SASL (Part 5, 5.3): its frames, the client and the server.
 
-The client's end has ANONYMOUS, PLAIN and EXTERNAL, the server's end also SCRAM-SHA-256, whose
-messages another module makes.
+The client supports ANONYMOUS, PLAIN and EXTERNAL. The server also supports SCRAM-SHA-256, whose
+messages come from an `Exchange` that the caller passes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Array, Described, Symbol, UByte, ULong
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
-# Far more than a mechanism, a host name and a password need.
+#: Maximum size of a SASL frame in bytes; a mechanism, a host name and a password need far less.
 _MAX_FRAME = 4096
 _LIMITS = Limits(size=_MAX_FRAME, items=64, depth=4)
 
 
 class SaslCode(IntEnum):
-    """The descriptors of SASL's frames."""
+    """Descriptor codes of the SASL frames."""
 
     MECHANISMS = 0x40
     INIT = 0x41
@@ -33,16 +33,16 @@ class SaslCode(IntEnum):
     OUTCOME = 0x44
 
 
-#: Codes of an outcome.
+#: Codes of a SASL outcome: success, and wrong credentials.
 _OK, _AUTH = 0, 1
 _CODES = {f"amqp:sasl-{code.name.lower()}:list": code for code in SaslCode}
 
 
 class SaslError(ConnectionError):
-    """Why the peer did not let this end in.
+    """The authentication failed.
 
     Attributes:
-        refused: it does not take these credentials, or this mechanism: they will not do later.
+        refused: whether the peer refused the credentials or the mechanism: a retry cannot succeed.
     """
 
     def __init__(self, reason: str, *, refused: bool = False) -> None:
@@ -51,64 +51,72 @@ class SaslError(ConnectionError):
 
 
 def sasl_frame(code: int, *fields: Any) -> bytes:
-    """Encode a frame of SASL: that of a list with this descriptor and these fields."""
+    """Return the SASL frame with this descriptor code and these fields."""
     body = encode_value(Described(ULong(code), list(fields)))
     return HEAD.pack(HEAD_SIZE + len(body), HEAD_WORDS, SASL_FRAME, 0) + body
 
 
 class SaslFrames:
-    """Cuts what a peer sends into frames of SASL, after the protocol header."""
+    """Splits received bytes into the protocol header and SASL frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take in bytes of the peer."""
+        """Append received bytes."""
         self._buffer += data
 
     def header(self) -> bytes | None:
-        """Take the protocol header, 8 bytes; None until it is here."""
+        """Remove and return the protocol header of 8 bytes; None until it is complete."""
         if len(self._buffer) < len(SASL_HEADER):
             return None
         return self._take(len(SASL_HEADER))
 
-    def put_back(self, header: bytes) -> None:
-        """Undo `header`."""
+    def unread(self, header: bytes) -> None:
+        """Put the header back in front of the received bytes."""
         self._buffer[:0] = header
 
     def next(self) -> tuple[int | None, list[Any]] | None:
-        """Take a frame: code (None for an unknown one) and fields; None until it is here."""
+        """Remove the next frame; return its code and fields, or None until it is complete.
+
+        The code of a frame with an unknown descriptor is None.
+
+        Raises:
+            SaslError: the frame is malformed.
+        """
         if len(self._buffer) < HEAD_SIZE:
             return None
         size, words, kind, _ = HEAD.unpack_from(self._buffer)
         start = 4 * words
         if not HEAD_SIZE <= start <= size <= _MAX_FRAME or kind != SASL_FRAME:
-            raise SaslError("the peer sent no SASL frame")
+            raise SaslError("the peer sent a frame that is not a SASL frame")
         if len(self._buffer) < size:
             return None
         try:
             value = decode_value(self._take(size)[start:], limits=_LIMITS)
         except DecodeError as error:
-            raise SaslError(f"a SASL frame does not decode: {error}") from None
+            raise SaslError(f"the peer sent a malformed SASL frame: {error}") from None
         if not isinstance(value, Described) or not isinstance(value.value, list):
             return None, []
         return _CODES.get(str(value.descriptor), value.descriptor), value.value
 
     def rest(self) -> bytes:
-        """Take what follows SASL, for the layer above."""
+        """Remove and return the bytes after SASL."""
         return self._take(len(self._buffer))
 
     def _take(self, size: int) -> bytes:
-        taken = bytes(self._buffer[:size])
+        octets = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return taken
+        return octets
 
 
 class SaslEnd:
-    """One end of SASL: what both have in common.
+    """The common base of `SaslClient` and `SaslServer`.
 
-    What follows is AMQP once it is `done`; `failed` says why the connection must be closed after
-    the reply.
+    Attributes:
+        done: whether SASL has succeeded: the following bytes are AMQP.
+        failed: why the server must close the connection after its reply; empty otherwise.
+        user: the name of the authenticated user, at the server.
     """
 
     def __init__(self) -> None:
@@ -119,14 +127,14 @@ class SaslEnd:
         self._greeted = False
 
     def start(self) -> bytes:
-        """What a connection begins with: nothing at a server."""
+        """Return the first bytes to send: none for a server."""
         return b""
 
     def receive(self, data: bytes) -> tuple[bytes, bytes]:
-        """Process bytes of the peer.
+        """Process received bytes; return the bytes to send, and the received bytes after SASL.
 
-        Return the bytes to send, and those that follow SASL, for the layer above. To a client, a
-        `SaslError` says that the peer does not let it in, or speaks something else.
+        Raises:
+            SaslError: at a client: the peer refused the authentication, or broke a rule.
         """
         frames = self._frames
         frames.feed(data)
@@ -138,27 +146,27 @@ class SaslEnd:
             self._greeted = True
             reply = self._greet(header)
         try:
-            while not self.done and not self.failed and (found := frames.next()) is not None:
-                reply += self._answer(*found)
+            while not self.done and not self.failed and (frame := frames.next()) is not None:
+                reply += self._answer(*frame)
         except SaslError as error:
             self._fail(error)
         return reply, frames.rest() if self.done else b""
 
     def _greet(self, header: bytes) -> bytes:
-        """Check the peer's protocol header, and answer it."""
+        """Check the peer's protocol header, and return the answer."""
         raise NotImplementedError
 
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:
-        """Answer a frame."""
+        """Return the answer to a frame."""
         raise NotImplementedError
 
     def _fail(self, error: SaslError) -> None:
-        """End where the peer broke a rule."""
+        """Handle a rule that the peer broke."""
         raise error
 
 
 class SaslClient(SaslEnd):
-    """Authenticates this end with the first bytes of a connection.
+    """Authenticates a client at the start of a connection.
 
         sasl = SaslClient("PLAIN", user="me", password="secret")
         send(sasl.start())
@@ -168,9 +176,9 @@ class SaslClient(SaslEnd):
 
     Args:
         mechanism: ``ANONYMOUS``, ``PLAIN`` or ``EXTERNAL``.
-        hostname: the name of the peer; None to say none.
-        user: for PLAIN.
-        password: for PLAIN.
+        hostname: the name of the server, to send to it; None to leave it out.
+        user: the user name, for PLAIN.
+        password: the password, for PLAIN.
     """
 
     def __init__(
@@ -179,47 +187,48 @@ class SaslClient(SaslEnd):
         super().__init__()
         self._mechanism = mechanism
         self._hostname = hostname
-        self._response = b""  # EXTERNAL: who the certificate says (RFC 4422, appendix A)
+        # EXTERNAL: the user that the certificate names (RFC 4422, appendix A).
+        self._response = b""
         if mechanism == "PLAIN":
             self._response = f"\0{user}\0{password}".encode()
-        self._asked = False
+        self._sent_init = False
 
     def start(self) -> bytes:
-        """The protocol header, with which a connection begins."""
+        """Return the protocol header of SASL."""
         return SASL_HEADER
 
     def _greet(self, header: bytes) -> bytes:
         if header != SASL_HEADER:
-            # Records of TLS begin so.
-            hint = ": this is TLS, amqps:// speaks it" if header.startswith(b"\x15\3") else ""
+            is_tls = header.startswith(b"\x15\3")  # an alert record of TLS
+            hint = ": this is TLS, use amqps://" if is_tls else ""
             raise SaslError(
-                f"the peer does not speak AMQP 1.0 with SASL, it begins with {header!r}{hint}"
+                f"the peer does not speak AMQP 1.0 with SASL: its first bytes are {header!r}{hint}"
             )
         return b""
 
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:
         first = fields[0] if fields else None
-        if code == SaslCode.MECHANISMS and not self._asked:
-            offered = [str(one) for one in (first if isinstance(first, Array) else [first])]
+        if code == SaslCode.MECHANISMS and not self._sent_init:
+            offered = list(map(str, first if isinstance(first, Array) else [first]))
             if self._mechanism not in offered:
                 shown = ", ".join(offered)[:200]
                 raise SaslError(
-                    f"the peer offers {shown}, not {self._mechanism}: choose by auth_mechanism=, "
+                    f"the peer offers {shown}, not {self._mechanism}: choose with auth_mechanism=, "
                     "or with a user and password",
                     refused=True,
                 )
-            self._asked = True
+            self._sent_init = True
             hostname = self._hostname
             return sasl_frame(SaslCode.INIT, Symbol(self._mechanism), self._response, hostname)
-        if code == SaslCode.CHALLENGE and self._asked:
-            return sasl_frame(SaslCode.RESPONSE, b"")  # PLAIN and the others have said all
-        if code == SaslCode.OUTCOME and self._asked:
+        if code == SaslCode.CHALLENGE and self._sent_init:
+            return sasl_frame(SaslCode.RESPONSE, b"")  # the init frame had the whole response
+        if code == SaslCode.OUTCOME and self._sent_init:
             if not isinstance(first, UByte):
-                raise SaslError(f"the code of the SASL outcome must be a ubyte, not {first!r:.80}")
+                raise SaslError(f"the code of the SASL outcome must be a ubyte, got {first!r:.80}")
             if first != _OK:
-                # 1 is wrong credentials; 4 a failure that may pass (Part 5, 5.3.3.6).
+                # Codes 1 and 3 are permanent failures, 4 a temporary one (Part 5, 5.3.3.6).
                 refused = first in {_AUTH, 3}
-                why = "wrong user or password" if first == _AUTH else f"the peer says {first!r:.20}"
+                why = "wrong user or password" if first == _AUTH else f"SASL outcome {first!r:.20}"
                 raise SaslError(f"{UNAUTHORIZED_ACCESS}: {why}", refused=refused)
             self.done = True
             return b""
@@ -227,31 +236,35 @@ class SaslClient(SaslEnd):
 
 
 class Exchange(Protocol):
-    """A mechanism of several messages, at the server's end."""
+    """The server side of a mechanism with several messages."""
 
     @property
     def user(self) -> str | None:
-        """The name of the peer, once it is `done`."""
+        """The name of the user, once `done`."""
 
     @property
     def done(self) -> bool:
-        """Whether the peer has proved who it is."""
+        """Whether the authentication has succeeded."""
 
     def step(self, response: bytes) -> bytes:
-        """Take a message of the peer, and return the next one of the server."""
+        """Return the server's message in response to a message of the peer.
+
+        Raises:
+            SaslError: the authentication failed.
+        """
 
 
 class SaslServer(SaslEnd):
-    """Authenticates a peer by the first bytes of its connection.
+    """Authenticates a client at the start of its connection.
 
     Args:
-        anonymous: accept connections without a name, also without SASL.
-        users: passwords by name, for PLAIN.
-        scram: begins an exchange of SCRAM-SHA-256; None to leave it out.
+        anonymous: whether to accept the mechanism ANONYMOUS, and connections without SASL.
+        users: passwords by user name, for PLAIN.
+        scram: begins an exchange of SCRAM-SHA-256; None to not offer it.
 
     Attributes:
-        certificate: the name in the certificate that the peer has proved to own by TLS, which is
-            then its name by EXTERNAL; None if there is none. Set it before the peer says anything.
+        certificate: the name in the client's verified TLS certificate, which is the user name for
+            EXTERNAL; None without a certificate. Set it before bytes are received.
     """
 
     def __init__(
@@ -266,12 +279,12 @@ class SaslServer(SaslEnd):
         self.users = users
         self.certificate: str | None = None
         self._scram = scram
-        self._chosen = ""  # the mechanism, while the peer has not said all that it needs
+        self._mechanism = ""  # chosen by the peer; empty for ANONYMOUS
         self._exchange: Exchange | None = None
 
     @property
     def mechanisms(self) -> list[Symbol]:
-        """The mechanisms on offer, the strongest first."""
+        """The offered mechanisms, the strongest first."""
         offered = {
             "EXTERNAL": self.certificate is not None,
             "SCRAM-SHA-256": self.users and self._scram is not None,
@@ -283,11 +296,11 @@ class SaslServer(SaslEnd):
     def _greet(self, header: bytes) -> bytes:
         if header == AMQP_HEADER and self.anonymous:
             self.done = True
-            self._frames.put_back(header)
+            self._frames.unread(header)
             return b""
         if header != SASL_HEADER:
-            # Part 2, 2.2: answer with the protocol that is expected, and close.
-            self.failed = f"the peer begins with {header!r}"
+            # Answer with the supported protocol, and close (Part 2, 2.2).
+            self.failed = f"unsupported protocol header {header!r}"
             return SASL_HEADER
         return SASL_HEADER + sasl_frame(SaslCode.MECHANISMS, Array("symbol", self.mechanisms))
 
@@ -297,30 +310,30 @@ class SaslServer(SaslEnd):
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:
         if code == SaslCode.INIT:
             mechanism, response = (*fields, None, None)[:2]
-            if self._chosen:
+            if self._mechanism:
                 self.failed = "the peer chose a mechanism twice"
                 return b""
             if mechanism not in self.mechanisms:
                 return self._outcome(_AUTH)
             if mechanism == "ANONYMOUS":
                 return self._outcome(_OK)
-            self._chosen = str(mechanism)
+            self._mechanism = str(mechanism)
             if response is None:
                 return sasl_frame(SaslCode.CHALLENGE, b"")
-            return self._take_response(response)
-        if code == SaslCode.RESPONSE and self._chosen:
-            return self._take_response((*fields, None)[0])
+            return self._respond(response)
+        if code == SaslCode.RESPONSE and self._mechanism:
+            return self._respond((*fields, None)[0])
         self.failed = "the peer sent an unexpected SASL frame"
         return b""
 
-    def _take_response(self, response: Any) -> bytes:
-        """Answer what the peer says in the mechanism that it chose."""
+    def _respond(self, response: Any) -> bytes:
+        """Return the frame that answers a response of the chosen mechanism."""
         if not isinstance(response, bytes):
             return self._outcome(_AUTH)
-        if self._chosen == "PLAIN":
+        if self._mechanism == "PLAIN":
             return self._outcome(self._check(response))
-        if self._chosen == "EXTERNAL":
-            # RFC 4422, appendix A: nothing, or who it wants to act as.
+        if self._mechanism == "EXTERNAL":
+            # The response is empty, or the user to act as (RFC 4422, appendix A).
             name = self.certificate or ""
             if response not in {b"", name.encode()}:
                 return self._outcome(_AUTH)
@@ -335,30 +348,30 @@ class SaslServer(SaslEnd):
         if exchange is None:
             return self._outcome(_AUTH)
         try:
-            said = exchange.step(response)
+            message = exchange.step(response)
         except SaslError:
             return self._outcome(_AUTH)
         if not exchange.done:
-            return sasl_frame(SaslCode.CHALLENGE, said)
+            return sasl_frame(SaslCode.CHALLENGE, message)
         self.user = exchange.user
-        return self._outcome(_OK, said)
+        return self._outcome(_OK, message)
 
     def _check(self, response: bytes) -> int:
-        """Check a PLAIN response (RFC 4616): authorization identity, name, password."""
+        """Return the outcome code for a PLAIN response: authzid, name, password (RFC 4616)."""
         parts = response.split(b"\0")
         if len(parts) != 3:
             return _AUTH
         name = parts[1].decode("utf-8", "replace")
-        known = self.users.get(name)
-        # Unknown names are compared too, so that the time does not reveal them.
-        right = hmac.compare_digest((known or "").encode(), parts[2])
-        if known is None or not right or parts[0] not in {b"", parts[1]}:
+        password = self.users.get(name)
+        # Compare for unknown names, too: the time must not reveal which names exist.
+        is_equal = hmac.compare_digest((password or "").encode(), parts[2])
+        if password is None or not is_equal or parts[0] not in {b"", parts[1]}:
             return _AUTH
         self.user = name
         return _OK
 
     def _outcome(self, code: int, *data: bytes) -> bytes:
-        """End, with what the mechanism says last (Part 5, 5.3.3.6)."""
+        """End SASL; return the outcome frame with additional data (Part 5, 5.3.3.6)."""
         if code == _OK:
             self.done = True
         else:

@@ -1,4 +1,4 @@
-"""Sessions, their links, and the deliveries on these (Part 2, 2.5 and 2.6)."""
+"""Sessions, links and the deliveries of links (Part 2, 2.5 and 2.6)."""
 
 from __future__ import annotations
 
@@ -38,23 +38,24 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
 
-#: A property of a link's state: how many messages of its source other links hold unsettled, a
-#: ulong. This library's server tells it beside what is available.
+#: A property in the flows of a link from this library's server: how many messages of the source
+#: other links have acquired, a ulong.
 ACQUIRED_BY_OTHERS = Symbol("amqp10msg:acquired-by-others")
 
-#: Sequence numbers are of 32 bits (Part 2, 2.8.10).
+#: Sequence numbers wrap at 32 bits (Part 2, 2.8.10).
 _MASK = 0xFFFFFFFF
-#: Bytes of a transfer's performative at most, but for its state.
-_TRANSFER = 80
-#: Frames with transfers that the peer may send before it learns that they arrived.
+#: Maximum size of a continuation transfer's performative, in bytes.
+_MAX_TRANSFER = 80
+#: The session's windows, in transfer frames.
 _WINDOW = 2_048
+#: The highest handle of a link: a session has at most 1,024 links.
 _HANDLE_MAX = 1_023
 _ACCEPTED = Accepted()
 _ACCEPTED_CODE = composite_of(Accepted).code
 
 
 class FaultError(Exception):
-    """The peer broke a rule, and what it broke it on is ended with the error."""
+    """The peer broke a rule: the connection, session or link ends with `error`."""
 
     def __init__(self, condition: str, description: str) -> None:
         super().__init__(description)
@@ -70,7 +71,7 @@ class SessionFaultError(FaultError):
 
 
 class FrameWriter(Protocol):
-    """What a session needs of its connection, which is a `Connection`.
+    """The methods of a `Connection` that its sessions call.
 
     Attributes:
         room: the maximum size of the body of a frame, in bytes.
@@ -88,28 +89,28 @@ class FrameWriter(Protocol):
 
 
 class Handler:
-    """Methods that a connection calls while it reads; override those of interest.
+    """Methods that a connection calls while it processes frames. Override those of interest.
 
-    An end is told once, whether the peer ended or broke a rule: the answer is sent already or will
-    be by the connection itself. When a session ends, its links end without a call of their own, and
-    when the connection ends, its sessions do.
+    The end of a connection, session or link is reported once, whether the peer ended it or broke a
+    rule. The connection itself sends the answer. The end of a session is not reported for each of
+    its links, nor the end of a connection for each of its sessions.
     """
 
     def on_authenticated(self, user: str | None) -> None:
-        """Called when SASL is over: with the peer's name, if it gave one to this server."""
+        """Called when SASL has succeeded; `user` is the user's name, at a server."""
 
     def on_refused(self, error: SaslError) -> None:
-        """Called when SASL failed: the connection is to be closed once `take` is empty."""
+        """Called when SASL failed: close the socket once `Connection.take` is empty."""
 
     def on_open(self) -> None:
-        """Called when the peer opened; `Connection.remote` says how."""
+        """Called when the peer's open frame is in `Connection.remote`."""
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
         """Called when the connection ends.
 
         Args:
-            error: what the peer said, or what it did wrong.
-            fault: whether the peer broke a rule, rather than closed.
+            error: the error of the peer's close frame, or of the rule that it broke.
+            fault: whether the peer broke a rule.
         """
 
     def on_begin(self, session: Session) -> None:
@@ -121,7 +122,7 @@ class Handler:
     def on_attach(self, link: Link) -> None:
         """Called when the peer attached a link, or answered `Session.attach`.
 
-        One that the peer began is answered with `Link.attach` or `Link.refuse`.
+        Answer a link that the peer began with `Link.attach` or `Link.refuse`.
         """
 
     def on_detach(self, link: Link, error: Error | None, *, closed: bool) -> None:
@@ -129,43 +130,43 @@ class Handler:
 
         Args:
             link: the link.
-            error: why.
-            closed: whether its terminus ends, too.
+            error: the error of the detach, or of the rule that the peer broke.
+            closed: whether the link was closed, which also ends its terminus.
         """
 
     def on_link_gone(self, link: Link) -> None:
         """Called when a link is detached at both ends, or its session has ended."""
 
     def on_flow(self, link: Link) -> None:
-        """Called when the peer told the state of a link: a sender may have credit."""
+        """Called with a link whose state a flow has updated: a sender may have credit."""
 
     def on_writable(self, session: Session) -> None:
         """Called when a session can send again after `Session.blocked`."""
 
     def on_transfer(self, delivery: LinkDelivery) -> None:
-        """Called with a delivery that is complete, or was aborted."""
+        """Called with a complete or aborted delivery."""
 
     def on_transfers(self, link: Link, deliveries: list[LinkDelivery]) -> None:
-        """Called with deliveries that came together, where the connection has a run of more."""
+        """Called with complete deliveries that arrived together; see `run` of `Connection`."""
         for delivery in deliveries:
             if link.is_open:
                 self.on_transfer(delivery)
 
     def on_part(self, link: Link, size: int) -> None:
-        """Learn that so many bytes of a message came, and that more follow."""
+        """Called with the size in bytes of a received part of an incomplete message."""
 
     def on_disposition(self, delivery: LinkDelivery) -> None:
-        """Called when the peer told the state of a delivery, or settled it."""
+        """Called with a delivery whose state a disposition has updated or settled."""
 
 
 class Sink(Protocol):
-    """Takes the bytes of a message, as a `bytearray` does."""
+    """Stores the bytes of a large message; `bytearray` has the same methods."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of bytes."""
 
     def extend(self, octets: bytes | bytearray, /) -> None:
-        """Add bytes at the end."""
+        """Append bytes."""
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -176,16 +177,16 @@ class LinkDelivery:
         link: the link.
         number: the delivery-id.
         tag: the delivery-tag.
-        resumed: whether the sender goes on with one of a link that was lost (Part 2, 2.7.5).
-        message_format: of the message, 0 to 2^32 - 1.
-        settled: whether the peer has settled it.
-        state: the state at the peer, an object of `amqp10msg.delivery` or a `Described` of an
-            unknown one; None if there is none.
-        payload: the message that was received; None until it is complete.
-        large: what `Link.overflow` gave for its bytes, where they were too many.
-        aborted: whether the sender gave it up.
-        done: whether this end has settled it.
-        context: whatever its user keeps with it.
+        resumed: whether the sender resumes a delivery of a lost link (Part 2, 2.7.5).
+        message_format: the message-format, 0 to 2^32 - 1.
+        settled: whether the peer has settled the delivery.
+        state: the state at the peer: an object of `amqp10msg.delivery`, a `Described` value if the
+            type is unknown, or None.
+        payload: the received message; None until it is complete.
+        large: the sink of `Link.overflow` that has the bytes of a large message; None otherwise.
+        aborted: whether the sender aborted the delivery.
+        done: whether this end has settled the delivery.
+        context: any object of the user.
     """
 
     link: Link
@@ -200,14 +201,13 @@ class LinkDelivery:
     aborted: bool = False
     done: bool = False
     context: Any = None
-    # Not a list of parts: small ones would cost memory that no size accounts for.
+    # A bytearray, not a list: many small parts would take more memory than their size.
     _parts: bytearray | Sink | None = attrs.field(default=None, repr=False)
 
     def update(self, state: Any, *, settled: bool = True) -> None:
-        """Tell the peer the state at this end, and whether it is settled here.
+        """Send the state at this end to the peer, and whether it is settled.
 
-        Nothing is sent where this end has settled it before, where the peer has settled it, or
-        where the link is detached.
+        Nothing is sent if either end has settled the delivery, or the link is detached.
         """
         if self.done:
             return
@@ -223,25 +223,24 @@ class Link:
     """One end of a link.
 
     Attributes:
-        session: its session.
-        name: its name.
+        session: the session.
+        name: the name of the link.
         sends: whether this end is the sender.
-        remote: the peer's attach; None before it came.
-        credit: how many messages may be sent now; as a receiver, how many the peer may send.
-        drain: whether the credit is to be used up; the receiver wants that.
-        available: messages that wait for credit at the sender, None where nobody said; a sender
-            sets it to tell its peer, whose `ask` it answers.
-        properties: the properties of the link's state that a sender tells with each flow, and that
-            a receiver was told last (Part 2, 2.7.4).
-        snd_settle_mode: as attached; what the peer asked for before.
-        rcv_settle_mode: likewise.
-        max_message_size: of what is received, in bytes; 0 for no bound. A message of more ends the
-            link, unless there is an `overflow`.
-        overflow: is called for what takes the bytes of a message of more than `max_message_size`,
-            whose payload is empty then.
-        excess: deliveries beyond the credit are taken while fewer than this many are unsettled; 0
-            to end the link. RabbitMQ 3 takes each flow for new credit, whatever is on its way.
-        context: whatever its user keeps with it.
+        remote: the peer's attach; None before it was received.
+        credit: how many messages the sender may send now.
+        drain: whether the receiver has requested that the sender uses up the credit.
+        available: messages that wait for credit at the sender; None if unknown. A sender sets it
+            for its next flow.
+        properties: the properties in the flows of the sender (Part 2, 2.7.4).
+        snd_settle_mode: the sender-settle-mode of this end; the peer's, until this end attaches.
+        rcv_settle_mode: the receiver-settle-mode, likewise.
+        max_message_size: maximum size of received messages, in bytes; 0 for no limit. A larger
+            message ends the link, unless `overflow` is set.
+        overflow: returns the sink for a message larger than `max_message_size`, whose payload is
+            then empty.
+        excess: accept deliveries beyond the credit while fewer than this many are unsettled; 0 to
+            end the link. RabbitMQ 3 adds the credit of each flow to messages in flight.
+        context: any object of the user.
     """
 
     __slots__ = (
@@ -289,7 +288,7 @@ class Link:
         self.context: Any = None
         self._count = 0  # delivery-count
         self._partial: LinkDelivery | None = None
-        self._revoked = 0  # credit that was taken back, which the peer may not know yet
+        self._revoked = 0  # revoked credit that the peer may still use
 
     def __repr__(self) -> str:
         return f"<{'sending' if self.sends else 'receiving'} link {self.name!r}>"
@@ -301,15 +300,15 @@ class Link:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a delivery has begun to come that is not complete yet."""
+        """Whether a delivery was received in part."""
         return self._partial is not None
 
     # What this end does.
 
     def divert(self, sink: Sink) -> None:
-        """Have a sink take the bytes of the delivery that is coming, from now on.
+        """Send the further bytes of the incomplete delivery to `sink`.
 
-        Those that came are dropped, and its payload is empty.
+        The bytes received so far are dropped, and the payload will be empty.
         """
         if self._partial is not None:
             self._partial.large = self._partial._parts = sink
@@ -320,11 +319,11 @@ class Link:
         Args:
             source: a `Source`, or None.
             target: a `Target`, a `Coordinator`, or None.
-            fields: other fields of `Attach`, such as ``properties``. Of ``unsettled``, a dict, no
-                more is told than a frame has room for.
+            fields: other fields of `Attach`, such as ``properties``. ``unsettled``, a dict, is cut
+                to the entries that fit into a frame.
 
         Returns:
-            Whether all of ``unsettled`` was told. If not, nothing new is to be sent on this link
+            Whether all of ``unsettled`` was sent. If not, this link must send no new deliveries
             (Part 2, 2.7.3).
         """
         self.attached = True
@@ -340,53 +339,52 @@ class Link:
             max_message_size=self.max_message_size or None,
             **fields,
         )
-        told = _fit(attach, self.session.connection.room)
+        is_complete = _cut_unsettled(attach, self.session.connection.room)
         self.session.write(attach)
-        return told
+        return is_complete
 
     def refuse(self, error: Error) -> None:
-        """Answer an attach with one that has no terminus, and an error (Part 2, 2.6.3)."""
+        """Answer an attach without a terminus, then detach with an error (Part 2, 2.6.3)."""
         self.attach(source=None, target=None)
         self.detach(error)
 
     def detach(self, error: Error | None = None, *, closed: bool = True) -> None:
-        """Detach this end, or close it; twice does nothing."""
+        """Detach or close this end; a no-op after the first call."""
         if self.is_open:
             self.session.write(Detach(handle=self.handle, closed=closed, error=error))
             self.detached = True
             self.session.drop(self)
 
     def grant(self, credit: int) -> None:
-        """Let the peer send this many more messages."""
+        """Give the peer credit for this many more messages."""
         if self.is_open and credit > 0:
             self.drain = False
             self.credit += credit
             self.session.write_flow(self)
 
     def revoke(self) -> None:
-        """Take the credit back: what comes still was on its way (Part 2, 2.6.7)."""
+        """Set the credit to 0; messages in flight still arrive (Part 2, 2.6.7)."""
         if self.is_open and self.credit > 0:
             self._revoked += self.credit
             self.credit = 0
             self.session.write_flow(self)
 
-    def ask(self) -> None:
-        """Ask the peer for the state of its end: `Handler.on_flow` tells (Part 2, 2.7.4, echo)."""
+    def request_flow(self) -> None:
+        """Request a flow of the peer, which `Handler.on_flow` reports (Part 2, 2.7.4, echo)."""
         if self.is_open:
             self.session.write_flow(self, echo=True)
 
-    def exhaust(self) -> None:
-        """Ask the peer to use the credit up, with what it has, and to say so (Part 2, 2.6.7).
+    def request_drain(self) -> None:
+        """Request that the sender uses up the credit, and reports that (Part 2, 2.6.7).
 
-        The credit is then 0, and stays so until some is granted. A peer that had messages has sent
-        them before it says so.
+        The sender sends the messages that it has first. The credit is then 0 until more is granted.
         """
         if self.is_open:
             self.drain = True
             self.session.write_flow(self, echo=True)
 
     def drained(self) -> None:
-        """Use up the credit, because the peer asked for that and there are no messages."""
+        """Answer a drain without messages: use up the credit, and report that to the receiver."""
         if self.is_open and self.drain:
             self._count = (self._count + self.credit) & _MASK
             self.credit = 0
@@ -402,17 +400,17 @@ class Link:
         state: Any = None,
         resume: bool = False,
     ) -> LinkDelivery:
-        """Send a message, in as many frames as it needs; it uses up one credit.
+        """Send a message in one or more frames, for one credit.
 
-        Frames that exceed the session's window wait: see `Session.blocked`.
+        Frames that exceed the session's window are queued: see `Session.blocked`.
 
         Args:
             tag: the delivery-tag, at most 32 bytes.
-            message: its bytes.
-            settled: whether it is settled at this end.
-            message_format: 0 to 2^32 - 1.
-            state: of the delivery, such as a `TransactionalState`.
-            resume: go on with a delivery of a link that was lost (Part 2, 2.6.13).
+            message: the encoded message.
+            settled: whether the delivery is sent settled.
+            message_format: the message-format, 0 to 2^32 - 1.
+            state: the state of the delivery, such as a `TransactionalState`.
+            resume: whether to resume a delivery of a lost link (Part 2, 2.6.13).
         """
         session = self.session
         delivery = LinkDelivery(self, session.next_delivery(), tag, message_format, done=settled)
@@ -433,7 +431,7 @@ class Link:
         position = room - len(head)
         session.write_transfer(self, head + message[:position])
         while position < len(message):
-            end = position + room - _TRANSFER
+            end = position + room - _MAX_TRANSFER
             head = encode_value(Transfer(self.handle, more=end < len(message)))
             session.write_transfer(self, head + message[position:end])
             position = end
@@ -442,7 +440,7 @@ class Link:
     # What the peer does.
 
     def on_attach(self, attach: Attach) -> None:
-        """Take the peer's attach."""
+        """Apply the peer's attach."""
         self.remote = attach
         self.remote_handle = attach.handle
         self.snd_settle_mode = attach.snd_settle_mode
@@ -451,25 +449,25 @@ class Link:
             self._count = attach.initial_delivery_count or 0
 
     def on_flow(self, count: int | None, credit: int | None, drain: bool) -> None:
-        """Take the state of the peer's end (Part 2, 2.6.7)."""
+        """Apply the link state of a flow (Part 2, 2.6.7)."""
         if self.sends:
             if credit is not None:
                 sent = (self._count - (count or 0)) & _MASK
                 self.credit = max(credit - sent, 0) if sent <= _MASK >> 1 else credit
             self.drain = drain
         elif count is not None:
-            # The sender used credit up without sending.
+            # The sender has used up credit without sending.
             used = (count - self._count) & _MASK
             self.credit = max(self.credit - used, min(self.credit, 0))
             self._count = count
 
     def on_transfer(self, transfer: Transfer, payload: bytes) -> LinkDelivery | None:
-        """Take a frame of a delivery, and return the delivery if it is complete or aborted."""
+        """Apply a transfer frame; return the delivery if it is complete or aborted."""
         delivery = self._partial
         if delivery is None:
             delivery = self._begin(transfer)
         elif transfer.delivery_id not in {None, delivery.number}:
-            self._fault(NOT_ALLOWED, "a delivery began before the last one was complete")
+            self._fault(NOT_ALLOWED, "a delivery began before the previous one was complete")
         if transfer.settled:
             delivery.settled = True
         if transfer.state is not None:
@@ -485,7 +483,7 @@ class Link:
             if self.overflow is None:
                 self._fault(
                     MESSAGE_SIZE_EXCEEDED,
-                    f"messages have {self.max_message_size} bytes at most here",
+                    f"the message exceeds the max-message-size of {self.max_message_size} bytes",
                 )
             delivery.large = large = self.overflow()
             if isinstance(parts, bytearray):
@@ -504,24 +502,28 @@ class Link:
         delivery.payload = payload if delivery.large is None else b""
         return delivery
 
-    def take(self, found: list[tuple[int, bytes, bytes]]) -> list[LinkDelivery]:
-        """Take whole messages, for which there is credit: delivery-id, delivery-tag and bytes."""
-        self.credit -= len(found)
-        self._count = (self._count + len(found)) & _MASK
-        return [LinkDelivery(self, number, tag, payload=payload) for number, tag, payload in found]
+    def on_run(self, transfers: list[tuple[int, bytes, bytes]]) -> list[LinkDelivery]:
+        """Return the deliveries of complete messages; see `Session.on_run`."""
+        self.credit -= len(transfers)
+        self._count = (self._count + len(transfers)) & _MASK
+        return [
+            LinkDelivery(self, number, tag, payload=payload) for number, tag, payload in transfers
+        ]
 
     def _begin(self, transfer: Transfer) -> LinkDelivery:
         number, tag = transfer.delivery_id, transfer.delivery_tag
         if number is None or tag is None:
-            self._fault(INVALID_FIELD, "a delivery begins with a delivery-id and a tag")
+            self._fault(
+                INVALID_FIELD, "a delivery must begin with a delivery-id and a delivery-tag"
+            )
         if number in self.session.incoming:
-            self._fault(NOT_ALLOWED, f"the delivery {number} is not settled yet")
+            self._fault(NOT_ALLOWED, f"delivery-id {number} is in use: it is unsettled")
         if self.credit > 0:
             self.credit -= 1
         elif self._revoked > 0:
             self._revoked -= 1
         elif len(self.session.incoming) < self.excess:
-            self.credit -= 1  # below zero, so that it is not granted again
+            self.credit -= 1  # negative: later credit makes up for it
         else:
             self._fault(TRANSFER_LIMIT_EXCEEDED, "the link has no credit")
         self._count = (self._count + 1) & _MASK
@@ -536,21 +538,28 @@ class Link:
         raise LinkFaultError(condition, description)
 
 
-def _fit(attach: Attach, room: int) -> bool:
-    """Leave out the last unsettled deliveries, where a frame has no room for all; return if not."""
+def _cut_unsettled(attach: Attach, room: int) -> bool:
+    """Remove the last entries of ``unsettled`` that exceed a frame; return True if none do.
+
+    The attach is changed, and marked as incomplete.
+    """
     excess = len(encode_value(attach)) - room
     if excess <= 0 or not attach.unsettled:
         return True
     attach.unsettled, attach.incomplete_unsettled = dict(attach.unsettled), True
-    excess += 1  # the field may not have been there
+    excess += 1  # for incomplete-unsettled, which may have been absent
     while excess > 0 and attach.unsettled:
         tag, state = attach.unsettled.popitem()
         excess -= len(encode_value(tag)) + len(encode_value(state))
     return False
 
 
-def state_of(value: Any) -> Any:
-    """Return the delivery state in a field: an object, or a `Described` if it is unknown."""
+def decode_state(value: Any) -> Any:
+    """Return the delivery state of a field: an object, or `value` if its type is unknown.
+
+    Raises:
+        SessionFaultError: the value is malformed, or of another type.
+    """
     if value is None:
         return None
     if isinstance(value, Described):
@@ -566,13 +575,13 @@ def state_of(value: Any) -> Any:
                 raise SessionFaultError(error.condition, str(error)) from None
         if isinstance(state, DeliveryState):
             return state
-    raise SessionFaultError(INVALID_FIELD, f"{value!r:.80} is not a delivery-state")
+    raise SessionFaultError(INVALID_FIELD, f"expected a delivery-state, got {value!r:.80}")
 
 
 def _rejected(value: Described) -> Rejected | None:
-    """Decode a rejection whose reason is malformed, as that is shown and not acted on.
+    """Return a rejected outcome with a malformed error, or None for other malformed states.
 
-    go-amqp writes the keys of an error's info as strings.
+    The error is only shown to people. go-amqp writes the keys of an error's info as strings.
     """
     try:
         state = from_described(value, strict=False)
@@ -580,11 +589,11 @@ def _rejected(value: Described) -> Rejected | None:
         return None
     if not isinstance(state, Rejected) or not isinstance(state.error, Error):
         return None
-    condition: Any = state.error.condition  # whatever came, where it is lenient
+    condition: Any = state.error.condition  # of any type: the decoding is lenient
     if not isinstance(condition, str):
         return None
     try:
-        encode_value(state)  # a receiver that settles second is told its own outcome
+        encode_value(state)  # the state is sent back to a receiver that settles second
     except EncodeError:
         text = str(state.error.description or "")
         return Rejected(Error(Symbol(condition), text) if condition.isascii() else None)
@@ -595,11 +604,11 @@ class Session:
     """One end of a session.
 
     Attributes:
-        connection: takes its frames.
-        handler: is called with what happens.
+        connection: writes the frames.
+        handler: its methods are called with the events of the session.
         channel: this end's channel.
-        remote_channel: the peer's; None before it began.
-        outgoing: deliveries to the peer that are not settled at both ends, by number.
+        remote_channel: the peer's channel; None before the peer's begin.
+        outgoing: deliveries to the peer that are not settled at both ends, by delivery-id.
         incoming: deliveries from the peer, likewise.
         ended: whether this end has ended.
     """
@@ -619,11 +628,12 @@ class Session:
         self._handle_max = _HANDLE_MAX
         self._next_delivery = 0
         self._next_outgoing = 0
-        self._room = 0  # of the peer's incoming window
+        self._remote_window = 0  # transfers that the peer's incoming window still allows
         self._next_incoming = 0
         self._window = _WINDOW
         self._waiting: deque[tuple[Link, bytes]] = deque()
-        self._disposition: Disposition | None = None  # not written yet: the next may extend it
+        # Delayed: the next disposition may extend its range.
+        self._disposition: Disposition | None = None
 
     def __repr__(self) -> str:
         return f"<session {self.channel}>"
@@ -631,7 +641,7 @@ class Session:
     # What this end does.
 
     def begin(self) -> None:
-        """Begin this end."""
+        """Write the begin frame."""
         self.begun = True
         self.write(
             Begin(
@@ -644,83 +654,88 @@ class Session:
         )
 
     def end(self, error: Error | None = None) -> None:
-        """End this end; twice does nothing."""
+        """Write the end frame; a no-op after the first call."""
         if self.begun and not self.ended:
             self.write(End(error))
             self.ended = True
             self.clear()
 
     def link(self, name: str, *, sends: bool) -> Link:
-        """Return a new link, to be attached with `Link.attach`."""
+        """Return a new link; attach it with `Link.attach`.
+
+        Raises:
+            ValueError: the name is in use in this role, or the peer allows no more links.
+        """
         if (name, sends) in self.links:
-            raise ValueError(f"the session has a link {name!r} in this role already")
+            role = "sender" if sends else "receiver"
+            raise ValueError(f"the session already has a link {name!r} with the role {role}")
         handle = len(self._own)
         while handle in self._own:
             handle -= 1
         if handle > self._handle_max:
-            raise ValueError(f"the session has {handle} links, and the peer takes no more")
+            raise ValueError(f"the session has {handle} links, the limit of the peer")
         link = self.links[name, sends] = self._own[handle] = Link(self, name, handle, sends=sends)
         return link
 
     @property
     def blocked(self) -> bool:
-        """Whether transfers wait for the peer's window; `Handler.on_writable` tells its end."""
+        """Whether transfers wait for the peer's window; `Handler.on_writable` reports the end."""
         return bool(self._waiting)
 
     # For links.
 
     def write(self, performative: Any) -> None:
-        """Write a frame, after the dispositions that wait."""
+        """Write a frame, after the delayed disposition."""
         self.flush()
         self.connection.write(self.channel, performative)
 
     def flush(self) -> None:
-        """Write the disposition that waits for others to extend it."""
-        waiting = self._disposition
-        if waiting is not None:
+        """Write the delayed disposition, if any."""
+        disposition = self._disposition
+        if disposition is not None:
             self._disposition = None
-            self.connection.write(self.channel, waiting)
+            self.connection.write(self.channel, disposition)
 
     def next_delivery(self) -> int:
-        """Return the number of the next delivery."""
+        """Return the delivery-id of the next delivery."""
         number = self._next_delivery
         self._next_delivery = (number + 1) & _MASK
         return number
 
     def write_disposition(self, sends: bool, number: int, settled: bool, state: Any) -> None:
-        """Write a disposition, in one frame with those before where it can be."""
-        waiting = self._disposition
+        """Write a disposition, or extend the delayed one if it only differs in the range."""
+        delayed = self._disposition
         if (
-            waiting is not None
-            and waiting.last is not None
-            and waiting.role != sends
-            and waiting.last + 1 == number
-            and waiting.settled is settled
-            and (waiting.state is state or waiting.state == state)
+            delayed is not None
+            and delayed.last is not None
+            and delayed.role != sends
+            and delayed.last + 1 == number
+            and delayed.settled is settled
+            and (delayed.state is state or delayed.state == state)
         ):
-            waiting.last = number
+            delayed.last = number
             return
         self.flush()
         self._disposition = Disposition(not sends, number, number, settled, state)
         self.connection.flushes[self.channel] = self.flush
 
     def forget(self, delivery: LinkDelivery) -> None:
-        """Drop a delivery that is settled."""
-        held = self.outgoing if delivery.link.sends else self.incoming
-        if held.get(delivery.number) is delivery:
-            del held[delivery.number]
+        """Remove a settled delivery."""
+        unsettled = self.outgoing if delivery.link.sends else self.incoming
+        if unsettled.get(delivery.number) is delivery:
+            del unsettled[delivery.number]
 
     def write_transfer(self, link: Link, body: bytes) -> None:
-        """Write a frame with a transfer, or have it wait for the peer's window."""
-        if self._room <= 0 or self._waiting:
+        """Write a transfer frame, or queue it until the peer's window allows it."""
+        if self._remote_window <= 0 or self._waiting:
             self._waiting.append((link, body))
             return
-        self._room -= 1
+        self._remote_window -= 1
         self._next_outgoing = (self._next_outgoing + 1) & _MASK
         self.connection.write_body(self.channel, body)
 
     def write_flow(self, link: Link | None = None, *, echo: bool = False) -> None:
-        """Write a flow, of a link or of the session alone; `echo` asks for one of the peer."""
+        """Write a flow of a link or of the session; `echo` requests a flow of the peer."""
         self._window = _WINDOW
         flow = Flow(
             next_incoming_id=self._next_incoming if self.remote_channel is not None else None,
@@ -739,12 +754,13 @@ class Session:
         self.write(flow)
 
     def drop(self, link: Link) -> None:
-        """Drop the deliveries of a link that is detached, and the link if it is at both ends."""
-        for held in (self.outgoing, self.incoming):
-            for number in [n for n, one in held.items() if one.link is link]:
-                del held[number]
+        """Remove the deliveries of a detached link, and the link if both ends are detached."""
+        for unsettled in (self.outgoing, self.incoming):
+            numbers = [number for number, delivery in unsettled.items() if delivery.link is link]
+            for number in numbers:
+                del unsettled[number]
         if self._waiting:
-            self._waiting = deque(one for one in self._waiting if one[0] is not link)
+            self._waiting = deque(item for item in self._waiting if item[0] is not link)
         link._partial = None
         if link.remote_handle is None and link.detached:
             self.links.pop((link.name, link.sends), None)
@@ -752,25 +768,25 @@ class Session:
             self.handler.on_link_gone(link)
 
     def clear(self) -> None:
-        """Drop everything, as the session has ended."""
+        """Remove all links and deliveries: the session has ended."""
         for link in self.links.values():
             self.handler.on_link_gone(link)
-        for held in (self.outgoing, self.incoming, self.links, self._handles, self._own):
-            held.clear()
+        for table in (self.outgoing, self.incoming, self.links, self._handles, self._own):
+            table.clear()
         self._waiting.clear()
         self._disposition = None
 
     # What the peer does.
 
     def on_begin(self, channel: int, begin: Begin) -> None:
-        """Take the peer's begin."""
+        """Apply the peer's begin."""
         self.remote_channel = channel
-        self._room = begin.incoming_window
+        self._remote_window = begin.incoming_window
         self._next_incoming = begin.next_outgoing_id
         self._handle_max = min(begin.handle_max, _HANDLE_MAX)
 
     def on_frame(self, performative: Any, payload: bytes) -> None:
-        """Take a frame of the session other than begin and end."""
+        """Apply a frame of the session other than begin and end."""
         if isinstance(performative, Transfer):
             self._on_transfer(performative, payload)
         elif isinstance(performative, Disposition):
@@ -782,15 +798,15 @@ class Session:
         elif isinstance(performative, Detach):
             self._on_detach(performative)
 
-    def _link_of(self, handle: int) -> Link:
+    def _link(self, handle: int) -> Link:
         link = self._handles.get(handle)
         if link is None:
-            raise SessionFaultError(UNATTACHED_HANDLE, f"the handle {handle} has no link")
+            raise SessionFaultError(UNATTACHED_HANDLE, f"no link is attached to handle {handle}")
         return link
 
     def _on_transfer(self, transfer: Transfer, payload: bytes) -> None:
         self._use_window(1)
-        link = self._link_of(transfer.handle)
+        link = self._link(transfer.handle)
         if not link.is_open:
             return
         if link.sends:
@@ -799,7 +815,7 @@ class Session:
             )
         try:
             if transfer.state is not None:
-                transfer.state = state_of(transfer.state)
+                transfer.state = decode_state(transfer.state)
             delivery = link.on_transfer(transfer, payload)
         except LinkFaultError as fault:
             self.handler.on_detach(link, fault.error, closed=True)
@@ -811,63 +827,63 @@ class Session:
             self.handler.on_part(link, len(payload))
 
     def _use_window(self, count: int) -> None:
-        """Take note of so many transfers, and open the window again where half of it is used."""
+        """Count received transfers; write a flow when half of the incoming window is used."""
         self._next_incoming = (self._next_incoming + count) & _MASK
         self._window -= count
         if self._window < 0:
-            raise SessionFaultError(WINDOW_VIOLATION, "transfers exceed the window")
+            raise SessionFaultError(WINDOW_VIOLATION, "transfers exceed the incoming-window")
         if self._window * 2 < _WINDOW:
             self.write_flow()
 
-    def taker_of(self, handle: int, found: list[tuple[int, bytes, bytes]]) -> Link | None:
-        """Return the link that can take whole messages at once, None where one may break a rule.
+    def link_for_run(self, handle: int, transfers: list[tuple[int, bytes, bytes]]) -> Link | None:
+        """Return the link for a run of complete messages; None if a message may break a rule.
 
         Args:
-            handle: the peer's.
-            found: delivery-id, delivery-tag and bytes of each.
+            handle: the peer's handle of the link.
+            transfers: delivery-id, delivery-tag and message of each transfer.
         """
-        link, count = self._handles.get(handle), len(found)
+        link, count = self._handles.get(handle), len(transfers)
         if link is None or link.sends or not link.is_open or link.is_partial:
             return None
         if link.credit < count or self._window < count:
             return None
-        numbers = {number for number, _, _ in found}
+        numbers = {number for number, _, _ in transfers}
         if len(numbers) < count or not numbers.isdisjoint(self.incoming):
             return None
-        most = link.max_message_size
-        if most and max(len(payload) for _, _, payload in found) > most:
+        max_size = link.max_message_size
+        if max_size and max(len(payload) for _, _, payload in transfers) > max_size:
             return None
         return link
 
-    def take(self, link: Link, found: list[tuple[int, bytes, bytes]]) -> None:
-        """Take the messages of which `taker_of` says that they can be."""
-        self._use_window(len(found))
-        deliveries = link.take(found)
-        self.incoming.update({one.number: one for one in deliveries})
+    def on_run(self, link: Link, transfers: list[tuple[int, bytes, bytes]]) -> None:
+        """Apply a run of transfers to the link that `link_for_run` returned."""
+        self._use_window(len(transfers))
+        deliveries = link.on_run(transfers)
+        self.incoming.update({delivery.number: delivery for delivery in deliveries})
         self.handler.on_transfers(link, deliveries)
 
     def _on_disposition(self, disposition: Disposition) -> None:
-        held = self.outgoing if disposition.role else self.incoming
+        unsettled = self.outgoing if disposition.role else self.incoming
         first = disposition.first
         last = first if disposition.last is None else disposition.last
-        state = state_of(disposition.state)
+        state = decode_state(disposition.state)
         count = ((last - first) & _MASK) + 1
         numbers: Iterable[int]
         if count == 1:
             numbers = (first,)
-        elif count <= len(held):
+        elif count <= len(unsettled):
             numbers = [(first + n) & _MASK for n in range(count)]
-        else:  # a range costs no more than what is there
-            places = sorted(place for n in held if (place := (n - first) & _MASK) < count)
-            numbers = [(first + place) & _MASK for place in places]
+        else:  # look at the unsettled deliveries: a range may have billions of numbers
+            offsets = sorted(offset for n in unsettled if (offset := (n - first) & _MASK) < count)
+            numbers = [(first + offset) & _MASK for offset in offsets]
         on_disposition = self.handler.on_disposition
         for number in numbers:
-            delivery = held.get(number)
+            delivery = unsettled.get(number)
             if delivery is None:
                 continue
             if disposition.settled:
                 delivery.settled = True
-                del held[number]
+                del unsettled[number]
             if state is not None:
                 delivery.state = state
             on_disposition(delivery)
@@ -876,10 +892,10 @@ class Session:
 
     def _on_flow(self, flow: Flow) -> None:
         in_flight = (self._next_outgoing - (flow.next_incoming_id or 0)) & _MASK
-        self._room = flow.incoming_window - (in_flight if in_flight <= _MASK >> 1 else 0)
+        self._remote_window = flow.incoming_window - (in_flight if in_flight <= _MASK >> 1 else 0)
         if self._waiting:
-            while self._waiting and self._room > 0:
-                self._room -= 1
+            while self._waiting and self._remote_window > 0:
+                self._remote_window -= 1
                 self._next_outgoing = (self._next_outgoing + 1) & _MASK
                 self.connection.write_body(self.channel, self._waiting.popleft()[1])
             if not self._waiting:
@@ -888,7 +904,7 @@ class Session:
             if flow.echo:
                 self.write_flow()
             return
-        link = self._link_of(flow.handle)
+        link = self._link(flow.handle)
         if not link.is_open:
             if flow.echo and not self.ended:
                 self.write_flow()
@@ -897,16 +913,17 @@ class Session:
             link.available, link.properties = flow.available, flow.properties
         link.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
         self.handler.on_flow(link)
-        # Without credit, a drain is complete already; the receiver waits to be told (2.6.7).
+        # Without credit, a drain is complete already: report that to the receiver (2.6.7).
         is_drained = link.sends and link.drain and not link.credit
         if (flow.echo or is_drained) and link.is_open:
             self.write_flow(link)
 
     def _on_attach(self, attach: Attach) -> None:
         if attach.handle in self._handles:
-            raise SessionFaultError(HANDLE_IN_USE, f"the handle {attach.handle} is used")
+            raise SessionFaultError(HANDLE_IN_USE, f"handle {attach.handle} is in use")
         if attach.handle > _HANDLE_MAX:
-            raise SessionFaultError(NOT_ALLOWED, f"handles are {_HANDLE_MAX} at most here")
+            text = f"handle {attach.handle} exceeds the handle-max of {_HANDLE_MAX}"
+            raise SessionFaultError(NOT_ALLOWED, text)
         link = self.links.get((attach.name, attach.role))
         if link is None:
             try:
@@ -914,13 +931,13 @@ class Session:
             except ValueError as error:
                 raise SessionFaultError(RESOURCE_LIMIT_EXCEEDED, str(error)) from None
         elif link.remote_handle is not None:
-            raise SessionFaultError(NOT_ALLOWED, f"the link {attach.name!r} is attached already")
+            raise SessionFaultError(NOT_ALLOWED, f"link {attach.name!r} is already attached")
         self._handles[attach.handle] = link
         link.on_attach(attach)
         self.handler.on_attach(link)
 
     def _on_detach(self, detach: Detach) -> None:
-        link = self._link_of(detach.handle)
+        link = self._link(detach.handle)
         del self._handles[detach.handle]
         link.remote_handle = None
         if link.detached:
