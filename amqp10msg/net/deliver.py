@@ -1,4 +1,4 @@
-"""Messages sent to a broker, of which each has an outcome before the next ones are fetched."""
+"""Sends batches of messages to a broker, and waits for the outcome of every message."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Properties
 from amqp10msg.wire.errors import AmqpError
 
-#: Seconds before another attempt at first, and at most.
-_PAUSE, _MOST_PAUSE = 0.1, 5.0
-#: After so many connections that ended before anything was taken, one message at a time is sent.
-_DEATHS = 2
-#: A message that ends so many, while it alone is sent, is refused.
-_ALONE = 3
-#: Where the messages are from, for the translation: not from a broker.
+#: Backoff before another attempt, in seconds: the first delay and the limit.
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.1, 5.0
+#: After this many connections lost without an outcome, send one message at a time.
+_MAX_LOST = 2
+#: Refuse a message (a poison message) after it was alone in flight on this many lost connections.
+_MAX_LOST_ALONE = 3
+#: The source of the translation: rows of a table, not a broker.
 _ROWS = Endpoint("1.0", "", 0, file="rows")
 
 
 class NotDeliveredError(TimeoutError):
-    """The target did not take messages, nor refuse them, in time."""
+    """The target gave no outcome in time."""
 
 
 @attrs.frozen
 class Delivering:
     """How messages are sent.
 
-    The translation is that of a target that speaks 0-9-1. At most `window` messages have no
-    outcome; the target may give credit for fewer. A message that the target releases, or has no
-    room for, is sent `attempts` times, and `timeout` seconds may pass without an outcome.
+    Attributes:
+        profile: the profile of the translation, for a target that speaks 0-9-1.
+        window: maximum number of messages without an outcome; the target may give less credit.
+        attempts: how often to send a message that the target releases or has no room for.
+        timeout: seconds without any outcome after which `NotDeliveredError` is raised.
     """
 
     profile: str = "lossless"
@@ -52,9 +54,12 @@ class Delivering:
 
 @attrs.frozen
 class Refused:
-    """A message that was not taken.
+    """A message that the target did not accept.
 
-    The row is counted from 0.
+    Attributes:
+        row: the row of the message, from 0.
+        octets: the encoded message.
+        outcome: the outcome.
     """
 
     row: int
@@ -66,9 +71,10 @@ _MESSAGE_ID = Picker("properties.message_id")
 
 
 def with_message_id(octets: bytes, identity: str, *, replace: bool = False) -> bytes:
-    """Return a message with a message-id; one that has one is unchanged, unless it is replaced.
+    """Return a message with the message-id `identity`.
 
-    What cannot be decoded stays as it is.
+    A message that has a message-id is returned unchanged, unless `replace` is True. A malformed
+    message is returned unchanged.
     """
     try:
         if not replace and _MESSAGE_ID(octets) != (None,):
@@ -82,11 +88,13 @@ def with_message_id(octets: bytes, identity: str, *, replace: bool = False) -> b
 
 
 class Deliverer:
-    """Sends messages over a connection that is kept, and made again where it is lost.
+    """Sends messages over one connection, and reconnects if it is lost.
 
-    A message whose outcome was lost with a connection is sent again.
+    A message whose outcome was lost with a connection is sent again: at least once.
 
-    `accepted` messages were taken by the target; `again` counts how often one was sent again.
+    Attributes:
+        accepted: number of messages that the target accepted.
+        again: number of messages sent again.
     """
 
     def __init__(self, endpoint: Endpoint, how: Delivering = Delivering()) -> None:
@@ -98,11 +106,11 @@ class Deliverer:
         self._link: TargetLink | None = None
         self._error: LinkError | None = None
         self._waiting: deque[tuple[SourceDelivery, Any]] = deque()
-        self._later = 0  # messages that are to be sent again after a pause
+        self._later = 0  # messages waiting for their backoff
         self._in_flight: dict[SourceDelivery, Any] = {}
         self._refused: list[Refused] = []
-        self._moves = 0
-        self._deaths = 0
+        self._progress = 0  # changes when a message gets an outcome or is queued again
+        self._lost = 0  # connections lost since the last outcome
         self._awake: asyncio.Future[None] | None = None
         self.accepted = 0
         self.again = 0
@@ -119,31 +127,36 @@ class Deliverer:
         self._runner.close()
 
     def send(self, messages: Iterable[tuple[int, bytes]]) -> list[Refused]:
-        """Send messages, and wait for the outcome of each.
+        """Send messages, wait for the outcome of each, and return the messages not accepted.
 
-        Return those that were not taken. A `LinkError` says that the target is not to be used, a
-        `NotDeliveredError` that nothing had an outcome for too long.
+        Args:
+            messages: rows and encoded messages.
+
+        Raises:
+            LinkError: the target refuses the link; a retry cannot succeed.
+            NotDeliveredError: the target gave no outcome within the timeout.
         """
         return self._runner.run(self._send(list(messages)))
 
     async def _send(self, messages: list[tuple[int, bytes]]) -> list[Refused]:
         deliveries = [SourceDelivery(octets, tag=row) for row, octets in messages]
-        for delivery, made in zip(deliveries, self._prepare(deliveries), strict=True):
-            if isinstance(made, Exception):
-                self._refuse(delivery, Outcome("untranslatable", "", str(made), final=True))
-            elif made is not None:
-                self._waiting.append((delivery, made))
+        for delivery, prepared in zip(deliveries, self._prepare(deliveries), strict=True):
+            if isinstance(prepared, Exception):
+                self._refuse(delivery, Outcome("untranslatable", "", str(prepared), final=True))
+            elif prepared is not None:
+                self._waiting.append((delivery, prepared))
         count = len(messages)
         while self._waiting or self._in_flight or self._later:
-            await self._go_on(count)
-        found, self._refused = self._refused, []
-        return sorted(found, key=lambda one: one.row)
+            await self._wait_for_progress(count)
+        refused, self._refused = self._refused, []
+        return sorted(refused, key=lambda message: message.row)
 
-    async def _go_on(self, count: int) -> None:
-        pause, why, before = _PAUSE, "no outcome came", self._moves
+    async def _wait_for_progress(self, count: int) -> None:
+        """Wait until a message has an outcome or is queued again; reconnect if needed."""
+        backoff, reason, before = _FIRST_BACKOFF, "no outcome was received", self._progress
         try:
             async with asyncio.timeout(self._how.timeout):
-                while self._moves == before:
+                while self._progress == before:
                     try:
                         if self._link is None:
                             await self._open()
@@ -155,17 +168,17 @@ class Deliverer:
                             raise self._error
                     except LinkError as error:
                         self._lose(error)
-                        why = str(error)
+                        reason = str(error)
                         if error.permanent:
                             text = f"{self._endpoint}: {error}"
                             raise LinkError(text, permanent=True) from None
-                        await asyncio.sleep(pause)
-                        pause = min(2 * pause, _MOST_PAUSE)
+                        await asyncio.sleep(backoff)
+                        backoff = min(2 * backoff, _MAX_BACKOFF)
         except TimeoutError:
-            left = len(self._waiting) + len(self._in_flight) + self._later
+            pending = len(self._waiting) + len(self._in_flight) + self._later
             raise NotDeliveredError(
-                f"{self._endpoint}: {left} of {count} messages had no outcome, and for "
-                f"{self._how.timeout:g} s none came ({why})"
+                f"{self._endpoint}: {pending} of {count} messages have no outcome: none was "
+                f"received for {self._how.timeout:g} s ({reason})"
             ) from None
 
     async def _open(self) -> None:
@@ -181,27 +194,27 @@ class Deliverer:
         )
 
     def _lose(self, error: LinkError) -> None:
-        """Have what was in flight sent again, in its order, unless it is what ends connections."""
+        """Queue the messages in flight again, in their order; refuse a poison message."""
         if self._link is not None:
             self._link.abort()
             self._link = None
         self._error = None
-        flying, self._in_flight = self._in_flight, {}
-        self._deaths += bool(flying)
-        for delivery in flying if len(flying) == 1 else ():
+        in_flight, self._in_flight = self._in_flight, {}
+        self._lost += bool(in_flight)
+        for delivery in in_flight if len(in_flight) == 1 else ():
             delivery.deaths += 1
-            if delivery.deaths >= _ALONE:
+            if delivery.deaths >= _MAX_LOST_ALONE:
                 self._refuse(delivery, Outcome("fatal", "", str(error), final=True))
-                self._deaths = 0
+                self._lost = 0
                 return
-        self.again += len(flying)
-        self._waiting.extendleft(reversed(flying.items()))
+        self.again += len(in_flight)
+        self._waiting.extendleft(reversed(in_flight.items()))
 
     def _pump(self) -> None:
         link = self._link
         while self._waiting and link is not None and link.alive and link.room > 0:
-            if self._in_flight and self._deaths >= _DEATHS:
-                return  # one at a time
+            if self._in_flight and self._lost >= _MAX_LOST:
+                return  # send one message at a time
             delivery, outgoing = self._waiting.popleft()
             self._in_flight[delivery] = outgoing
             link.send([(outgoing, delivery)])
@@ -211,8 +224,8 @@ class Deliverer:
             outgoing = self._in_flight.pop(delivery, None)
             if outgoing is None:
                 continue
-            self._moves += 1
-            self._deaths = 0
+            self._progress += 1
+            self._lost = 0
             delivery.tries += 1
             if outcome.kind == "accepted":
                 self.accepted += 1
@@ -221,18 +234,19 @@ class Deliverer:
             else:
                 self.again += 1
                 self._later += 1
-                pause = min(_PAUSE * 2.0**delivery.tries, _MOST_PAUSE)
-                asyncio.get_running_loop().call_later(pause, self._send_again, delivery, outgoing)
+                backoff = min(_FIRST_BACKOFF * 2.0**delivery.tries, _MAX_BACKOFF)
+                loop = asyncio.get_running_loop()
+                loop.call_later(backoff, self._send_again, delivery, outgoing)
             self._wake()
 
     def _send_again(self, delivery: SourceDelivery, outgoing: Any) -> None:
         self._later -= 1
         self._waiting.append((delivery, outgoing))
-        self._moves += 1
+        self._progress += 1
         self._wake()
 
     def _refuse(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        self._moves += 1
+        self._progress += 1
         self._refused.append(Refused(delivery.tag, delivery.octets, outcome))
 
     def _on_lost(self, error: LinkError) -> None:
@@ -247,17 +261,19 @@ class Deliverer:
 def numbered(
     batches: Iterable[Iterable[bytes | None]], prepare: Callable[[int, bytes], bytes]
 ) -> Iterator[tuple[list[tuple[int, bytes]], list[int]]]:
-    """Yield the messages of batches with their rows, as they are to be sent, and rows without one.
+    """Yield for each batch the rows with their prepared messages, and the rows without a message.
 
-    `prepare` makes of a row and its message what is to be sent.
+    Args:
+        batches: the messages; None for a row without one.
+        prepare: returns the message to send, from a row and its message.
     """
     row = 0
     for batch in batches:
-        sent, empty = [], []
+        prepared, empty = [], []
         for octets in batch:
             if octets is None:
                 empty.append(row)
             else:
-                sent.append((row, prepare(row, octets)))
+                prepared.append((row, prepare(row, octets)))
             row += 1
-        yield sent, empty
+        yield prepared, empty

@@ -1,7 +1,7 @@
 """Partitions of Azure Event Hubs over AMQP 1.0, as streams whose offsets are sequence numbers.
 
-Addresses, the selector and the requests to ``$management`` are those of Microsoft's page "AMQP 1.0
-in Azure Service Bus and Event Hubs protocol guide" and of its client for Python, azure-eventhub.
+The addresses, the selector and the requests to ``$management`` follow Microsoft's page "AMQP 1.0 in
+Azure Service Bus and Event Hubs protocol guide" and its client for Python, azure-eventhub.
 """
 
 from __future__ import annotations
@@ -26,19 +26,26 @@ from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described
 
 _SEQUENCE = "x-opt-sequence-number"
-#: The annotation with when an event was enqueued.
+#: The annotation with the time at which an event was enqueued.
 ENQUEUED = "x-opt-enqueued-time"
 _MANAGEMENT = "$management"
 _PARTITIONS = "/Partitions/"
-_ANSWERS = 100
-_OK, _FAULTS = 200, 300
-#: Statuses of a request that no other attempt makes good.
+#: Credit for responses of ``$management``.
+_RESPONSE_CREDIT = 100
+#: The range of status codes of successful requests.
+_SUCCESS = range(200, 300)
+#: Status codes of requests that a retry cannot fix.
 _PERMANENT = {400, 401, 403, 404}
 
 
 @attrs.frozen
 class Hub:
-    """An event hub, as one consumer group reads it."""
+    """An event hub, read by a consumer group.
+
+    Attributes:
+        name: the name of the event hub.
+        group: the name of the consumer group.
+    """
 
     name: str
     group: str = "$Default"
@@ -49,31 +56,31 @@ class Hub:
 
 
 class Partitions(Streams):
-    """Partitions of an event hub that are read by one session, several at a time.
+    """Reads partitions of an event hub in one session, several at a time.
 
-    What asks raises a `LinkError` where the connection ended, or there is no such thing.
+    Requests raise `LinkError` if the connection has ended, or the event hub does not exist.
     """
 
     def __init__(self, hub: Hub, request: Request, connection: Amqp10Connection) -> None:
         self._hub = hub
-        self._here = f"answers-{uuid.uuid4()}"
-        self._asks: transport.Link | None = None
-        self._hears: transport.Link | None = None
-        self._can_ask: asyncio.Future[None] | None = None
-        self._answers: dict[str, asyncio.Future[Message]] = {}
+        self._reply_to = f"answers-{uuid.uuid4()}"
+        self._requests: transport.Link | None = None
+        self._responses: transport.Link | None = None
+        self._can_request: asyncio.Future[None] | None = None
+        self._pending: dict[str, asyncio.Future[Message]] = {}  # by message-id of the request
         super().__init__(request, connection)
 
-    # What a partition is read by.
+    # Reading.
 
     def address_of(self, stream: str) -> str:
-        """Return the address that a partition is read from."""
+        """Return the address of the source for a partition."""
         partition = stream.rpartition("/")[2]
         return f"{self._hub.name}/ConsumerGroups/{self._hub.group}{_PARTITIONS}{partition}"
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:
-        """Return the filter with which reading begins at a sequence number."""
-        return _selected(f"amqp.annotation.{_SEQUENCE} >= '{start}'")
+        """Return the filter that starts reading at a sequence number."""
+        return _selector(f"amqp.annotation.{_SEQUENCE} >= '{start}'")
 
     @staticmethod
     def offset_of(octets: bytes, expected: int | None = None) -> int:
@@ -81,40 +88,45 @@ class Partitions(Streams):
         return offset_of(octets, expected, _SEQUENCE)
 
     def reads_as_asked(self, agreed: Any) -> bool:  # noqa: ARG002  (one signature for all)
-        """Whether it reads from there on: what comes says so, by its sequence number."""
+        """Return True: the sequence numbers of the events show where reading began."""
         return True
 
-    # What the namespace is asked for.
+    # Requests.
 
     async def partitions(self) -> list[str]:
         """Return the names of the partitions."""
-        found = (await self._asked("com.microsoft:eventhub")).get("partition_ids")
-        if not found:
-            raise LinkError(f"{self._hub.name}: the answer has no partition_ids", permanent=True)
-        return [self._hub.stream(str(one)) for one in found]
+        partition_ids = (await self._read("com.microsoft:eventhub")).get("partition_ids")
+        if not partition_ids:
+            raise LinkError(f"{self._hub.name}: the response has no partition_ids", permanent=True)
+        return [self._hub.stream(str(partition)) for partition in partition_ids]
 
     async def bounds(self, stream: str) -> Bounds:
-        """Return where a partition begins and ends."""
-        said = await self._partition(stream)
-        end = _number(said, "last_enqueued_sequence_number") + 1
-        if said.get("is_partition_empty"):
+        """Return the first sequence number of a partition, and the next one."""
+        attributes = await self._partition(stream)
+        end = _number(attributes, "last_enqueued_sequence_number") + 1
+        if attributes.get("is_partition_empty"):
             return Bounds(max(end, 0), max(end, 0))
-        return Bounds(_number(said, "begin_sequence_number"), end)
+        return Bounds(_number(attributes, "begin_sequence_number"), end)
 
     async def first(self, stream: str) -> int | None:
-        """Return the sequence number of the first event that is there; None where there is none."""
-        found = await self.bounds(stream)
-        return None if found.first == found.next else found.first
+        """Return the sequence number of the first event; None for an empty partition."""
+        bounds = await self.bounds(stream)
+        return None if bounds.first == bounds.next else bounds.first
 
-    async def at_time(self, stream: str, moment: int) -> int:
-        """Return the sequence number of the first event from a moment on; the next where none is.
+    async def at_time(self, stream: str, time: int) -> int:
+        """Return the sequence number of the first event enqueued at `time` or later.
 
-        It is the moment when an event was enqueued, in ms since the Unix epoch.
+        Args:
+            stream: the name of the partition.
+            time: in ms since the Unix epoch.
+
+        Returns:
+            The sequence number; that of the next event if no event is that recent.
         """
-        said = await self._partition(stream)
-        last: Any = said.get("last_enqueued_time_utc")
-        end = max(_number(said, "last_enqueued_sequence_number") + 1, 0)
-        if said.get("is_partition_empty") or not isinstance(last, int) or last < moment:
+        attributes = await self._partition(stream)
+        last: Any = attributes.get("last_enqueued_time_utc")
+        end = max(_number(attributes, "last_enqueued_sequence_number") + 1, 0)
+        if attributes.get("is_partition_empty") or not isinstance(last, int) or last < time:
             return end
         done: asyncio.Future[int] = self._connection.loop.create_future()
 
@@ -122,8 +134,8 @@ class Partitions(Streams):
             if not done.done():
                 done.set_result(self.offset_of(octets))
 
-        wanted = _selected(f"amqp.annotation.{ENQUEUED} >= '{moment}'")
-        cursor = Cursor(stream, wanted, receive, lambda: None)
+        selector = _selector(f"amqp.annotation.{ENQUEUED} >= '{time}'")
+        cursor = Cursor(stream, selector, receive, lambda: None)
         self.read_from(cursor, 1)
         try:
             await self.until(done)
@@ -133,77 +145,87 @@ class Partitions(Streams):
 
     async def _partition(self, stream: str) -> dict[str, Any]:
         partition = stream.rpartition("/")[2]
-        return await self._asked("com.microsoft:partition", partition=partition)
+        return await self._read("com.microsoft:partition", partition=partition)
 
-    async def _asked(self, kind: str, **about: str) -> dict[str, Any]:
-        """Read a resource by ``$management``; return its attributes."""
-        link = await self._ready()
-        number = str(uuid.uuid4())
+    async def _read(self, kind: str, **properties: str) -> dict[str, Any]:
+        """Return the attributes of a resource, from ``$management``."""
+        link = await self._request_link()
+        message_id = str(uuid.uuid4())
         request = Message(
             AmqpValue(None),
-            properties=Properties(message_id=number, reply_to=self._here),
+            properties=Properties(message_id=message_id, reply_to=self._reply_to),
             application_properties={
                 "operation": "READ",
                 "type": kind,
                 "name": self._hub.name,
-                **about,
+                **properties,
             },
         )
-        answer = self._answers[number] = self._connection.loop.create_future()
-        link.send(number[:32].encode("ascii"), request.encode(), settled=True)
+        response = self._pending[message_id] = self._connection.loop.create_future()
+        link.send(message_id[:32].encode("ascii"), request.encode(), settled=True)
         self.touch()
         try:
-            await self.until(answer)
+            await self.until(response)
         finally:
-            del self._answers[number]
-        return _read(answer.result(), self._hub.name)
+            del self._pending[message_id]
+        return _attributes(response.result(), self._hub.name)
 
-    async def _ready(self) -> transport.Link:
-        """Return the link that asks, once it may send, with another one that hears the answers."""
-        if self._asks is None:
-            self._can_ask = self._connection.loop.create_future()
-            hears = self._hears = self.session.link(f"hears-{uuid.uuid4()}", sends=False)
-            hears.attach(source=Source(address=_MANAGEMENT), target=Target(address=self._here))
-            hears.grant(_ANSWERS)
-            asks = self._asks = self.session.link(f"asks-{uuid.uuid4()}", sends=True)
-            asks.attach(source=Source(address=self._here), target=Target(address=_MANAGEMENT))
+    async def _request_link(self) -> transport.Link:
+        """Return the link for requests when it has credit and the link for responses is attached.
+
+        The first call attaches both links.
+        """
+        if self._requests is None:
+            self._can_request = self._connection.loop.create_future()
+            responses = self._responses = self.session.link(
+                f"responses-{uuid.uuid4()}", sends=False
+            )
+            target = Target(address=self._reply_to)
+            responses.attach(source=Source(address=_MANAGEMENT), target=target)
+            responses.grant(_RESPONSE_CREDIT)
+            requests = self._requests = self.session.link(f"requests-{uuid.uuid4()}", sends=True)
+            source = Source(address=self._reply_to)
+            requests.attach(source=source, target=Target(address=_MANAGEMENT))
             self.touch()
-        while self._asks.credit <= 0 or self._hears is None or self._hears.remote is None:
-            if self._can_ask is None or self._can_ask.done():
-                self._can_ask = self._connection.loop.create_future()
-            await self.until(self._can_ask)
-        return self._asks
+        while (
+            self._requests.credit <= 0 or self._responses is None or self._responses.remote is None
+        ):
+            if self._can_request is None or self._can_request.done():
+                self._can_request = self._connection.loop.create_future()
+            await self.until(self._can_request)
+        return self._requests
 
     @property
     def in_use(self) -> bool:
-        """Whether all links are attached that were asked for."""
-        both = [one for one in (self._asks, self._hears) if one is not None]
-        return super().in_use and all(one.remote is not None for one in both)
+        """Whether all requested links are attached."""
+        links = [link for link in (self._requests, self._responses) if link is not None]
+        return super().in_use and all(link.remote is not None for link in links)
 
     def on_attach(self, link: transport.Link) -> None:
-        """See that both links to ``$management`` are there."""
+        """Check whether requests can be sent now."""
         super().on_attach(link)
-        self._tell(link)
+        self._check_requests(link)
 
     def on_flow(self, link: transport.Link) -> None:
-        """See whether a request may be sent."""
+        """Check whether requests can be sent now."""
         super().on_flow(link)
-        self._tell(link)
+        self._check_requests(link)
 
-    def _tell(self, link: transport.Link) -> None:
-        waits = self._can_ask
-        if link in {self._asks, self._hears} and waits is not None and not waits.done():
-            waits.set_result(None)
+    def _check_requests(self, link: transport.Link) -> None:
+        """Wake `_request_link` after an event of one of its links."""
+        waiter = self._can_request
+        if link in {self._requests, self._responses} and waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
-        """End: the service detached a link."""
+        """End the connection: the service detached a link."""
         super().on_detach(link, error)
-        if link in {self._asks, self._hears}:
+        if link in {self._requests, self._responses}:
             self._end("link", error)
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Hand over events, or answers."""
-        if link is not self._hears:
+        """Pass events to their cursor, and responses to their request."""
+        if link is not self._responses:
             super().on_transfers(link, deliveries)
             return
         self._connection.took(len(deliveries))
@@ -211,35 +233,41 @@ class Partitions(Streams):
             if not delivery.settled:
                 delivery.update(Accepted())
             with contextlib.suppress(AmqpError):
-                answer = Message.decode(delivery.payload or b"", strict=False)
-                said = answer.properties and answer.properties.correlation_id
-                waits = self._answers.get(str(said))
-                if waits is not None and not waits.done():
-                    waits.set_result(answer)
+                response = Message.decode(delivery.payload or b"", strict=False)
+                correlation_id = response.properties and response.properties.correlation_id
+                waiter = self._pending.get(str(correlation_id))
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(response)
         link.grant(len(deliveries))
 
 
-def _selected(text: str) -> dict[Any, Described]:
+def _selector(text: str) -> dict[Any, Described]:
     return {Selector.SYMBOL: Described(Selector.SYMBOL, text)}
 
 
-def _number(said: dict[str, Any], name: str) -> int:
-    found = said.get(name)
-    if not isinstance(found, int):
-        raise LinkError(f"$management: the answer has no {name}", permanent=True)
-    return int(found)
+def _number(attributes: dict[str, Any], name: str) -> int:
+    value = attributes.get(name)
+    if not isinstance(value, int):
+        raise LinkError(f"$management: the response has no {name}", permanent=True)
+    return int(value)
 
 
-def _read(answer: Message, hub: str) -> dict[str, Any]:
-    """Return the attributes in an answer."""
-    said: dict[str, Any] = {str(k): v for k, v in (answer.application_properties or {}).items()}
-    status: Any = said.get("status-code", said.get("statusCode"))
-    if not isinstance(status, int) or not _OK <= status < _FAULTS:
-        why = said.get("status-description", said.get("statusDescription"))
+def _attributes(response: Message, hub: str) -> dict[str, Any]:
+    """Return the attributes in a response.
+
+    Raises:
+        LinkError: the status of the response is an error.
+    """
+    properties: dict[str, Any] = {
+        str(key): value for key, value in (response.application_properties or {}).items()
+    }
+    status: Any = properties.get("status-code", properties.get("statusCode"))
+    if not isinstance(status, int) or status not in _SUCCESS:
+        reason = properties.get("status-description", properties.get("statusDescription"))
         raise LinkError(
-            f"$management: {status} of the event hub {hub}: {why}",
+            f"$management: status {status} for the event hub {hub}: {reason}",
             said=True,
             permanent=status in _PERMANENT,
         )
-    body = answer.value
+    body = response.value
     return {str(k): v for k, v in body.items()} if isinstance(body, dict) else {}

@@ -81,7 +81,7 @@ def test_silence_is_an_error_with_numbers() -> None:
             to.send(rows)
         place = url.replace("me:secret@", "")
 
-    said = f"{place}/q: 1 of 3 messages had no outcome, and for 0.3 s none came (no outcome came)"
+    said = f"{place}/q: 1 of 3 messages have no outcome: none was received for 0.3 s (no outcome was received)"
     assert said == str(caught.value)
 
 

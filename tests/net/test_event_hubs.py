@@ -202,8 +202,12 @@ def test_too_many_readers_wait_for_one_another(namespace: Namespace) -> None:
 @pytest.mark.parametrize(
     "hub, status, said",
     [
-        (Hub("other"), 200, r"\$management: 404 of the event hub other: The messaging entity"),
-        (HUB, 401, r"\$management: 401 of the event hub orders: refused"),
+        (
+            Hub("other"),
+            200,
+            r"\$management: status 404 for the event hub other: The messaging entity",
+        ),
+        (HUB, 401, r"\$management: status 401 for the event hub orders: refused"),
         (HUB, 503, r"not reached within 0\.5 s \(\$management: 503"),
     ],
 )

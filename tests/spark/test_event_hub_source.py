@@ -88,7 +88,7 @@ def test_a_batch_from_a_time_on(namespace: Namespace) -> None:
         ({"startingTime": "noon"}, "startingTime is a time such as .*, not 'noon'"),
         ({"startingTime": "2026-07-01", "startingOffsets": "1"}, "startingOffsets and startingT"),
         ({"startingOffsets": '{"orders/Partitions/7": 1}'}, "names orders/Partitions/7, which"),
-        ({"eventHub": "other"}, "404 of the event hub other"),
+        ({"eventHub": "other"}, "404 for the event hub other"),
         ({"consumerGroup": "none"}, "amqp:not-found"),
     ],
 )
