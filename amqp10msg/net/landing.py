@@ -1,4 +1,4 @@
-"""Parquet files of messages that are on disk when their writer says so."""
+"""Writes messages durably to numbered Parquet files in a folder."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from amqp10msg.private_files import PRIVATE
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
 
-#: The columns of the files: those of the data source ``amqp10`` that a consumer knows, and what
-#: tells duplicates.
+#: The columns of the files: those of the data source ``amqp10`` that are known when a message is
+#: received, and two for removing duplicates.
 LANDED = pa.schema(
     [
         ("identity", pa.string()),
@@ -50,20 +50,20 @@ LANDED = pa.schema(
 
 @attrs.frozen
 class Spooled:
-    """One delivery.
+    """A received delivery, a row of a file.
 
     Attributes:
-        address: of the link's source, or the queue.
-        received: when it came, in microseconds since the Unix epoch.
-        delivery_tag: as the peer gave it.
-        redelivered: the peer says that it may have been delivered before.
-        wire: the bytes of a message of AMQP 1.0.
-        content_header: of a message of AMQP 0-9-1, the payload of its content header frame.
-        payload: the body of a message of AMQP 0-9-1.
-        exchange: the exchange that it was published to.
-        routing_key: the key that it was published with.
-        message_format: of the transfer of AMQP 1.0, 0 to 2^32 - 1; as format 0, a batch of Azure
-            would be read as one message.
+        address: the address of the source (1.0) or the name of the queue (0-9-1).
+        received: when it was received, in microseconds since the Unix epoch.
+        delivery_tag: the delivery-tag.
+        redelivered: whether the peer marked the message as possibly delivered before.
+        wire: the encoded message; None for 0-9-1.
+        content_header: the payload of the content header frame (0-9-1); None for 1.0.
+        payload: the body (0-9-1); None for 1.0.
+        exchange: the exchange to which the message was published (0-9-1); None for 1.0.
+        routing_key: the routing key with which it was published (0-9-1); None for 1.0.
+        message_format: the message-format of the transfer, 0 to 2^32 - 1 (1.0); None for 0-9-1.
+            Without it, a batch of Azure would be read as one message.
     """
 
     address: str
@@ -79,22 +79,21 @@ class Spooled:
 
     @property
     def protocol(self) -> str:
-        """Which AMQP it came by."""
+        """The protocol of the delivery: ``1.0`` or ``0-9-1``."""
         return "0-9-1" if self.wire is None else "1.0"
 
     @property
     def identity(self) -> str:
-        """The same text for two deliveries of one message, however far apart.
+        """A text that is equal for all deliveries of one message.
 
-        The message-id, with its type, where there is one; else a hash of the bare message (of all
-        bytes where they cannot be read): it does not tell a message that was sent twice from one
-        that was delivered twice.
+        The message-id with its type, or else a hash of the bare message (of all bytes if the
+        message is malformed). A hash is also equal if the same message was sent twice.
         """
         if self.wire is None:
             return self._basic_identity
         try:
-            found = id_of_message(scan(self.wire))
-            return found or _hash(Message.decode(self.wire, strict=False).bare)
+            identity = id_of_message(scan(self.wire))
+            return identity or _hash(Message.decode(self.wire, strict=False).bare)
         except AmqpError:
             return _hash(self.wire)
 
@@ -103,18 +102,18 @@ class Spooled:
         octets = self.content_header or b""
         with contextlib.suppress(AmqpError):
             properties = decode_content_header(octets).properties
-            found = id_of_properties(properties)
-            if found is not None:
-                return found
+            identity = id_of_properties(properties)
+            if identity is not None:
+                return identity
             headers = FieldTable(properties.headers or {})
-            kept = [entry for entry in headers.entries if entry[0] not in _OF_DELIVERIES]
-            properties.headers = FieldTable.of(kept) if kept else None
+            entries = [entry for entry in headers.entries if entry[0] not in _DELIVERY_HEADERS]
+            properties.headers = FieldTable.of(entries) if entries else None
             octets = encode_properties(properties)
         return _hash(octets + (self.payload or b""))
 
 
-# Headers that quorum queues of RabbitMQ add to what they deliver again.
-_OF_DELIVERIES = {DELIVERY_COUNT, ACQUIRED_COUNT}
+#: Headers that RabbitMQ's quorum queues add to redelivered messages.
+_DELIVERY_HEADERS = {DELIVERY_COUNT, ACQUIRED_COUNT}
 
 
 def _hash(octets: bytes) -> str:
@@ -130,38 +129,37 @@ _LOCK = ".lock"
 
 
 def numbers_in(folder: Path) -> list[int]:
-    """Return the numbers of the files of a landing that are there, in order."""
-    return sorted(int(one.stem) for one in folder.glob("*.parquet") if one.stem.isdecimal())
+    """Return the numbers of the existing files of a landing, sorted."""
+    return sorted(int(path.stem) for path in folder.glob("*.parquet") if path.stem.isdecimal())
 
 
 def next_of(folder: Path) -> int:
-    """Return the number of the next file of a landing, also where its files were removed."""
-    known = ""
+    """Return the number of the next file of a landing, which may have removed files."""
+    stored = ""
     with contextlib.suppress(FileNotFoundError):
-        known = (folder / _LOCK).read_text(encoding="ascii")
-    return max(int(known) if known.isdecimal() else 0, *(n + 1 for n in numbers_in(folder)), 0)
+        stored = (folder / _LOCK).read_text(encoding="ascii")
+    return max(int(stored) if stored.isdecimal() else 0, *(n + 1 for n in numbers_in(folder)), 0)
 
 
 class Landing:
-    """A folder that Parquet files land in, whole and one after the other.
+    """A folder of Parquet files with rising numbers, each of which appears complete.
 
-    A file is written under a name that readers pass over, brought to disk, and renamed. Names rise,
-    so that readers of streams can go by them, and none comes again, also where a reader removes
-    files: it would take the new one for the one that it knows. One process writes to a folder at a
-    time.
+    A file is written under a temporary name that readers ignore, synced to disk, and renamed.
+    Numbers are never used again, even if a reader removes files: a reader of a stream would mistake
+    a new file for one that it has read. Only one process can write to a folder.
 
     Args:
-        folder: made if it is not there.
+        folder: the folder; created if it does not exist.
 
     Raises:
         BlockingIOError: another process writes to the folder.
-        OSError: it cannot be written to.
+        OSError: the folder cannot be written to.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
-        # It has the number of the next file in it, too.
+        # The lock file also stores the number of the next file.
         self._lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE), "r+")
         try:
             lock(self._lock.fileno(), wait=False)
@@ -169,7 +167,7 @@ class Landing:
             self._lock.close()
             raise BlockingIOError(f"{folder}: another process writes to this folder") from None
         for unfinished in self._folder.glob(".*.tmp"):
-            unfinished.unlink()  # of a process that was killed: nothing in it was acknowledged
+            unfinished.unlink()  # of a killed process, which acknowledged none of its rows
         self._next = next_of(self._folder)
         self._rows: list[Spooled] = []
         self.octets = 0
@@ -185,27 +183,27 @@ class Landing:
 
     @property
     def next(self) -> int:
-        """The number of the next file, and so its name; 0 where none has landed."""
+        """The number of the next file, from 0."""
         return self._next
 
     def add(self, row: Spooled) -> None:
-        """Keep a delivery until the next `flush`."""
+        """Add a delivery to the file of the next `flush`."""
         self._rows.append(row)
         self.octets += len(row.wire or b"") + len(row.payload or b"")
 
     def forget(self) -> None:
-        """Drop what was added since the last `flush`: nothing of it was acknowledged."""
+        """Drop the rows added since the last `flush`, which were not acknowledged."""
         self._rows.clear()
         self.octets = 0
 
     def flush(self) -> Path | None:
-        """Write what was added to disk; once this returns, it may be acknowledged.
+        """Write the added rows to a file on disk; acknowledge them only after this returns.
 
         Returns:
-            The file, or None where nothing was added.
+            The path of the file; None if no row was added.
 
         Raises:
-            OSError: it could not be written; what was added is still kept.
+            OSError: the file could not be written. The rows are kept for the next `flush`.
         """
         if not self._rows:
             return None

@@ -1,7 +1,7 @@
-"""A queue written to files by the ends of a bridge: on disk first, then acknowledged.
+"""Consumes a queue into Parquet files: messages are acknowledged after they are on disk.
 
-A crash at any moment loses nothing: what was not acknowledged is delivered again. What was on disk
-and not yet acknowledged comes twice; `Spooled.identity` says what is the same.
+A crash loses no message: unacknowledged messages are delivered again. Messages that were on disk
+and not acknowledged are then stored twice: `Spooled.identity` is equal for both.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from amqp10msg.net.bridge.urls import Endpoint, parameter_number, split_url
 from amqp10msg.net.landing import Landing, Spooled
 from amqp10msg.wire.reprs import readable
 
-#: A message of any size is kept in memory, as its file is.
+#: No limit of a message's size: rows are kept in memory until their file is written.
 _UNLIMITED = 1 << 62
-#: Seconds of the longest timeout and delay that a URL may set.
+#: Maximum timeout and delay in a URL, in seconds.
 _DAY = 86_400
-#: Parameters of pika's URLs, of AMQP 0-9-1, that change nothing of what is spooled.
-_WITHOUT_EFFECT = {
+#: Parameters of pika's URLs (AMQP 0-9-1) that are accepted and ignored.
+_IGNORED = {
     *("blocked_connection_timeout", "channel_max", "client_properties", "frame_max", "locale"),
     "tcp_options",
 }
-#: What its ``ssl_options`` are of an `Endpoint`.
-_OF_TLS = {
+#: Fields of an `Endpoint` by key of pika's ``ssl_options``.
+_TLS_FIELDS = {
     "ca_certs": "cacertfile",
     "cafile": "cacertfile",
     "certfile": "certfile",
@@ -44,13 +44,13 @@ _OF_TLS = {
 
 @attrs.frozen
 class Batches:
-    """When a file is finished, with the first of these.
+    """When a file is written: when it reaches the first of these limits.
 
     Attributes:
-        rows: messages.
-        octets: of messages.
-        seconds: since the first message of the file came; also how often it is looked at.
-        idle: end after this many seconds without a message; None to run until stopped.
+        rows: number of messages.
+        octets: size of the messages, in bytes.
+        seconds: time since the first message of the file, in seconds.
+        idle: seconds without a message after which the spooler ends; None to run until stopped.
     """
 
     rows: int = 10_000
@@ -60,10 +60,13 @@ class Batches:
 
 
 @attrs.frozen
-class _Place:
-    """Where messages come from.
+class _SourceUrl:
+    """The source of messages, as a URL describes it.
 
-    Connecting is tried so many times, with a delay in seconds.
+    Attributes:
+        endpoint: the source.
+        attempts: how often to try to connect.
+        delay: seconds between two attempts.
     """
 
     endpoint: Endpoint
@@ -71,92 +74,98 @@ class _Place:
     delay: float = 2.0
 
     @classmethod
-    def of(cls, url: str, node: str, protocol: str) -> _Place:
-        """Read the URL of a peer.
+    def of(cls, url: str, node: str, protocol: str) -> _SourceUrl:
+        """Parse the URL of a peer.
 
         Raises:
-            ValueError: it is not such a URL; the message does not repeat it.
+            ValueError: the URL is invalid. The message does not contain it: it may have a password.
         """
         parts = split_url(url if "://" in url else f"amqp://{url}")
         if parts.scheme not in {"amqp", "amqps"}:
-            raise ValueError(f"a URL begins with amqp:// or amqps://, not {parts.scheme[:20]!r}")
+            raise ValueError(
+                f"a URL must begin with amqp:// or amqps://, not {parts.scheme[:20]!r}"
+            )
         tls = parts.scheme == "amqps"
-        made: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "host": parts.hostname or "localhost",
             "port": parts.port or (5671 if tls else 5672),
             "user": None if parts.username is None else unquote(parts.username),
             "password": None if parts.password is None else unquote(parts.password),
         }
         if protocol == "1.0":
-            return cls(Endpoint("1.0", tls=tls, address=node, **made))
-        if made["user"] is None:
-            made["user"], made["password"] = "guest", "guest"
+            return cls(Endpoint("1.0", tls=tls, address=node, **fields))
+        if fields["user"] is None:
+            fields["user"], fields["password"] = "guest", "guest"
         host = unquote(parts.path.split("/")[1]) if len(parts.path) > 1 else "/"
         options, attempts = _parameters(parts.query)
-        made |= options
-        return cls(Endpoint("0-9-1", tls=tls, queue=node, virtual_host=host, **made), **attempts)
+        fields |= options
+        endpoint = Endpoint("0-9-1", tls=tls, queue=node, virtual_host=host, **fields)
+        return cls(endpoint, **attempts)
 
 
 def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the parameters of a URL of AMQP 0-9-1, which have the names of pika's.
+    """Parse the parameters of a URL of AMQP 0-9-1, which are those of pika.
 
     Returns:
-        The fields of an `Endpoint`, and those of a `_Place`.
+        Fields of an `Endpoint`, and fields of a `_SourceUrl`.
 
     Raises:
-        ValueError: a parameter is unknown, or its value is wrong.
+        ValueError: a parameter is unknown, or its value is invalid.
     """
-    made: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     attempts: dict[str, Any] = {}
     for name, values in parse_qs(query).items():
         text = values[-1]
         if name == "heartbeat":
-            made[name] = parameter_number(name, text, 0, 65_535) or 65_535  # 0 for none
+            # 0 disables heartbeats.
+            fields[name] = parameter_number(name, text, 0, 65_535) or 65_535
         elif name in {"socket_timeout", "stack_timeout"}:
-            made["timeout"] = _seconds(name, text)
+            fields["timeout"] = _seconds(name, text)
         elif name == "connection_attempts":
             attempts["attempts"] = parameter_number(name, text, 1, 1_000_000)
         elif name == "retry_delay":
             attempts["delay"] = _seconds(name, text)
         elif name == "ssl_options":
-            made |= _tls_options(text)
-        elif name not in _WITHOUT_EFFECT:
-            raise ValueError(f"{name[:40]!r} is not a parameter of a URL of AMQP 0-9-1")
-    return made, attempts
+            fields |= _tls_options(text)
+        elif name not in _IGNORED:
+            raise ValueError(f"unknown parameter {name[:40]!r} in a URL of AMQP 0-9-1")
+    return fields, attempts
 
 
 def _seconds(name: str, text: str) -> float:
-    """Return a parameter in seconds, from 0 to a day."""
+    """Parse a parameter in seconds, from 0 to a day."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= _DAY:
-        raise ValueError(f"{name} is a number of seconds from 0 to {_DAY:,}, not {text[:20]!r}")
+        raise ValueError(f"{name} must be 0 to {_DAY:,} seconds, got {text[:20]!r}")
     return seconds
 
 
 def _tls_options(text: str) -> dict[str, Any]:
-    """Return the fields of an `Endpoint` that pika's ``ssl_options`` set.
+    """Return fields of an `Endpoint` from pika's ``ssl_options``.
 
-    The errors repeat names of options, and none of their values: one of them may be a password.
+    Raises:
+        ValueError: an option is unknown or invalid. The message has no value of an option: it may
+            be a password.
     """
     try:
         options = dict(ast.literal_eval(text) or {})
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise ValueError("ssl_options is not a dict as Python writes it") from None
+        raise ValueError("ssl_options must be a Python dict literal") from None
     for name, value in options.items():
-        if not isinstance(name, str) or name not in _OF_TLS:
-            known = ", ".join(_OF_TLS)
-            raise ValueError(f"ssl_options: {name!r:.40} is not one of {known}")
+        if not isinstance(name, str) or name not in _TLS_FIELDS:
+            known = ", ".join(_TLS_FIELDS)
+            raise ValueError(f"ssl_options: unknown option {name!r:.40}; the options are {known}")
         if not isinstance(value, str | None):
-            raise ValueError(f"ssl_options: {name} is a string")  # noqa: TRY004  (of a URL)
-    return {_OF_TLS[name]: value for name, value in options.items()}
+            raise ValueError(f"ssl_options: {name} must be a string")  # noqa: TRY004  (in a URL)
+    return {_TLS_FIELDS[name]: value for name, value in options.items()}
 
 
 @attrs.define(eq=False, repr=False, slots=False)
 class _Spooler:
-    """Takes deliveries into a landing, and accepts them when they are on disk."""
+    """Writes received deliveries to a landing, and accepts them when they are on disk."""
 
     _node: str
     _landing: Landing
@@ -171,19 +180,19 @@ class _Spooler:
         self._first = 0.0
         self._last = self._monotonic()
 
-    async def run(self, place: _Place, warn: Callable[[str], object]) -> int:
-        """Consume a queue until it is idle, or it is told to stop; return how much was taken."""
+    async def run(self, source: _SourceUrl, warn: Callable[[str], object]) -> int:
+        """Consume a queue until it is idle or `stopping` is set; return the number of messages."""
         self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
         batches = self._batches
-        link = await self._open(place)
+        link = await self._open(source)
         try:
             text = _redelivery_warning(link.product)
             if text:
                 warn(text)
-            wait = min(batches.seconds, batches.idle or batches.seconds)
+            interval = min(batches.seconds, batches.idle or batches.seconds)
             ends = False
             while not ends:
-                await asyncio.wait({self._fault}, timeout=wait)
+                await asyncio.wait({self._fault}, timeout=interval)
                 if self._fault.done():
                     await self._fault
                 idle = batches.idle
@@ -196,23 +205,23 @@ class _Spooler:
             link.abort()
         return self.total
 
-    async def _open(self, place: _Place) -> SourceLink:
+    async def _open(self, source: _SourceUrl) -> SourceLink:
         request = SourceRequest(
-            endpoint=place.endpoint,
+            endpoint=source.endpoint,
             receive=self._receive,
             on_lost=self._fail,
-            # Twice as much as a file holds, so that the next one fills while this one is written.
+            # Two files: the next file fills while this one is written.
             window=min(2 * self._batches.rows, 100_000),
             max_message=_UNLIMITED,
             overflow=_no_overflow,
         )
-        for _ in range(place.attempts - 1):
+        for _ in range(source.attempts - 1):
             try:
                 return await open_source(request)
             except LinkError as error:
                 if error.permanent:
                     raise
-                await asyncio.sleep(place.delay)
+                await asyncio.sleep(source.delay)
         return await open_source(request)
 
     def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
@@ -236,7 +245,7 @@ class _Spooler:
                 self._fail(error)
 
     def _row(self, delivery: SourceDelivery) -> Spooled:
-        received = int(self._now() * 1_000_000)  # in microseconds
+        received = int(self._now() * 1_000_000)
         header = delivery.content_header
         if header is None:
             tag = bytes(delivery.tag.tag)
@@ -262,41 +271,42 @@ class _Spooler:
 
     @property
     def _is_due(self) -> bool:
-        """Whether what is here has waited long enough."""
+        """Whether the first message of the file has waited for `Batches.seconds`."""
         waited = self._monotonic() - self._first
         return bool(self._deliveries) and waited >= self._batches.seconds
 
     def _land(self) -> None:
-        """Write everything to disk, and accept it."""
+        """Write the received messages to disk, then accept them."""
         self._landing.flush()
-        taken, self._deliveries = self._deliveries, []
-        if taken:
-            taken[0].link.settle(taken, Settle.ACCEPT)
-        self.total += len(taken)
+        deliveries, self._deliveries = self._deliveries, []
+        if deliveries:
+            deliveries[0].link.settle(deliveries, Settle.ACCEPT)
+        self.total += len(deliveries)
 
     def _fail(self, error: Exception) -> None:
         if not self._fault.done():
             self._fault.set_exception(error)
-            self._fault.exception()  # `run` raises it, or what opening failed with
+            # Mark the exception as retrieved: `run` may raise an error of opening instead.
+            self._fault.exception()
 
 
 def _no_overflow() -> NoReturn:
-    raise OSError("a message is larger than memory can be")
+    raise OSError("the message exceeds the maximum size")
 
 
 def _redelivery_warning(product: str) -> str:
-    """Return the warning for RabbitMQ from 4.0 on; empty for other peers.
+    """Return the warning for RabbitMQ 4.0 and later; empty for other peers.
 
-    Neither protocol says which kind of queue it is.
+    Neither protocol reports the type of a queue.
     """
     name, _, version = product.partition(" ")
     major = version.partition(".")[0]
     if name != "RabbitMQ" or not major.isdecimal() or int(major) < 4:
         return ""
     return (
-        f"RabbitMQ {version}: a quorum queue drops or dead-letters what it delivered again 20 "
-        "times, unless its delivery-limit says otherwise; where the spooler is killed often, "
-        "raise it (-1 for no limit)"
+        f"RabbitMQ {version}: a quorum queue drops or dead-letters a message after 20 redeliveries "
+        "by default; if the spooler is killed often, raise the delivery-limit of the queue "
+        "(-1 for no limit)"
     )
 
 
@@ -311,36 +321,37 @@ def spool(
     monotonic: Callable[[], float] = time.monotonic,
     warn: Callable[[str], object] = warnings.warn,
 ) -> int:
-    """Consume an address or a queue until it is idle or the process is ended.
+    """Consume an address or a queue until it is idle or the process is stopped.
 
-    Every message is taken, also one that breaks rules: its bytes go to disk as they came, of AMQP
-    0-9-1 also its content header.
+    Every message is consumed, including malformed ones: the received bytes are stored, and for AMQP
+    0-9-1 also the content header.
 
     Args:
-        url: of the peer, such as ``amqp://user:password@host:5672``; of AMQP 0-9-1 with the virtual
-            host after that.
-        node: the address of the source; of AMQP 0-9-1, the name of the queue.
-        landing: where to.
-        batches: when a file is finished.
-        protocol: of AMQP: ``1.0``, or ``0-9-1``, which takes pika.
-        now: the time, in seconds since the Unix epoch.
-        monotonic: a clock that never goes back, in seconds.
-        warn: called at the start with what this peer may drop: quorum queues of RabbitMQ 4 keep
-            their default delivery-limit of 20.
+        url: the URL of the peer, such as ``amqp://user:password@host:5672``; for AMQP 0-9-1,
+            followed by the virtual host.
+        node: the address of the source; for AMQP 0-9-1, the name of the queue.
+        landing: the folder to write to.
+        batches: when a file is written.
+        protocol: ``1.0``, or ``0-9-1``, which needs pika.
+        now: returns the time in seconds since the Unix epoch.
+        monotonic: a monotonic clock in seconds.
+        warn: called at the start with a warning if the peer may drop redelivered messages: quorum
+            queues of RabbitMQ 4 have a default delivery-limit of 20.
 
     Returns:
-        How many messages were spooled and accepted.
+        The number of messages that were written and accepted.
 
     Raises:
-        ConnectionError: the connection, link or channel broke; what was accepted is on disk.
+        ConnectionError: the connection, link or channel failed; accepted messages are on disk.
     """
-    place = _Place.of(url, node, protocol)
+    source = _SourceUrl.of(url, node, protocol)
     spooler = _Spooler(node, landing, batches or Batches(), now, monotonic)
     try:
-        return asyncio.run(spooler.run(place, warn))
+        return asyncio.run(spooler.run(source, warn))
     except LinkError as error:
-        at = f" at {place.endpoint.host}:{place.endpoint.port}" if protocol == "0-9-1" else ""
-        raise ConnectionError(f"{node}{at}: {error}") from None
+        endpoint = source.endpoint
+        host = f" at {endpoint.host}:{endpoint.port}" if protocol == "0-9-1" else ""
+        raise ConnectionError(f"{node}{host}: {error}") from None
 
 
 def spool_from(
@@ -351,25 +362,25 @@ def spool_from(
     stopping: threading.Event | None = None,
     warn: Callable[[str], object] = warnings.warn,
 ) -> int:
-    """Consume what a URL of a bridge names, as `spool` does.
+    """Consume the source that a URL of a bridge names, like `spool`.
 
     Args:
-        endpoint: the source, of `parse_url`.
-        landing: where to.
-        batches: when a file is finished.
-        stopping: once it is set, this ends, with what is here on disk and accepted.
-        warn: as for `spool`.
+        endpoint: the source, from `parse_url`.
+        landing: the folder to write to.
+        batches: when a file is written.
+        stopping: set this event to end; received messages are written and accepted first.
+        warn: see `spool`.
 
     Returns:
-        How many messages were spooled and accepted.
+        The number of messages that were written and accepted.
 
     Raises:
-        LinkError: the connection, link or channel broke, or cannot be opened; what was accepted is
-            on disk.
+        LinkError: the connection, link or channel cannot be opened or failed; accepted messages
+            are on disk.
         OSError: a file could not be written.
     """
     spooler = _Spooler(endpoint.name, landing, batches, time.time, time.monotonic, stopping)
     try:
-        return asyncio.run(spooler.run(_Place(endpoint), warn))
+        return asyncio.run(spooler.run(_SourceUrl(endpoint), warn))
     finally:
-        landing.forget()  # the next connection is given it again
+        landing.forget()  # unaccepted messages are delivered again

@@ -81,8 +81,8 @@ def test_silence_is_an_error_with_numbers() -> None:
             to.send(rows)
         place = url.replace("me:secret@", "")
 
-    said = f"{place}/q: 1 of 3 messages have no outcome: none was received for 0.3 s (no outcome was received)"
-    assert said == str(caught.value)
+    text = "1 of 3 messages have no outcome: none was received for 0.3 s (no outcome was received)"
+    assert f"{place}/q: {text}" == str(caught.value)
 
 
 def test_a_target_that_is_not_to_be_used_is_an_error_at_once() -> None:
