@@ -87,7 +87,7 @@ class Partitions(Streams):
         """Return the sequence number of an event."""
         return offset_of(octets, expected, _SEQUENCE)
 
-    def reads_as_asked(self, agreed: Any) -> bool:  # noqa: ARG002  (one signature for all)
+    def starts_at_offset(self, accepted: Any) -> bool:  # noqa: ARG002  (one signature for all)
         """Return True: the sequence numbers of the events show where reading began."""
         return True
 

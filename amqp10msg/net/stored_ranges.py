@@ -1,7 +1,7 @@
-"""Ranges of RabbitMQ's streams by its stream protocol: whole chunks, as they are stored.
+"""Reads ranges of RabbitMQ's streams with the stream protocol, in whole chunks.
 
-What `stream_ranges` does over AMQP 1.0, message by message, is done here by the chunk. Messages
-have the bytes that were stored: the broker adds no annotations, such as ``x-stream-offset``.
+`stream_ranges` does the same over AMQP 1.0, message by message. Here messages have the stored
+bytes: the broker adds no annotations, such as ``x-stream-offset``.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from amqp10msg.net.stream_ranges import (
     RangeReader,
     Reading,
     StreamRange,
-    patiently,
+    retry_until,
 )
 
 _T = TypeVar("_T")
-#: The subscriptions of a connection: of a range, and of a question.
-_RANGE, _QUESTION = 0, 1
-#: Chunks that may come at first: their size is not known, and the broker sends nothing later on
-#: until it has more than half of that. At most; bytes of those that may be on their way.
-_CREDIT, _MOST_CREDIT, _WINDOW = 1, 512, 4 << 20
-#: Times that the end of a stream is asked for before its last chunk counts as not there.
-_LOOKS, _LOOK = 40, 0.05
-#: The first version that has numbers of a stream.
-_STATS = (3, 11)
-_AS_USUAL = Reading()
+#: Numbers of the subscriptions of a connection: for a range, and for a query.
+_RANGE, _QUERY = 0, 1
+#: Credit in chunks: at first, while their size is unknown, and the maximum.
+_FIRST_CREDIT, _MAX_CREDIT = 1, 512
+#: Bytes of the chunks in flight for which credit is given.
+_WINDOW = 4 << 20
+#: How often to query the last chunk of a stream before giving up, and seconds between two queries.
+_LAST_CHUNK_ATTEMPTS, _LAST_CHUNK_INTERVAL = 40, 0.05
+#: The first RabbitMQ version with the command for statistics of a stream.
+_STATS_VERSION = (3, 11)
+_DEFAULT_READING = Reading()
 
 
 class _Nodes:
-    """The connections to the nodes of a cluster, made as they are needed."""
+    """The connections to the nodes of a cluster, opened when they are needed."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -49,48 +50,53 @@ class _Nodes:
         self._others: dict[tuple[str, int], StreamConnection] = {}
 
     def any(self) -> StreamConnection:
-        """Return the connection to the first place that is reached."""
+        """Return the connection to the first host of the endpoint that can be reached."""
         if self._first is None:
             self._first = connect_first_reachable(self._endpoint, StreamConnection)
         return self._first
 
-    def with_replica(self, stream: str, ask: Callable[[StreamConnection], _T]) -> _T:
-        """Return the answer of a node that has a replica of a stream."""
+    def with_replica(self, stream: str, query: Callable[[StreamConnection], _T]) -> _T:
+        """Return the result of `query` at a node that has a replica of a stream.
+
+        Raises:
+            LinkError: no such node can be reached, or the query failed.
+        """
         try:
-            return ask(self.any())
+            return query(self.any())
         except ElsewhereError as error:
-            why = str(error)
-        for place in self.any().places(stream):
-            here = place.host, place.port
+            reason = str(error)
+        for replica in self.any().replicas(stream):
+            address = replica.host, replica.port
             try:
-                if here not in self._others:
-                    self._others[here] = StreamConnection(place)
-                return ask(self._others[here])
+                if address not in self._others:
+                    self._others[address] = StreamConnection(replica)
+                return query(self._others[address])
             except LinkError as error:
-                gone = self._others.pop(here, None)
-                if gone is not None:
-                    gone.abort()
-                why = f"{why}; at {place.host}:{place.port}, as the broker names it: {error}"
-        raise LinkError(why, said=True)
+                failed = self._others.pop(address, None)
+                if failed is not None:
+                    failed.abort()
+                name = f"{replica.host}:{replica.port}, as the broker names it"
+                reason = f"{reason}; at {name}: {error}"
+        raise LinkError(reason, said=True)
 
     def close(self, *, politely: bool = True) -> None:
         first, self._first = self._first, None
         others, self._others = self._others, {}
-        for one in ([] if first is None else [first]) + list(others.values()):
-            one.close() if politely else one.abort()
+        for connection in ([] if first is None else [first]) + list(others.values()):
+            connection.close() if politely else connection.abort()
 
 
 def _chunk_at(connection: StreamConnection, stream: str, start: int | str) -> Chunk | None:
-    """Return the chunk at a place of a stream; None where there is none yet.
+    """Return the chunk at `start`, as in `StreamConnection.subscribe`; None if none is there.
 
-    The broker sends what there is of a subscription before it answers what comes after that.
+    The broker sends the available chunks of a subscription before the response to a later request.
     """
-    connection.subscribe(_QUESTION, stream, start, 1)
-    connection.unsubscribe(_QUESTION)
-    found = None
-    while (delivery := connection.delivered(_QUESTION)) is not None:
-        found = _parsed(delivery.octets)
-    return found
+    connection.subscribe(_QUERY, stream, start, 1)
+    connection.unsubscribe(_QUERY)
+    chunk = None
+    while (delivery := connection.delivered(_QUERY)) is not None:
+        chunk = _parsed(delivery.octets)
+    return chunk
 
 
 def _parsed(octets: memoryview) -> Chunk:
@@ -101,9 +107,9 @@ def _parsed(octets: memoryview) -> Chunk:
 
 
 def _first_stored(connection: StreamConnection, stream: str) -> int | None:
-    """Return the first offset that retention left; None where nothing is stored."""
-    numbers = [int(one) for one in connection.version.split(".")[:2] if one.isdigit()]
-    if tuple(numbers) >= _STATS:
+    """Return the first offset that retention has left; None for an empty stream."""
+    numbers = [int(part) for part in connection.version.split(".")[:2] if part.isdigit()]
+    if tuple(numbers) >= _STATS_VERSION:
         first = connection.stats(stream).get("first_chunk_id", -1)
         return None if first < 0 else first
     chunk = _chunk_at(connection, stream, "first")
@@ -114,40 +120,40 @@ def _bounds(connection: StreamConnection, stream: str) -> Bounds:
     first = _first_stored(connection, stream)
     if first is None:
         return Bounds(0, 0)
-    for _ in range(_LOOKS):
+    for _ in range(_LAST_CHUNK_ATTEMPTS):
         last = _chunk_at(connection, stream, "last")
         if last is not None:
             return Bounds(min(first, last.stop), last.stop)
         if _chunk_at(connection, stream, "first") is None:
-            return Bounds(0, 0)  # nothing but notes of the broker
-        time.sleep(_LOOK)  # the last chunk is not on enough nodes yet
-    raise LinkError(f"the stream {stream!r} does not show its last chunk")
+            return Bounds(0, 0)  # only tracking data of the broker
+        time.sleep(_LAST_CHUNK_INTERVAL)  # the last chunk is not on enough nodes yet
+    raise LinkError(f"the last chunk of the stream {stream!r} is not available")
 
 
 class StoredProbe(Probe):
-    """Asks by the stream protocol, each node for what it has."""
+    """Queries streams with the stream protocol, at nodes that have replicas."""
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
         super().__init__(endpoint, timeout)
         self._nodes = _Nodes(endpoint)
 
     def bounds(self, names: Sequence[str]) -> dict[str, Bounds]:
-        """Return where each of these streams begins and ends."""
+        """Return the bounds of each stream, by name."""
 
-        def ask(nodes: _Nodes) -> dict[str, Bounds]:
+        def query(nodes: _Nodes) -> dict[str, Bounds]:
             return {
                 name: nodes.with_replica(name, functools.partial(_bounds, stream=name))
                 for name in names
             }
 
-        return self._asked(ask)
+        return self._query(query)
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, in its order."""
-        return self._asked(lambda nodes: nodes.any().partitions(super_stream))
+        """Return the streams of a super stream, in order."""
+        return self._query(lambda nodes: nodes.any().partitions(super_stream))
 
-    def _asked(self, question: Callable[[_Nodes], _T]) -> _T:
-        return self._patiently(lambda _: question(self._nodes))
+    def _query(self, query: Callable[[_Nodes], _T]) -> _T:
+        return self._retry(lambda _: query(self._nodes))
 
     def _drop(self) -> None:
         self._nodes.close(politely=False)
@@ -158,64 +164,69 @@ class StoredProbe(Probe):
 
 
 def read_stored(
-    endpoint: Endpoint, part: StreamRange, reading: Reading = _AS_USUAL
+    endpoint: Endpoint, part: StreamRange, reading: Reading = _DEFAULT_READING
 ) -> Iterator[StoredRows | tuple[int, int]]:
-    """Read a range of a stream to its end; a connection that is cut is made again.
+    """Read a range of a stream to its end, and reconnect if a connection is lost.
 
-    Yield messages, and for what is gone, where that begins and how many offsets it has. A
-    `LateRangeError` is raised where messages did not come in time, a `LinkError` where the broker
-    refuses it.
+    Yields:
+        Messages; or, for messages that retention has removed, the first offset and the number of
+        offsets.
+
+    Raises:
+        LateRangeError: messages were not received in time.
+        LinkError: the broker refused to read the stream.
     """
     reader = _StoredReader(endpoint, part, reading)
     try:
-        while (found := reader.more()) is not None:
-            yield found
+        while (rows := reader.more()) is not None:
+            yield rows
     finally:
         reader.close()
 
 
 class _StoredReader(RangeReader):
-    """Reads it by the stream protocol."""
+    """Reads a range with the stream protocol."""
 
     def __init__(self, endpoint: Endpoint, part: StreamRange, reading: Reading) -> None:
         super().__init__(endpoint, part, reading)
         self._nodes = _Nodes(endpoint)
         self._connection: StreamConnection | None = None
-        self._credit = _CREDIT  # chunks at a time, of which `_owed` may still come
+        self._credit = _FIRST_CREDIT  # chunks in flight, at most
         self._rows = RowsOfChunks()
-        self._looks_for = reading.filters.values
+        self._filter_values = reading.filters.values
 
     @property
     def _full(self) -> bool:
         return len(self._rows) >= self._reading.rows or self._rows.size >= self._reading.size
 
     def more(self) -> StoredRows | tuple[int, int] | None:
-        """Return the next messages, or the next that are lost; None at the end."""
+        """Return the next messages, or the next removed offsets; None at the end."""
         while True:
             while not (self._done or self._full or self._lost):
-                self._go_on()
+                self._read_chunk()
             if not len(self._rows):
                 return self._lost.pop(0) if self._lost else None
-            rows = self._passed(self._rows.take())
-            self._came += len(rows)
+            rows = self._filtered(self._rows.take())
+            self._count += len(rows)
             if len(rows):
                 return rows
 
-    def _passed(self, rows: StoredRows) -> StoredRows:
-        """Return those rows that the filters admit."""
+    def _filtered(self, rows: StoredRows) -> StoredRows:
+        """Return the rows that pass the filters."""
         filters = self._reading.filters
         if not filters:
             return rows
-        wanted = pa.array([filters.admit(one) for one in rows.octets.to_pylist()], pa.bool_())
-        return StoredRows(*(one.filter(wanted) for one in (rows.offsets, rows.octets, rows.times)))
+        passes = pa.array([filters.admit(octets) for octets in rows.octets.to_pylist()], pa.bool_())
+        columns = (rows.offsets, rows.octets, rows.times)
+        return StoredRows(*(column.filter(passes) for column in columns))
 
-    def _go_on(self) -> None:
-        """Take in a chunk, with a connection that is made where there is none."""
-        seconds = self._reading.timeout
+    def _read_chunk(self) -> None:
+        """Receive a chunk; connect first if there is no connection."""
+        seconds, reason = self._reading.timeout, "no message was received"
         try:
-            patiently(self._endpoint, seconds, self._step, self._drop, "nothing came")
+            retry_until(self._endpoint, seconds, self._step, self._drop, reason)
         except TimeoutError as late:
-            raise self._late(str(late), self._came + len(self._rows)) from None
+            raise self._late(str(late), self._count + len(self._rows)) from None
 
     def _step(self, until: float) -> None:
         connection = self._connection
@@ -224,68 +235,70 @@ class _StoredReader(RangeReader):
                 self._part.stream, functools.partial(self._begin, until=until)
             )
             self._connection = connection
-        if self._looks_for:
-            self._read_chosen(connection)
+        if self._filter_values:
+            self._read_filtered(connection)
             return
         delivery = connection.delivery(until)
         if delivery.subscription != _RANGE:
             return
-        self._take_in(connection, delivery)
-        if not self._done and 2 * self._owed <= self._credit:
-            self._ask_for_more(connection)
+        self._receive(connection, delivery)
+        if not self._done and 2 * self._in_flight <= self._credit:
+            self._give_credit(connection)
 
-    def _take_in(self, connection: StreamConnection, delivery: Delivery) -> None:
-        self._owed -= 1
+    def _receive(self, connection: StreamConnection, delivery: Delivery) -> None:
+        self._in_flight -= 1
         chunk = _parsed(delivery.octets)
-        self._take(connection, chunk)
-        # What the broker sends beyond the range costs it as much as the rest.
-        left = (self._part.stop - self._next) // max(chunk.count, 1) + 1
-        self._credit = max(1, min(left, _WINDOW // len(delivery.octets), _MOST_CREDIT))
+        self._add(connection, chunk)
+        # Limit the chunks that the broker sends in vain, beyond the range.
+        remaining = (self._part.stop - self._next) // max(chunk.count, 1) + 1
+        self._credit = max(1, min(remaining, _WINDOW // len(delivery.octets), _MAX_CREDIT))
 
-    def _ask_for_more(self, connection: StreamConnection) -> None:
-        connection.credit(_RANGE, self._credit - self._owed)
-        self._owed = self._credit
+    def _give_credit(self, connection: StreamConnection) -> None:
+        connection.credit(_RANGE, self._credit - self._in_flight)
+        self._in_flight = self._credit
 
     def _begin(self, connection: StreamConnection, until: float) -> StreamConnection:
-        """Ask for the rest of the range."""
+        """Subscribe to the rest of the range."""
         part, filters = self._part, self._reading.filters
-        wanted = {}
-        if self._looks_for:
-            # What is skipped shows only where the node has all there is: it may be behind.
-            connection.subscribe(_QUESTION, part.stream, part.stop - 1, 1)
-            while connection.delivery(until).subscription != _QUESTION:
+        properties = {}
+        if self._filter_values:
+            # Wait for the last message of the range. A node that is behind would look like the end
+            # of the filtered messages.
+            connection.subscribe(_QUERY, part.stream, part.stop - 1, 1)
+            while connection.delivery(until).subscription != _QUERY:
                 pass
-            connection.unsubscribe(_QUESTION)
-            wanted = {f"filter.{n}": value for n, value in enumerate(filters.values)}
-            wanted["match-unfiltered"] = str(filters.unfiltered).lower()
-        self._owed = self._credit = _CREDIT
-        connection.subscribe(_RANGE, part.stream, self._next, self._credit, wanted)
+            connection.unsubscribe(_QUERY)
+            properties = {f"filter.{n}": value for n, value in enumerate(filters.values)}
+            properties["match-unfiltered"] = str(filters.unfiltered).lower()
+        self._in_flight = self._credit = _FIRST_CREDIT
+        connection.subscribe(_RANGE, part.stream, self._next, self._credit, properties)
         return connection
 
-    def _read_chosen(self, connection: StreamConnection) -> None:
-        """Take in the chunks that may have the filter values.
+    def _read_filtered(self, connection: StreamConnection) -> None:
+        """Receive the chunks that may have messages with the filter values.
 
-        The broker sends all that there are, up to the credit, before it answers a question: where
-        credit is left then, that was the end.
+        The broker sends all such chunks, up to the credit, before the response to a later request.
+        If credit is left then, the stream has no more of them.
         """
         first = _first_stored(connection, self._part.stream)
         while not self._done and (delivery := connection.delivered()) is not None:
             if delivery.subscription == _RANGE:
-                self._take_in(connection, delivery)
-        if not self._done and self._owed == 0:
-            self._ask_for_more(connection)
+                self._receive(connection, delivery)
+        if not self._done and self._in_flight == 0:
+            self._give_credit(connection)
             return
         self._done = True
-        # Which of them had been removed when they would have been read, nobody knows.
+        # Offsets before `first` count as removed: they may have been removed before they were read.
         start, stop = self._part.start, self._part.stop
         if first is None or first > start:
             self._lost.append((start, (stop if first is None else min(first, stop)) - start))
 
-    def _take(self, connection: StreamConnection, chunk: Chunk) -> None:
+    def _add(self, connection: StreamConnection, chunk: Chunk) -> None:
+        """Add the messages of a chunk that are in the range, and note the removed offsets."""
         part = self._part
         start, stop = max(self._next, chunk.first), min(part.stop, chunk.stop)
-        if start > self._next and not self._looks_for:
-            # Streams count what they note for themselves, too: what is not gone was none.
+        if start > self._next and not self._filter_values:
+            # Tracking data of the broker has offsets, too: not every gap was removed.
             first = _first_stored(connection, part.stream)
             if first is None or first > self._next:
                 self._lost.append((self._next, min(start, part.stop) - self._next))

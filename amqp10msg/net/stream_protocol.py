@@ -1,7 +1,7 @@
 """A client of RabbitMQ's stream protocol: commands and chunks over a blocking socket.
 
-The commands are those of RabbitMQ's ``deps/rabbitmq_stream/docs/PROTOCOL.adoc``. A connection is
-for one thread; nothing is sent or read in the background.
+RabbitMQ's ``deps/rabbitmq_stream/docs/PROTOCOL.adoc`` defines the commands. A connection is for one
+thread, and sends and reads only while one of its methods runs.
 """
 
 from __future__ import annotations
@@ -21,42 +21,45 @@ from amqp10msg import __version__
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import dialing_error, tls_context
-from amqp10msg.net.stream_chunks import MOST
+from amqp10msg.net.stream_chunks import MAX_CHUNK
 
-#: Commands, by their keys.
+#: Keys of the commands.
 _SUBSCRIBE, _DELIVER, _CREDIT, _UNSUBSCRIBE = 0x07, 0x08, 0x09, 0x0C
 _METADATA, _METADATA_UPDATE, _PEER_PROPERTIES = 0x0F, 0x10, 0x11
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE, _TUNE, _OPEN = 0x12, 0x13, 0x14, 0x15
 _CLOSE, _HEARTBEAT, _PARTITIONS, _STREAM_STATS = 0x16, 0x17, 0x19, 0x1C
-_ANSWER = 0x8000
+#: Bit of the key of a response.
+_RESPONSE = 0x8000
 #: Response codes.
 _OK, _NO_STREAM, _NOT_AVAILABLE = 0x01, 0x02, 0x06
-_MEANINGS = {
-    _NO_STREAM: "there is no such stream",
-    0x03: "there is such a subscription already",
-    0x04: "there is no such subscription",
+_DESCRIPTIONS = {
+    _NO_STREAM: "the stream does not exist",
+    0x03: "the subscription exists already",
+    0x04: "the subscription does not exist",
     _NOT_AVAILABLE: "the stream is not available",
-    0x07: "it does not know the mechanism of SASL",
+    0x07: "the broker does not support the SASL mechanism",
     0x08: "wrong user or password",
-    0x09: "it does not take what SASL says",
-    0x0B: "this user may connect from the broker's own machine alone",
-    0x0C: "there is no such virtual host, or this user may not use it",
-    0x0D: "it does not know the command",
+    0x09: "the broker refused the SASL response",
+    0x0B: "this user may connect only from the broker's own machine",
+    0x0C: "the virtual host does not exist, or this user has no access to it",
+    0x0D: "the broker does not know the command",
     0x0E: "the frame is too large",
-    0x0F: "it failed itself",
-    0x10: "this user may not read it",
-    0x11: "a condition is not met",
+    0x0F: "internal error of the broker",
+    0x10: "this user may not read the stream",
+    0x11: "precondition failed",
 }
-#: Codes that no other attempt makes good.
+#: Response codes that a retry cannot fix.
 _PERMANENT = {_NO_STREAM, 0x07, 0x08, 0x09, 0x0B, 0x0C, 0x10}
-#: Where a subscription begins, besides at an offset.
-_PLACES = {"first": 1, "last": 2}
+#: Offset types of a subscription, besides that for an offset.
+_OFFSET_TYPES = {"first": 1, "last": 2}
 _AT_OFFSET = 4
-#: Bytes of a frame that has no chunk, where the broker has no limit; of the head of one.
+#: Maximum size of a frame without a chunk, in bytes, unless the broker's limit is lower.
 _FRAME_MAX = 1 << 20
-_DELIVERY = {1: 1, 2: 9}  # by the version, before the chunk: the subscription, and what is stored
-#: Bytes that are read at a time, and for which there is memory before they come.
-_READ, _STEP = 1 << 18, 1 << 22
+#: Bytes before the chunk in a delivery, by version of the command: the number of the subscription,
+#: and in version 2 also the committed chunk id.
+_DELIVERY_HEADER = {1: 1, 2: 9}
+#: Size of one read from the socket, and of the first buffer for a large frame, in bytes.
+_READ_SIZE, _FIRST_BUFFER = 1 << 18, 1 << 22
 _HEAD = struct.Struct(">IHH")
 _U16, _U32, _I64, _U64 = (struct.Struct(form) for form in (">H", ">I", ">q", ">Q"))
 _NULL, _NULL_BYTES = 0xFFFF, b"\xff\xff\xff\xff"
@@ -64,27 +67,27 @@ _NULL, _NULL_BYTES = 0xFFFF, b"\xff\xff\xff\xff"
 
 @attrs.frozen
 class Delivery:
-    """A chunk of a subscription."""
+    """A chunk delivered to a subscription."""
 
     subscription: int
     octets: memoryview = attrs.field(repr=False)
 
 
 class ElsewhereError(LinkError):
-    """The node has no replica of the stream, or none for now: `places` says who may have one."""
+    """The node has no available replica of the stream; `replicas` returns other nodes."""
 
 
 class _Fields:
-    """What a frame has, field after field; `struct.error` where it ends too early."""
+    """Reads the fields of a frame; raises `struct.error` if the frame is truncated."""
 
     def __init__(self, octets: memoryview) -> None:
         self._octets = octets
         self._place = 0
 
     def number(self, form: struct.Struct) -> int:
-        (found,) = form.unpack_from(self._octets, self._place)
+        (value,) = form.unpack_from(self._octets, self._place)
         self._place += form.size
-        return int(found)
+        return int(value)
 
     def text(self) -> str:
         size = self.number(_U16)
@@ -92,16 +95,16 @@ class _Fields:
             return ""
         stop = self._place + size
         if stop > len(self._octets):
-            raise struct.error("a string ends after its frame")
-        found = bytes(self._octets[self._place : stop])
+            raise struct.error("a string exceeds its frame")
+        text = bytes(self._octets[self._place : stop]).decode("utf-8", "replace")
         self._place = stop
-        return found.decode("utf-8", "replace")
+        return text
 
     def each(self) -> range:
-        """Return a count of what follows: each takes two bytes at least."""
+        """Read the length of an array, whose items have at least two bytes; return its range."""
         count = self.number(_U32)
         if 2 * count > len(self._octets) - self._place:
-            raise struct.error("an array ends after its frame")
+            raise struct.error("an array exceeds its frame")
         return range(count)
 
     def pairs(self) -> dict[str, str]:
@@ -111,13 +114,13 @@ class _Fields:
 def _text(text: str) -> bytes:
     octets = text.encode()
     if len(octets) >= 1 << 15:
-        raise LinkError(f"{text[:60]!r}… is too long for the stream protocol", permanent=True)
+        raise LinkError(f"{text[:60]!r}… exceeds 32,767 bytes", permanent=True)
     return _U16.pack(len(octets)) + octets
 
 
 def _texts(texts: Iterable[str]) -> bytes:
-    made = [_text(one) for one in texts]
-    return _U32.pack(len(made)) + b"".join(made)
+    encoded = [_text(text) for text in texts]
+    return _U32.pack(len(encoded)) + b"".join(encoded)
 
 
 def _pairs(pairs: Mapping[str, str]) -> bytes:
@@ -125,27 +128,32 @@ def _pairs(pairs: Mapping[str, str]) -> bytes:
 
 
 class StreamConnection:
-    """A connection that is open for a virtual host.
+    """A connection to a broker, open for a virtual host.
 
-    What asks raises a `LinkError` where the connection ended, or the broker refuses.
+    Requests raise `LinkError` if the connection ended or the broker refused the request.
 
-    The version of the broker is empty where it does not say.
+    Args:
+        endpoint: the broker, the credentials and the virtual host.
+
+    Attributes:
+        endpoint: likewise.
+        version: the version of the broker; empty if unknown.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.version = ""
         self._advertised = ("", 0)
-        self._patience = endpoint.timeout  # seconds of silence
+        self._silence = endpoint.timeout  # seconds without a byte after which the read fails
         self._frame_max = _FRAME_MAX
-        self._buffer = bytearray(_READ)
-        self._held = memoryview(b"")  # what is read of it, and not yet taken
-        self._deliveries: deque[Delivery] = deque()  # those that came before an answer
+        self._buffer = bytearray(_READ_SIZE)
+        self._unread = memoryview(b"")  # the part of `_buffer` that was not consumed yet
+        self._deliveries: deque[Delivery] = deque()  # chunks received while waiting for a response
         self._correlation = 0
-        self._spoken = False
-        self._socket: Any = _dialed(endpoint)
+        self._has_answered = False
+        self._socket: Any = _connected_socket(endpoint)
         try:
-            with self._plainly():
+            with self._checking_frames():
                 self._open()
         except BaseException:
             self.abort()
@@ -153,20 +161,20 @@ class StreamConnection:
 
     def _open(self) -> None:
         endpoint = self.endpoint
-        ours = {"product": "amqp10msg", "version": __version__}
-        said = self._ask("it", _PEER_PROPERTIES, _pairs(ours)).pairs()
-        self.version = said.get("version", "")
+        client = {"product": "amqp10msg", "version": __version__}
+        server = self._request("the broker", _PEER_PROPERTIES, _pairs(client)).pairs()
+        self.version = server.get("version", "")
         mechanism = endpoint.mechanism or "PLAIN"
-        answer = self._ask("it", _SASL_HANDSHAKE, b"")
-        offered = [answer.text() for _ in answer.each()]
+        response = self._request("the broker", _SASL_HANDSHAKE, b"")
+        offered = [response.text() for _ in response.each()]
         if mechanism not in offered:
-            text = f"it takes {', '.join(offered) or 'nothing'} as mechanism of SASL, not"
+            text = f"the broker offers the SASL mechanisms {', '.join(offered) or '(none)'}, not"
             raise LinkError(f"{text} {mechanism}", said=True, permanent=True)
         data = _NULL_BYTES
         if mechanism == "PLAIN":
             octets = f"\0{endpoint.user or ''}\0{endpoint.password or ''}".encode()
             data = _U32.pack(len(octets)) + octets
-        self._ask("it", _SASL_AUTHENTICATE, _text(mechanism) + data)
+        self._request("the broker", _SASL_AUTHENTICATE, _text(mechanism) + data)
         until = time.monotonic() + endpoint.timeout
         while (fields := self._step(until, _TUNE)) is None:
             pass
@@ -175,47 +183,49 @@ class StreamConnection:
         heartbeat = min(heartbeat or endpoint.heartbeat, endpoint.heartbeat)
         self._send(_TUNE, _U32.pack(self._frame_max) + _U32.pack(heartbeat))
         host = endpoint.virtual_host or "/"
-        opened = self._ask(f"the virtual host {host!r}", _OPEN, _text(host))
-        said = {}
-        with contextlib.suppress(struct.error):  # RabbitMQ leaves it out where there are none
-            said = opened.pairs()
-        port = said.get("advertised_port", "")
-        self._advertised = (said.get("advertised_host", ""), int(port) if port.isdigit() else 0)
-        self._patience = 2.5 * heartbeat  # the broker beats each of these seconds
+        opened = self._request(f"the virtual host {host!r}", _OPEN, _text(host))
+        properties = {}
+        with contextlib.suppress(struct.error):  # RabbitMQ omits an empty map
+            properties = opened.pairs()
+        port = properties.get("advertised_port", "")
+        advertised_host = properties.get("advertised_host", "")
+        self._advertised = (advertised_host, int(port) if port.isdigit() else 0)
+        self._silence = 2.5 * heartbeat  # the broker sends a heartbeat in every interval
 
-    # What is asked for.
+    # Requests.
 
-    def places(self, stream: str) -> list[Endpoint]:
-        """Return where else replicas of a stream are, as the broker says; its leader comes last."""
-        fields = self._ask(f"the stream {stream!r}", _METADATA, _texts([stream]), coded=False)
-        with self._plainly():
+    def replicas(self, stream: str) -> list[Endpoint]:
+        """Return the other nodes that have replicas of a stream; its leader is the last."""
+        fields = self._request(f"the stream {stream!r}", _METADATA, _texts([stream]), coded=False)
+        with self._checking_frames():
             nodes = {}
             for _ in fields.each():
                 node = fields.number(_U16)
                 nodes[node] = (fields.text(), fields.number(_U32))
             for _ in fields.each():
                 fields.text()
-                self._see(f"the stream {stream!r}", fields.number(_U16))
+                self._check(f"the stream {stream!r}", fields.number(_U16))
                 leader = fields.number(_U16)
                 replicas = [fields.number(_U16) for _ in fields.each()]
-                found = [nodes[one] for one in (*replicas, leader) if one in nodes]
+                addresses = [nodes[node] for node in (*replicas, leader) if node in nodes]
                 return [
                     attrs.evolve(self.endpoint, host=host, port=port, others=())
-                    for host, port in dict.fromkeys(found)
+                    for host, port in dict.fromkeys(addresses)
                     if (host, port) != self._advertised and 0 < port < 1 << 16
                 ]
         return []
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, in its order."""
-        fields = self._ask(f"the super stream {super_stream!r}", _PARTITIONS, _text(super_stream))
-        with self._plainly():
+        """Return the streams of a super stream, in order."""
+        subject = f"the super stream {super_stream!r}"
+        fields = self._request(subject, _PARTITIONS, _text(super_stream))
+        with self._checking_frames():
             return [fields.text() for _ in fields.each()]
 
     def stats(self, stream: str) -> dict[str, int]:
-        """Return numbers of a stream, such as ``first_chunk_id``; from RabbitMQ 3.11 on."""
-        fields = self._ask(f"the stream {stream!r}", _STREAM_STATS, _text(stream))
-        with self._plainly():
+        """Return statistics of a stream, such as ``first_chunk_id``; RabbitMQ 3.11 or later."""
+        fields = self._request(f"the stream {stream!r}", _STREAM_STATS, _text(stream))
+        with self._checking_frames():
             return {fields.text(): fields.number(_I64) for _ in fields.each()}
 
     def subscribe(
@@ -228,92 +238,110 @@ class StreamConnection:
     ) -> None:
         """Begin to read a stream.
 
-        The number is 0 to 255. Reading starts in the chunk that holds an offset, or in the
-        ``first`` or ``last`` one; so many chunks may come as there is credit. Properties are such
-        as ``filter.0``. An `ElsewhereError` says that the node has no replica of the stream.
+        Args:
+            number: the number of the subscription, 0 to 255.
+            stream: the name of the stream.
+            start: an offset, to begin with the chunk that has it; or ``first`` or ``last``, for
+                the first or the last chunk.
+            credit: how many chunks the broker may send.
+            properties: properties of the subscription, such as ``filter.0``.
+
+        Raises:
+            ElsewhereError: the node has no replica of the stream.
         """
         if isinstance(start, int):
             begin = _U16.pack(_AT_OFFSET) + _U64.pack(start)
         else:
-            begin = _U16.pack(_PLACES[start])
+            begin = _U16.pack(_OFFSET_TYPES[start])
         body = bytes([number]) + _text(stream) + begin + _U16.pack(credit)
         if properties:
             body += _pairs(properties)
-        self._ask(f"the stream {stream!r}", _SUBSCRIBE, body)
+        self._request(f"the stream {stream!r}", _SUBSCRIBE, body)
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription; what came of it before the answer is still delivered."""
-        self._ask(f"the subscription {number}", _UNSUBSCRIBE, bytes([number]))
+        """End a subscription; chunks received before the response are still delivered."""
+        self._request(f"the subscription {number}", _UNSUBSCRIBE, bytes([number]))
 
     def credit(self, number: int, chunks: int) -> None:
-        """Let more chunks come."""
+        """Allow the broker to send this many more chunks."""
         self._send(_CREDIT, bytes([number]) + _U16.pack(chunks))
 
     def delivery(self, until: float) -> Delivery:
-        """Wait for a chunk.
+        """Wait for a chunk and return it.
 
-        A `TimeoutError` is raised where none came until then, as `time.monotonic` has it.
+        Raises:
+            TimeoutError: no chunk was received until `until`, a time of `time.monotonic`.
         """
         while not self._deliveries:
             self._step(until)
         return self._deliveries.popleft()
 
     def delivered(self, subscription: int | None = None) -> Delivery | None:
-        """Return a chunk that came before an answer; None where there is none.
+        """Return the first chunk that was received while waiting for a response, or None.
 
-        Those of other subscriptions stay; of any where None.
+        Args:
+            subscription: return only a chunk of this subscription; None for any.
         """
-        for place, one in enumerate(self._deliveries):
-            if subscription in {None, one.subscription}:
-                del self._deliveries[place]
-                return one
+        for position, delivery in enumerate(self._deliveries):
+            if subscription in {None, delivery.subscription}:
+                del self._deliveries[position]
+                return delivery
         return None
 
     def close(self) -> None:
-        """Say goodbye, and close."""
+        """Send a close request, then close the socket."""
         with contextlib.suppress(LinkError, TimeoutError, OSError):
-            self._patience = min(self._patience, 1.0)
-            self._ask("it", _CLOSE, _U16.pack(_OK) + _text("done"))
+            self._silence = min(self._silence, 1.0)
+            self._request("the broker", _CLOSE, _U16.pack(_OK) + _text("done"))
         self.abort()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the socket immediately."""
         with contextlib.suppress(OSError):
             self._socket.close()
 
     # Frames.
 
-    def _ask(self, about: str, command: int, body: bytes, *, coded: bool = True) -> _Fields:
-        """Send a request, and return what its answer has after the code of success."""
+    def _request(self, subject: str, command: int, body: bytes, *, coded: bool = True) -> _Fields:
+        """Send a request; return the fields of the response after the response code.
+
+        Args:
+            subject: the subject of the request, for error messages.
+            command: the key of the command.
+            body: the encoded fields after the correlation id.
+            coded: whether the response begins with a response code.
+        """
         self._correlation += 1
         self._send(command, _U32.pack(self._correlation) + body)
         until = time.monotonic() + self.endpoint.timeout
         try:
             while True:
-                fields = self._step(until, command | _ANSWER)
-                with self._plainly():
+                fields = self._step(until, command | _RESPONSE)
+                with self._checking_frames():
                     if fields is None or fields.number(_U32) != self._correlation:
                         continue
                     if coded:
-                        self._see(about, fields.number(_U16))
+                        self._check(subject, fields.number(_U16))
                     return fields
         except TimeoutError:
-            raise LinkError(f"no answer within {self.endpoint.timeout:g} s") from None
+            raise LinkError(f"no response within {self.endpoint.timeout:g} s") from None
 
     @staticmethod
-    def _see(about: str, code: int) -> None:
+    def _check(subject: str, code: int) -> None:
+        """Raise LinkError for an error code."""
         if code == _OK:
             return
-        text = f"{about}: {_MEANINGS.get(code, 'the broker refuses it')} (code {code})"
+        text = f"{subject}: {_DESCRIPTIONS.get(code, 'the broker refused it')} (code {code})"
         kind = ElsewhereError if code == _NOT_AVAILABLE else LinkError
         raise kind(text, said=True, permanent=code in _PERMANENT, missing=code == _NO_STREAM)
 
     @contextlib.contextmanager
-    def _plainly(self) -> Any:
+    def _checking_frames(self) -> Any:
+        """Raise LinkError instead of the struct.error for a truncated frame."""
         try:
             yield
         except struct.error:
-            raise LinkError("the broker sent a frame that ends too early") from None
+            raise LinkError("the broker sent a truncated frame") from None
 
     def _send(self, command: int, body: bytes) -> None:
         try:
@@ -322,30 +350,33 @@ class StreamConnection:
         except OSError as error:
             raise LinkError(f"the connection was cut ({error})") from None
 
-    def _step(self, until: float, wanted: int | None = None) -> _Fields | None:
-        """Process a frame; return the fields of it where it is of this key."""
-        size, key, version = _HEAD.unpack(self._take(_HEAD.size, until))
-        if size == int.from_bytes(b"AMQP", "big") and not self._spoken:
-            text = "it speaks AMQP there; the plugin rabbitmq_stream listens at another port, 5552"
-            raise LinkError(f"{text} usually", said=True, permanent=True)
-        self._spoken = True
-        most = MOST if key == _DELIVER else self._frame_max
-        if not 4 <= size <= most:
-            text = f"the broker sent a frame of {size} bytes, of at most {most}"
+    def _step(self, until: float, expected: int | None = None) -> _Fields | None:
+        """Process a frame; return its fields if its key is `expected`."""
+        size, key, version = _HEAD.unpack(self._read(_HEAD.size, until))
+        if size == int.from_bytes(b"AMQP", "big") and not self._has_answered:
+            text = (
+                "this port speaks AMQP; the plugin rabbitmq_stream has another port, usually 5552"
+            )
+            raise LinkError(text, said=True, permanent=True)
+        self._has_answered = True
+        limit = MAX_CHUNK if key == _DELIVER else self._frame_max
+        if not 4 <= size <= limit:
+            text = f"the broker sent a frame of {size} bytes, the limit is {limit}"
             if key == _DELIVER:
                 text += "; read the stream over AMQP 1.0 instead (amqp://)"
             raise LinkError(text, permanent=key == _DELIVER)
-        octets = self._take(size - 4, until)
+        octets = self._read(size - 4, until)
         if key == _DELIVER:
-            place = _DELIVERY.get(version, 0)
-            if not 0 < place <= len(octets):
-                raise LinkError(f"the broker sent a delivery of version {version}, cut off")
-            self._deliveries.append(Delivery(octets[0], octets[place:]))
+            start = _DELIVERY_HEADER.get(version, 0)
+            if not 0 < start <= len(octets):
+                text = f"the broker sent a truncated delivery, or its version {version} is unknown"
+                raise LinkError(text)
+            self._deliveries.append(Delivery(octets[0], octets[start:]))
             return None
         fields = _Fields(octets)
-        if key == wanted or (key == _PARTITIONS and wanted == key | _ANSWER):
-            return fields  # 3.10 answers thus where there is no such super stream
-        with self._plainly():
+        if key == expected or (key == _PARTITIONS and expected == key | _RESPONSE):
+            return fields  # RabbitMQ 3.10 omits the response bit for an unknown super stream
+        with self._checking_frames():
             if key == _HEARTBEAT:
                 self._send(_HEARTBEAT, b"")
             elif key == _METADATA_UPDATE:
@@ -353,75 +384,80 @@ class StreamConnection:
                 raise LinkError(f"the stream {fields.text()!r} was deleted or moved (code {code})")
             elif key == _CLOSE:
                 self._closed(fields)
-            elif key == _CREDIT | _ANSWER:
-                self._see("a subscription", fields.number(_U16))
+            elif key == _CREDIT | _RESPONSE:
+                self._check("a subscription", fields.number(_U16))
         return None
 
     def _closed(self, fields: _Fields) -> NoReturn:
-        answer = _U32.pack(fields.number(_U32)) + _U16.pack(_OK)
-        code, why = fields.number(_U16), fields.text()
+        response = _U32.pack(fields.number(_U32)) + _U16.pack(_OK)
+        code, reason = fields.number(_U16), fields.text()
         with contextlib.suppress(LinkError):
-            self._send(_CLOSE | _ANSWER, answer)
-        raise LinkError(f"the broker closes the connection: {why} (code {code})", said=True)
+            self._send(_CLOSE | _RESPONSE, response)
+        raise LinkError(f"the broker closed the connection: {reason} (code {code})", said=True)
 
     # Bytes.
 
-    def _take(self, size: int, until: float) -> memoryview:
-        """Return so many bytes; memory is taken as they come."""
-        if size <= len(self._held):
-            found, self._held = self._held[:size], self._held[size:]
-            return memoryview(bytes(found))
-        made = bytearray(min(size, _STEP))
-        have = len(self._held)
-        made[:have] = self._held
-        self._held = memoryview(b"")
-        while have < size:
-            if have == len(made):
-                made.extend(bytes(min(size - have, have)))
-            if size - have < _READ:
-                came = self._receive(memoryview(self._buffer), until)
-                used = min(came, size - have)
-                made[have : have + used] = memoryview(self._buffer)[:used]
-                self._held = memoryview(self._buffer)[used:came]
-                have += used
+    def _read(self, size: int, until: float) -> memoryview:
+        """Read exactly `size` bytes; memory is allocated as bytes arrive, not for a stated size."""
+        if size <= len(self._unread):
+            octets, self._unread = self._unread[:size], self._unread[size:]
+            return memoryview(bytes(octets))
+        buffer = bytearray(min(size, _FIRST_BUFFER))
+        length = len(self._unread)
+        buffer[:length] = self._unread
+        self._unread = memoryview(b"")
+        while length < size:
+            if length == len(buffer):
+                buffer.extend(bytes(min(size - length, length)))
+            if size - length < _READ_SIZE:
+                count = self._receive(memoryview(self._buffer), until)
+                used = min(count, size - length)
+                buffer[length : length + used] = memoryview(self._buffer)[:used]
+                self._unread = memoryview(self._buffer)[used:count]
+                length += used
             else:
-                with memoryview(made) as view, view[have:] as rest:
-                    have += self._receive(rest, until)
-        return memoryview(made)
+                with memoryview(buffer) as view, view[length:] as rest:
+                    length += self._receive(rest, until)
+        return memoryview(buffer)
 
-    def _receive(self, into: memoryview, until: float) -> int:
-        left = until - time.monotonic()
+    def _receive(self, buffer: memoryview, until: float) -> int:
+        """Receive bytes into `buffer`; return their number, at least 1."""
+        remaining = until - time.monotonic()
         try:
-            self._socket.settimeout(max(min(left, self._patience), 0.001))
-            came: int = self._socket.recv_into(into)
+            self._socket.settimeout(max(min(remaining, self._silence), 0.001))
+            count: int = self._socket.recv_into(buffer)
         except TimeoutError:
-            if left <= self._patience:
+            if remaining <= self._silence:
                 raise
-            raise LinkError(f"nothing came for {self._patience:g} s") from None
+            raise LinkError(f"no byte was received for {self._silence:g} s") from None
         except OSError as error:
             raise LinkError(f"the connection was cut ({error}){self._hint()}") from None
-        if not came:
+        if not count:
             raise LinkError(f"the connection was cut{self._hint()}")
-        return came
+        return count
 
     def _hint(self) -> str:
-        """Say what a peer may mean that silently ends a connection."""
-        if self._spoken:
+        """Return the probable reason for which a peer cuts a new connection."""
+        if self._has_answered:
             return ""
-        return " before the peer said anything" + ("" if self.endpoint.tls else "; by TLS?")
+        return " before the peer sent anything" + (
+            "" if self.endpoint.tls else "; does it use TLS?"
+        )
 
 
-def _dialed(at: Endpoint) -> Any:
-    """Connect."""
-    context = tls_context(at)
-    made: Any = None
+def _connected_socket(endpoint: Endpoint) -> Any:
+    """Return a socket that is connected to `endpoint`, with TLS if it has TLS."""
+    context = tls_context(endpoint)
+    stream: Any = None
     try:
-        made = socket.create_connection((at.host, at.port), timeout=at.timeout)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        address = endpoint.host, endpoint.port
+        stream = socket.create_connection(address, timeout=endpoint.timeout)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if isinstance(context, ssl.SSLContext):
-            made = context.wrap_socket(made, server_hostname=at.server_name or at.host)
+            name = endpoint.server_name or endpoint.host
+            stream = context.wrap_socket(stream, server_hostname=name)
     except OSError as error:
-        if made is not None:
-            made.close()
-        raise dialing_error(error, at) from None
-    return made
+        if stream is not None:
+            stream.close()
+        raise dialing_error(error, endpoint) from None
+    return stream

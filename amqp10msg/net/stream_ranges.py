@@ -1,7 +1,7 @@
-"""Ranges of RabbitMQ's streams over AMQP 1.0: where a stream begins and ends, and what is between.
+"""Reads ranges of RabbitMQ's streams, and their bounds, over AMQP 1.0.
 
-What comes is settled by the broker, as a stream keeps what was read. A range is read to its end, or
-an error says how much of it did not come: nothing here silently stops short.
+The broker sends messages settled: reading does not remove them from a stream. A range is read to
+its end, or an error states which offsets were not received.
 """
 
 from __future__ import annotations
@@ -40,27 +40,23 @@ from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described, Symbol
 
 _T = TypeVar("_T")
-#: Messages that may be on their way to this end.
+#: Messages in flight.
 _WINDOW = 4_000
-#: Messages of the last chunk of a stream that are asked for at a time.
-_LAST = 1_000
-#: Times that a stream has to say that there is no more.
-_TIMES = 2
-#: Seconds before another connection is tried.
-_PAUSE = 0.2
-_MOST_PAUSE = 5.0
-#: The annotation with when RabbitMQ got a message.
+#: Credit for reading the end of a stream.
+_END_CREDIT = 1_000
+#: Rounds without a full credit that prove the end of a stream.
+_END_ROUNDS = 2
+#: Backoff before another connection, in seconds: the first delay and the limit.
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.2, 5.0
+#: The annotation with the time at which RabbitMQ received a message.
 RECEIVED = "x-opt-rabbitmq-received-time"
-#: How many bytes a number has, by its format code (Part 1, 1.6).
+#: Size of an integer in bytes, by format code (Part 1, 1.6).
 _SIZES = {0x80: 8, 0x81: 8, 0x53: 1, 0x55: 1, 0x44: 0, 0x70: 4, 0x71: 4, 0x52: 1, 0x54: 1, 0x43: 0}
 
 
 @attrs.frozen
 class StreamRange:
-    """A part of a stream.
-
-    It goes from the offset `start` to that before `stop`.
-    """
+    """A range of offsets in a stream, from `start` to before `stop`."""
 
     stream: str
     start: int
@@ -69,9 +65,11 @@ class StreamRange:
 
 @attrs.frozen
 class Bounds:
-    """Where a stream begins and ends; both are equal where it has no messages.
+    """The first offset of a stream, and the next one; equal for an empty stream.
 
-    `next` is the offset after that of the last message.
+    Attributes:
+        first: the offset of the first message.
+        next: the offset after that of the last message.
     """
 
     first: int
@@ -79,19 +77,21 @@ class Bounds:
 
 
 class LateRangeError(TimeoutError):
-    """Messages of a range did not come in time."""
+    """Messages of a range were not received in time."""
 
 
 class LostRangeError(ValueError):
-    """Messages of a range are gone: the retention of the stream has removed them."""
+    """The retention of the stream has removed messages of a range."""
 
 
 @attrs.frozen
 class RangeFilters:
-    """What the broker looks for in a stream, so that the rest is not sent.
+    """Filters that the broker applies to a stream.
 
-    A message has one of the values, if there are some, or none where `unfiltered`; SQL takes
-    RabbitMQ 4.2 or later.
+    Attributes:
+        values: the filter values, one of which a message must have; empty for all messages.
+        unfiltered: whether messages without a filter value pass, too.
+        sql: an SQL filter expression, for RabbitMQ 4.2 or later; None for all messages.
     """
 
     values: tuple[str, ...] = ()
@@ -103,30 +103,33 @@ class RangeFilters:
 
     @functools.cached_property
     def _set(self) -> FilterSet:
-        made: dict[str, Filter] = {}
+        filters: dict[str, Filter] = {}
         if self.values:
-            made[StreamFilter.SYMBOL] = StreamFilter(self.values)
+            filters[StreamFilter.SYMBOL] = StreamFilter(self.values)
             if self.unfiltered:
-                made[MatchUnfiltered.SYMBOL] = MatchUnfiltered()
+                filters[MatchUnfiltered.SYMBOL] = MatchUnfiltered()
         if self.sql is not None:
-            made["sql-filter"] = SqlFilter(self.sql)  # RabbitMQ's name for it, in a set of them
-        return FilterSet(made)
+            filters["sql-filter"] = SqlFilter(self.sql)  # the key that RabbitMQ requires
+        return FilterSet(filters)
 
     def described(self) -> dict[Any, Described]:
-        """Return them as a source has them."""
+        """Return the filter map for a source."""
         return {
-            Symbol(name): one.to_described() for name, one in self._set.items() if one is not None
+            Symbol(name): item.to_described()
+            for name, item in self._set.items()
+            if item is not None
         }
 
     def admit(self, octets: bytes) -> bool:
-        """Whether a message passes: the broker lets more through.
+        """Whether a message passes the filters.
 
-        It looks for values in whole chunks of messages, and before 4.2 at no expression.
+        The broker sends messages that do not: it matches values by chunk, and ignores SQL before
+        4.2. A malformed message passes: its row reports the error.
         """
         try:
             message = Message.decode(octets, strict=False)
         except AmqpError:
-            return True  # it cannot be looked at, and is a row that says so
+            return True
         try:
             return self._set.matches(message)
         except ValueError:
@@ -135,13 +138,19 @@ class RangeFilters:
 
 @attrs.define(eq=False, repr=False)
 class Cursor:
-    """One reading position in a stream: a link.
+    """A link that reads a stream.
 
-    `on_drained` is told that what was asked for with `drain` has come, as far as it is there.
+    Attributes:
+        stream: the name of the stream.
+        filters: the filter map of the source.
+        receive: called with each received message.
+        on_drained: called when the broker has used up the credit of a drain.
+        link: the link of the transport.
+        attached: whether the broker has attached the link.
     """
 
     stream: str
-    wanted: Mapping[Any, Described]
+    filters: Mapping[Any, Described]
     receive: Callable[[bytes], None]
     on_drained: Callable[[], None]
     link: Any = None
@@ -149,9 +158,9 @@ class Cursor:
 
 
 class Streams(SessionLink):
-    """Streams of RabbitMQ that are read by one session, several at a time.
+    """Reads streams of RabbitMQ in one session, several at a time.
 
-    What asks raises a `LinkError` where the connection ended, or there is no such stream.
+    Requests raise `LinkError` if the connection has ended, or the stream does not exist.
     """
 
     def __init__(self, request: Request, connection: Amqp10Connection) -> None:
@@ -161,16 +170,16 @@ class Streams(SessionLink):
 
     @property
     def in_use(self) -> bool:
-        """Whether all links are attached that were asked for."""
-        return all(one.attached for one in self._cursors.values())
+        """Whether all requested links are attached."""
+        return all(cursor.attached for cursor in self._cursors.values())
 
     def address_of(self, stream: str) -> str:
-        """Return the address that a stream is read from."""
+        """Return the address of the source for a stream."""
         return queue_address(stream, "1" if self.product.startswith("RabbitMQ 3.") else "2")
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:
-        """Return the filter with which reading begins at an offset, or at ``first`` or ``last``."""
+        """Return the filter that starts reading at an offset, or at ``first`` or ``last``."""
         return {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
 
     @staticmethod
@@ -178,25 +187,25 @@ class Streams(SessionLink):
         """Return the offset of a message; see `offset_of`."""
         return offset_of(octets, expected)
 
-    def reads_as_asked(self, agreed: Mapping[Any, Any]) -> bool:
-        """Whether the broker reads from an offset on, by the filters that it agreed to."""
-        return StreamOffset.SYMBOL in agreed
+    def starts_at_offset(self, accepted: Mapping[Any, Any]) -> bool:
+        """Whether the filters that the broker accepted include the offset to start at."""
+        return StreamOffset.SYMBOL in accepted
 
     def read_from(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
-        """Attach a cursor, and ask for messages."""
+        """Attach a cursor, and give it credit."""
         source = Source(address=self.address_of(cursor.stream))
-        source.filter = dict(cursor.wanted)
+        source.filter = dict(cursor.filters)
         link = cursor.link = self.session.link(f"range-{uuid.uuid4()}", sends=False)
         self._cursors[link] = cursor
-        # A stream keeps what was read: there is nothing to settle.
+        # Reading does not remove messages from a stream: they are sent settled.
         link.snd_settle_mode = SenderSettleMode.SETTLED
-        # RabbitMQ 4.0 sends more than the credit where a chunk is read from its middle.
+        # RabbitMQ 4.0 exceeds the credit if it starts in the middle of a chunk.
         link.excess = 1
         link.attach(source=source, target=Target())
-        self.ask(cursor, credit, drain=drain)
+        self.grant(cursor, credit, drain=drain)
 
-    def ask(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
-        """Ask for more messages; with `drain`, for those that there are."""
+    def grant(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
+        """Give a cursor more credit; with `drain`, for the messages available now."""
         link = cursor.link
         link.credit += credit
         link.drain = drain
@@ -210,7 +219,7 @@ class Streams(SessionLink):
             self.touch()
 
     def on_attach(self, link: transport.Link) -> None:
-        """See that the broker reads the stream as it was asked to."""
+        """Check that the broker starts at the requested offset."""
         cursor = self._cursors.get(link)
         if cursor is None or link.remote is None:
             return
@@ -218,20 +227,20 @@ class Streams(SessionLink):
         if source is None:
             return  # refused: a detach follows (Part 2, 2.6.3)
         cursor.attached = True
-        agreed = (from_described(source).filter if isinstance(source, Described) else None) or {}
-        # What it does not look for otherwise, this end does.
-        if not self.reads_as_asked(agreed):
-            text = f"{cursor.stream}: {self.product.strip()} does not read it from an offset on: "
-            text += "it is not a stream"
+        accepted = (from_described(source).filter if isinstance(source, Described) else None) or {}
+        # Other filters that the broker does not accept are applied here: see `RangeFilters.admit`.
+        if not self.starts_at_offset(accepted):
+            text = f"{cursor.stream} is not a stream: {self.product.strip()} does not start "
+            text += "reading at an offset"
             self.fail(LinkError(text, said=True, permanent=True))
 
     def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
-        """End: the broker detached a link."""
+        """End the connection: the broker detached a link."""
         if link in self._cursors:
             self._end("link", error)
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Hand over messages."""
+        """Pass messages to their cursor."""
         self._connection.took(len(deliveries))
         for delivery in deliveries:
             cursor = self._cursors.get(link)
@@ -239,20 +248,24 @@ class Streams(SessionLink):
                 cursor.receive(delivery.payload)
 
     def on_flow(self, link: transport.Link) -> None:
-        """Tell a cursor that what there is has come: no credit is left (Part 2, 2.6.7)."""
+        """Report a completed drain: no credit is left (Part 2, 2.6.7)."""
         cursor = self._cursors.get(link)
         if cursor is not None and link.drain and link.credit <= 0:
             cursor.on_drained()
 
     def failing(self, lost: LinkError) -> None:
-        """Notify those who wait for an answer."""
-        for one in self._waiting:
-            refuse(one, lost)
+        """Fail the requests that wait for a response."""
+        for waiter in self._waiting:
+            refuse(waiter, lost)
 
-    # Questions.
+    # Requests.
 
     async def until(self, done: asyncio.Future[Any]) -> None:
-        """Wait for an answer."""
+        """Wait for `done`.
+
+        Raises:
+            LinkError: the connection has ended.
+        """
         if not self.alive:
             raise LinkError("the connection ended")
         self._waiting.add(done)
@@ -262,32 +275,32 @@ class Streams(SessionLink):
             self._waiting.discard(done)
 
     async def first(self, stream: str) -> int | None:
-        """Return the offset of the first message that is there; None where there is none."""
-        found = await self._round(stream, "first", 1)
-        return found[0] if found else None
+        """Return the offset of the first message; None for an empty stream."""
+        offsets = await self._drain(stream, "first", 1)
+        return offsets[0] if offsets else None
 
     async def bounds(self, stream: str) -> Bounds:
-        """Return where a stream begins and ends."""
+        """Return the first offset of a stream, and the next one."""
         end: int | None = None
-        sure = 0
-        # RabbitMQ 4.0 sends more than it was asked for, so that one answer proves little.
-        while sure < _TIMES:
-            found = await self._round(stream, "last" if end is None else end, _LAST)
-            sure = sure + 1 if len(found) < _LAST else 0
-            end = found[-1] + 1 if found else end
+        rounds = 0
+        # RabbitMQ 4.0 may end a drain before the last message: one round proves nothing.
+        while rounds < _END_ROUNDS:
+            offsets = await self._drain(stream, "last" if end is None else end, _END_CREDIT)
+            rounds = rounds + 1 if len(offsets) < _END_CREDIT else 0
+            end = offsets[-1] + 1 if offsets else end
         first = await self.first(stream)
         if end is None or first is None:
             return Bounds(0, 0)
         return Bounds(first, end)
 
-    async def _round(self, stream: str, start: str | int, credit: int) -> list[int]:
-        """Return the offsets of the messages that come from a place on, about `credit` at most."""
+    async def _drain(self, stream: str, start: str | int, credit: int) -> list[int]:
+        """Return the offsets of the messages from `start` on, about `credit` at most."""
         done: asyncio.Future[None] = self._connection.loop.create_future()
-        found: list[int] = []
+        offsets: list[int] = []
 
         def receive(octets: bytes) -> None:
             if not done.done():
-                found.append(offset_of(octets, found[-1] + 1 if found else None))
+                offsets.append(offset_of(octets, offsets[-1] + 1 if offsets else None))
 
         def on_drained() -> None:
             if not done.done():
@@ -299,23 +312,28 @@ class Streams(SessionLink):
             await self.until(done)
         finally:
             self.detach(cursor)
-        return found
+        return offsets
 
 
 def offset_of(octets: bytes, expected: int | None = None, annotation: str = STREAM_OFFSET) -> int:
-    """Return the offset of a message that a stream delivered.
+    """Return the offset that a broker has written into a message.
 
-    Its annotations need not be decoded where it has the offset that is expected.
+    Args:
+        octets: the encoded message.
+        expected: the probable offset. The fast path for it does not decode the annotations.
+        annotation: the name of the annotation.
+
+    Raises:
+        LinkError: the message has no offset.
     """
     key = _key(annotation)
-    place = octets.find(key) + len(key)
-    if place >= len(key) and place < len(octets):
-        code = octets[place]
-        size = _SIZES.get(code, -1)
-        found = int.from_bytes(octets[place + 1 : place + 1 + size], "big") if size >= 0 else -1
-        # Whoever sent the message may have written such bytes elsewhere in it.
-        if found == expected and found >= 0:
-            return found
+    start = octets.find(key) + len(key)
+    if start >= len(key) and start < len(octets):
+        size = _SIZES.get(octets[start], -1)
+        value = int.from_bytes(octets[start + 1 : start + 1 + size], "big") if size >= 0 else -1
+        # Only an expected value counts: the publisher may have written such bytes elsewhere.
+        if value == expected and value >= 0:
+            return value
     annotated: Any = None
     with contextlib.suppress(AmqpError, AttributeError):
         annotations: Any = scan(octets).section("message_annotations")
@@ -327,44 +345,47 @@ def offset_of(octets: bytes, expected: int | None = None, annotation: str = STRE
 
 @functools.cache
 def _key(annotation: str) -> bytes:
-    """Return a symbol of fewer than 256 bytes as it is encoded."""
+    """Return the encoding of a symbol of fewer than 256 bytes."""
     return b"\xa3%c%b" % (len(annotation), annotation.encode("ascii"))
 
 
 def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
-    """Return when the broker got a message, in ms since the Unix epoch, where it says so.
+    """Return when the broker received a message, in ms since the Unix epoch; None if unknown.
 
-    RabbitMQ does with ``message_interceptors.incoming.set_header_timestamp.overwrite``.
+    RabbitMQ annotates it with ``message_interceptors.incoming.set_header_timestamp.overwrite``.
     """
     if octets.find(_key(annotation)) < 0:
         return None
     with contextlib.suppress(AmqpError, AttributeError):
         annotations: Any = scan(octets).section("message_annotations")
-        found = annotations.get(annotation)
-        return int(found) if isinstance(found, int) else None
+        time = annotations.get(annotation)
+        return int(time) if isinstance(time, int) else None
     return None
 
 
-#: Makes what reads streams, on a connection.
-Makes = Callable[[Request, Amqp10Connection], Streams]
+#: Creates the reader of streams on a connection.
+MakeStreams = Callable[[Request, Amqp10Connection], Streams]
 
 
-async def _open(endpoint: Endpoint, on_lost: OnLost, make: Makes) -> Streams:
+async def _open(endpoint: Endpoint, on_lost: OnLost, make: MakeStreams) -> Streams:
     async def open_(request: Request) -> Any:
         return make(request, await connected(request.endpoint))
 
-    made: Streams = await open_first_reachable(open_, Request(endpoint=endpoint, on_lost=on_lost))
-    return made
+    request = Request(endpoint=endpoint, on_lost=on_lost)
+    streams: Streams = await open_first_reachable(open_, request)
+    return streams
 
 
 class Probe:
-    """Asks where streams begin and end, over connections that are kept.
+    """Queries the bounds of streams over connections that stay open.
 
-    What asks raises a `LinkError` where the broker is not reached, does not answer in time,
-    refuses, or has no such stream.
+    A query is retried until it succeeds or `timeout` seconds have passed, for example while the
+    broker restarts. Queries raise `LinkError` if the broker cannot be reached, does not answer in
+    time, refuses the query, or the stream does not exist.
 
-    An answer has come after `timeout` seconds; until then a broker that is not there, as one that
-    is started again, is asked again.
+    Args:
+        endpoint: the broker.
+        timeout: seconds for each query, with its retries.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
@@ -382,89 +403,101 @@ class Probe:
         raise NotImplementedError
 
     def _drop(self) -> None:
-        """Close them at once, after a fault."""
+        """Close the connections immediately, after an error."""
         raise NotImplementedError
 
-    def _patiently(self, ask: Callable[[float], _T]) -> _T:
-        """Return an answer; the question is put again, until that time, after a fault."""
+    def _retry(self, query: Callable[[float], _T]) -> _T:
+        """Return the result of `query`, which is retried after an error until the timeout."""
         try:
-            return patiently(self._endpoint, self._timeout, ask, self._drop, "it did not answer")
+            return retry_until(self._endpoint, self._timeout, query, self._drop, "no response")
         except TimeoutError as late:
             text = f"{self._endpoint}: not reached within {self._timeout:g} s ({late})"
             raise LinkError(text) from None
 
 
-def patiently(
+def retry_until(
     endpoint: Endpoint,
     seconds: float,
     attempt: Callable[[float], _T],
     drop: Callable[[], None],
-    why: str,
+    reason: str,
 ) -> _T:
-    """Return the result of an attempt; another one is made, after a pause, where a link is lost.
+    """Return the result of `attempt`, which is retried with a backoff after a lost link.
 
-    `attempt` is called with when to give up, as `time.monotonic` has it, `drop` after each fault:
-    it closes what there is. A `TimeoutError` says why the last one did not succeed, or `why` where
-    none says so; a `LinkError`, that another one is pointless.
+    Args:
+        endpoint: the broker, for error messages.
+        seconds: how long to retry.
+        attempt: called with the deadline, a time of `time.monotonic`.
+        drop: closes the connections; called after each failed attempt.
+        reason: the message of the TimeoutError if no attempt raised a LinkError.
+
+    Raises:
+        TimeoutError: no attempt succeeded in time; the message is the reason of the last one.
+        LinkError: a retry cannot succeed.
     """
-    until, pause = time.monotonic() + seconds, 0.0
+    until, backoff = time.monotonic() + seconds, 0.0
     while True:
         try:
             return attempt(until)
         except (LinkError, TimeoutError) as error:
             drop()
             if isinstance(error, LinkError):
-                why = str(error)
+                reason = str(error)
                 if error.permanent:
-                    raise LinkError(f"{endpoint}: {why}", permanent=True) from None
-            if time.monotonic() + pause > until:
-                raise TimeoutError(why) from None
-        time.sleep(pause)  # at first none: what is kept may be closed long since
-        pause = min(2 * pause, _MOST_PAUSE) or _PAUSE
+                    raise LinkError(f"{endpoint}: {reason}", permanent=True) from None
+            if time.monotonic() + backoff > until:
+                raise TimeoutError(reason) from None
+        time.sleep(backoff)  # at first 0: an idle connection may have been closed
+        backoff = min(2 * backoff, _MAX_BACKOFF) or _FIRST_BACKOFF
 
 
 class StreamProbe(Probe):
-    """Asks over one connection of AMQP 1.0.
+    """Queries streams over one AMQP 1.0 connection.
 
-    `make` makes the end of the connection.
+    Args:
+        endpoint: the broker.
+        timeout: seconds for each query, with its retries.
+        make: creates the reader of streams on the connection.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout: float = 60.0, make: Makes = Streams) -> None:
+    def __init__(
+        self, endpoint: Endpoint, timeout: float = 60.0, make: MakeStreams = Streams
+    ) -> None:
         super().__init__(endpoint, timeout)
         self._make = make
         self._runner = asyncio.Runner()
         self._streams: Streams | None = None
 
     def bounds(self, names: Sequence[str]) -> dict[str, Bounds]:
-        """Return where each of these streams begins and ends."""
+        """Return the bounds of each stream, by name."""
 
-        async def ask(streams: Streams) -> dict[str, Bounds]:
+        async def query(streams: Streams) -> dict[str, Bounds]:
             return {name: await streams.bounds(name) for name in names}
 
-        return self.ask(ask)
+        return self.query(query)
 
-    def ask(self, question: Callable[[Any], Awaitable[_T]]) -> _T:
-        """Return the answer to a question, which is put again where the connection ends."""
-        return self._patiently(lambda until: self._runner.run(self._asked(question, until)))
+    def query(self, query: Callable[[Any], Awaitable[_T]]) -> _T:
+        """Return the result of `query`, which is retried if the connection ends."""
+        return self._retry(lambda until: self._runner.run(self._query(query, until)))
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, whose names end with their numbers from 0 on."""
-        found: list[str] = []
+        """Return the streams of a super stream, whose names end with numbers from 0."""
+        names: list[str] = []
         while True:
-            name = f"{super_stream}-{len(found)}"
+            name = f"{super_stream}-{len(names)}"
             try:
                 self.bounds([name])
             except LinkError as error:
-                if not found or "not-found" not in str(error):
+                if not names or "not-found" not in str(error):
                     raise
-                return found
-            found.append(name)
+                return names
+            names.append(name)
 
-    async def _asked(self, question: Callable[[Any], Awaitable[_T]], until: float) -> _T:
+    async def _query(self, query: Callable[[Any], Awaitable[_T]], until: float) -> _T:
         async with asyncio.timeout(until - time.monotonic()):
             if self._streams is None or not self._streams.alive:
                 self._streams = await _open(self._endpoint, lambda _: None, self._make)
-            return await question(self._streams)
+            return await query(self._streams)
 
     def _drop(self) -> None:
         if self._streams is not None:
@@ -484,7 +517,7 @@ class StreamProbe(Probe):
 
 @attrs.define
 class StreamRows:
-    """Messages of a stream, in their order."""
+    """Messages of a stream, in order: their offsets, and the encoded messages."""
 
     offsets: list[int] = attrs.field(factory=list, repr=False)
     octets: list[bytes] = attrs.field(factory=list, repr=False)
@@ -494,8 +527,13 @@ class StreamRows:
 class Reading:
     """How ranges are read.
 
-    A message comes within `timeout` seconds of the last; about `rows` of them, or `size` bytes, are
-    handed over together, and `window` may be on their way.
+    Attributes:
+        filters: the filters.
+        timeout: seconds without a message after which reading fails.
+        rows: messages of one batch, about.
+        size: bytes of one batch, about.
+        window: messages in flight.
+        make: creates the reader of streams on a connection.
     """
 
     filters: RangeFilters = RangeFilters()
@@ -503,59 +541,64 @@ class Reading:
     rows: int = 8_192
     size: int = 16 << 20
     window: int = _WINDOW
-    make: Makes = Streams
+    make: MakeStreams = Streams
 
 
 def read_range(
     endpoint: Endpoint, part: StreamRange, reading: Reading = Reading()
 ) -> Iterator[StreamRows | tuple[int, int]]:
-    """Read a range of a stream to its end; a connection that is cut is made again.
+    """Read a range of a stream to its end, and reconnect if a connection is lost.
 
-    Yield messages, and for what is gone, where that begins and how many offsets it has. A
-    `LateRangeError` is raised where messages did not come in time, a `LinkError` where the broker
-    refuses it.
+    Yields:
+        Messages; or, for messages that retention has removed, the first offset and the number of
+        offsets.
+
+    Raises:
+        LateRangeError: messages were not received in time.
+        LinkError: the broker refused to read the stream.
     """
     with asyncio.Runner() as runner:
         reader = _RangeReader(endpoint, part, reading)
         try:
-            while (found := runner.run(reader.more())) is not None:
-                yield found
+            while (rows := runner.run(reader.more())) is not None:
+                yield rows
         finally:
             runner.run(reader.close())
 
 
 class RangeReader:
-    """Reads one range: what is known of it so far."""
+    """The common base of the readers of a range: the range and its progress."""
 
     def __init__(self, endpoint: Endpoint, part: StreamRange, reading: Reading) -> None:
         self._endpoint = endpoint
         self._part = part
         self._reading = reading
-        self._next = part.start
-        self._came = 0  # messages of the range so far
-        self._owed = 0  # what was asked for and has not come
+        self._next = part.start  # the first offset that was not read
+        self._count = 0  # messages received
+        self._in_flight = 0  # messages or chunks, for which the broker has credit
         self._done = part.start >= part.stop
-        self._lost: list[tuple[int, int]] = []
+        self._lost: list[tuple[int, int]] = []  # removed by retention: first offset and number
 
-    def _late(self, why: str, came: int) -> LateRangeError:
-        """Return the error of a range of which no more comes."""
+    def _late(self, reason: str, count: int) -> LateRangeError:
+        """Return the error for a range that was received in part."""
         part = self._part
         return LateRangeError(
-            f"{self._endpoint}: of the stream {part.stream}, offsets {self._next} to "
-            f"{part.stop - 1} did not come within {self._reading.timeout:g} s ({why}); "
-            f"{came} messages of the {part.stop - part.start} offsets from {part.start} on did"
+            f"{self._endpoint}: offsets {self._next} to {part.stop - 1} of the stream "
+            f"{part.stream} were not received within {self._reading.timeout:g} s ({reason}); "
+            f"{count} messages of the {part.stop - part.start} offsets from {part.start} were"
         )
 
 
 class _RangeReader(RangeReader):
-    """Reads it over AMQP 1.0."""
+    """Reads a range over AMQP 1.0."""
 
     def __init__(self, endpoint: Endpoint, part: StreamRange, reading: Reading) -> None:
         super().__init__(endpoint, part, reading)
         self._rows = StreamRows()
         self._size = 0
-        self._moves = 0  # anything that the broker sent
-        self._round = 0  # messages by this cursor
+        self._progress = 0  # changes with every message and drain of the broker
+        self._cursor_count = 0  # messages of the current cursor
+        # Offsets that were skipped, from and to before; `_check_gaps` finds out why.
         self._gaps: list[tuple[int, int]] = []
         self._streams: Streams | None = None
         self._cursor: Any = None
@@ -563,9 +606,9 @@ class _RangeReader(RangeReader):
         self._awake: asyncio.Future[None] | None = None
 
     async def more(self) -> StreamRows | tuple[int, int] | None:
-        """Return the next messages, or the next that are lost; None at the end."""
+        """Return the next messages, or the next removed offsets; None at the end."""
         while not (self._done and not self._gaps) and not self._full:
-            await self._go_on()
+            await self._wait_for_progress()
         if self._lost:
             return self._lost.pop(0)
         if not self._rows.octets:
@@ -580,9 +623,9 @@ class _RangeReader(RangeReader):
             len(self._rows.octets) >= reading.rows or self._size >= reading.size
         )
 
-    async def _go_on(self) -> None:
-        """Wait until something is to be done, on a connection that is made where there is none."""
-        pause, why, before = _PAUSE, "nothing came", self._moves
+    async def _wait_for_progress(self) -> None:
+        """Wait until messages were received or gaps were checked; connect if needed."""
+        backoff, reason, before = _FIRST_BACKOFF, "no message was received", self._progress
         try:
             async with asyncio.timeout(self._reading.timeout):
                 while True:
@@ -594,26 +637,26 @@ class _RangeReader(RangeReader):
                         lost = error if self._error is None else self._error
                         if lost.permanent:
                             raise LinkError(f"{self._endpoint}: {lost}", permanent=True) from None
-                        why = str(lost)
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _MOST_PAUSE)
+                        reason = str(lost)
+                    await asyncio.sleep(backoff)
+                    backoff = min(2 * backoff, _MAX_BACKOFF)
         except TimeoutError:
-            if self._moves != before:
-                return  # much came, though not a whole batch
-            raise self._late(why, self._came) from None
+            if self._progress != before:
+                return  # messages were received, but not a full batch
+            raise self._late(reason, self._count) from None
 
     async def _wait(self) -> None:
         if self._streams is None:
             await self._open()
         streams = self._streams
         if self._gaps:
-            await self._explain()
+            await self._check_gaps()
         elif streams is not None and not (self._done or self._full):
             self._awake = asyncio.get_running_loop().create_future()
             await streams.until(self._awake)
 
     async def _open(self) -> None:
-        """Connect, and ask for the rest of the range."""
+        """Connect, and start reading the rest of the range."""
         self._error = None
 
         def lost(error: LinkError) -> None:
@@ -621,22 +664,22 @@ class _RangeReader(RangeReader):
 
         streams = self._streams = await _open(self._endpoint, lost, self._reading.make)
         if self._reading.filters:
-            # With filters, that all has come shows only where the broker has all there is: another
-            # node may be behind.
+            # With filters, the end of a drain ends the range: wait until the node has all of it, as
+            # a node that is behind would end it early.
             await self._await_last(streams)
         self._begin()
 
     def _begin(self) -> None:
-        """Read on, with a cursor of its own."""
+        """Read the rest of the range with a new cursor."""
         part, reading, streams = self._part, self._reading, self._streams
         if streams is None:
             return
-        wanted = {**streams.from_offset(self._next), **reading.filters.described()}
-        self._cursor = Cursor(part.stream, wanted, self._receive, self._on_drained)
-        self._round = 0
-        self._owed = min(reading.window, part.stop - self._next)
-        # With filters, all that there is up to the credit: how much of it comes shows the end.
-        streams.read_from(self._cursor, self._owed, drain=bool(reading.filters))
+        filters = {**streams.from_offset(self._next), **reading.filters.described()}
+        self._cursor = Cursor(part.stream, filters, self._receive, self._on_drained)
+        self._cursor_count = 0
+        self._in_flight = min(reading.window, part.stop - self._next)
+        # With filters, drain the link: a drain without a message is the end of the range.
+        streams.read_from(self._cursor, self._in_flight, drain=bool(reading.filters))
 
     async def _await_last(self, streams: Streams) -> None:
         part = self._part
@@ -655,9 +698,9 @@ class _RangeReader(RangeReader):
         streams = self._streams
         if streams is None:
             return
-        self._owed -= 1
-        self._moves += 1
-        self._round += 1
+        self._in_flight -= 1
+        self._progress += 1
+        self._cursor_count += 1
         try:
             offset = streams.offset_of(octets, self._next)
         except LinkError as error:
@@ -672,7 +715,7 @@ class _RangeReader(RangeReader):
             else:
                 self._next = offset + 1
                 if not filtered or self._reading.filters.admit(octets):
-                    self._came += 1
+                    self._count += 1
                     self._rows.offsets.append(offset)
                     self._rows.octets.append(octets)
                     self._size += len(octets)
@@ -682,21 +725,21 @@ class _RangeReader(RangeReader):
         if self._done or self._full or self._gaps:
             self._wake()
         window = self._reading.window
-        if not (filtered or self._done) and 2 * self._owed <= window:
-            credit = min(window, part.stop - self._next) - self._owed
+        if not (filtered or self._done) and 2 * self._in_flight <= window:
+            credit = min(window, part.stop - self._next) - self._in_flight
             if credit > 0:
-                self._owed += credit
-                streams.ask(self._cursor, credit)
+                self._in_flight += credit
+                streams.grant(self._cursor, credit)
 
     def _on_drained(self) -> None:
-        """With filters: ask again where anything came, and else it was the end."""
+        """When the broker has drained a filtered link: read on if messages arrived, else end."""
         streams = self._streams
         if not self._reading.filters or self._done or streams is None:
             return
-        self._moves += 1
+        self._progress += 1
         streams.detach(self._cursor)
-        if self._round:
-            # By another link: what of this one is still on its way would be taken for an answer.
+        if self._cursor_count:
+            # On a new link: messages in flight on the old one would be mistaken for its answer.
             self._begin()
             return
         self._done = True
@@ -707,10 +750,10 @@ class _RangeReader(RangeReader):
         if self._awake is not None and not self._awake.done():
             self._awake.set_result(None)
 
-    async def _explain(self) -> None:
-        """See whether offsets that did not come are gone, or never were of messages.
+    async def _check_gaps(self) -> None:
+        """Note as lost the skipped offsets that retention has removed.
 
-        Streams count what they note for themselves, too. What is there still, is not gone.
+        Other skipped offsets are those of the broker's tracking data.
         """
         streams, part = self._streams, self._part
         gaps, self._gaps = self._gaps, []
@@ -720,10 +763,11 @@ class _RangeReader(RangeReader):
             self._gaps = gaps + self._gaps
             raise
         if self._reading.filters:
-            # Which of them had been removed when they would have been read, nobody knows.
+            # Offsets before `first` count as removed: they may have been removed before they were
+            # read.
             if first is None or first > part.start:
-                gone = (part.stop if first is None else min(first, part.stop)) - part.start
-                self._lost.append((part.start, gone))
+                count = (part.stop if first is None else min(first, part.stop)) - part.start
+                self._lost.append((part.start, count))
             return
         for start, stop in gaps:
             if first is None or first > start:

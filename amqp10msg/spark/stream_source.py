@@ -39,7 +39,7 @@ from amqp10msg.net.stream_ranges import (
     RECEIVED,
     Bounds,
     LostRangeError,
-    Makes,
+    MakeStreams,
     RangeFilters,
     Reading,
     StreamProbe,
@@ -178,7 +178,7 @@ class _Options:
         return pa.schema([*STREAM_ROWS, *found])
 
     @property
-    def _make(self) -> Makes:
+    def _make(self) -> MakeStreams:
         return Streams if self.hub is None else partial(Partitions, self.hub)
 
     @property
@@ -193,7 +193,7 @@ class _Options:
 
     def names(self, probe: Probe) -> tuple[str, ...]:
         if self.hub is not None and isinstance(probe, StreamProbe):
-            return tuple(probe.ask(Partitions.partitions))
+            return tuple(probe.query(Partitions.partitions))
         if self.super_stream is None:
             return self.streams
         return tuple(probe.partitions(self.super_stream))
@@ -207,7 +207,7 @@ class _Options:
         async def found(partitions: Partitions) -> Offsets:
             return {name: await partitions.at_time(name, since) for name in bounds}
 
-        return probe.ask(found)
+        return probe.query(found)
 
     def offsets(self, given: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
         """Return where reading begins or ends."""

@@ -149,7 +149,7 @@ def test_a_range_comes_whole_whatever_the_service_does(data: st.DataObject) -> N
 def test_partitions_and_where_they_begin_and_end(namespace: Namespace) -> None:
     namespace.streams["0"].retain(12)
     with StreamProbe(parse_url(namespace.url), 5, MAKE) as probe:
-        names = probe.ask(Partitions.partitions)
+        names = probe.query(Partitions.partitions)
         bounds = probe.bounds(names)
         namespace.cut()
         assert bounds == probe.bounds(names)
@@ -176,7 +176,7 @@ def test_the_first_event_from_a_moment_on(
 ) -> None:
     name = HUB.stream(str(partition))
     with StreamProbe(parse_url(namespace.url), 5, MAKE) as probe:
-        assert found == probe.ask(lambda asked: asked.at_time(name, moment))
+        assert found == probe.query(lambda asked: asked.at_time(name, moment))
 
 
 def test_what_retention_removed_is_told(namespace: Namespace) -> None:
@@ -218,7 +218,7 @@ def test_a_refusal_is_told(namespace: Namespace, hub: Hub, status: int, said: st
         StreamProbe(parse_url(namespace.url), 0.5, make) as probe,
         pytest.raises(LinkError, match=said),
     ):
-        probe.ask(Partitions.partitions)
+        probe.query(Partitions.partitions)
 
 
 def test_a_consumer_group_that_is_not_there(namespace: Namespace) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from amqp10msg.net.stream_chunks import (  # noqa: E402
-    MOST,
+    MAX_CHUNK,
     Chunk,
     ChunkError,
     RowsOfChunks,
@@ -121,39 +121,42 @@ def test_bytes_that_are_no_chunk_are_an_error_or_rows(
 @pytest.mark.parametrize(
     "octets, said",
     [
-        (b"\x50", "of 1 bytes has no head"),
-        (chunk(7, [], magic=0x51), "begins with 0x51, not with 0x50"),
+        (b"\x50", "has 1 bytes, fewer than its header"),
+        (chunk(7, [], magic=0x51), "must be 0x50, got 0x51"),
         (chunk(7, [], kind=3), "offset 7 has the type 3"),
         (chunk(7, [entry(b"x")], size=1 << 31), "offset 7 has 5 of its 2147483648 bytes"),
         (chunk(7, [entry(b"x")], crc=1), "offset 7 is damaged"),
         *(
             (
                 chunk(first, [entry(b"x"), entry(b"y")]),
-                f"offset {first} has 2 messages: offsets end",
+                f"offset {first} has 2 messages: the highest offset",
             )
             for first in (2**63 - 1, 2**63, 2**64 - 1)
         ),
-        (chunk(7, [b"\0\0\0\x09x"]), "offset 7: an entry ends after it"),
-        (chunk(7, [entry(b"x")], entries=2, records=2), "offset 7: an entry ends after it"),
-        (chunk(7, [entry(b"x"), b"y"], entries=1, records=1), "1 entries have 5 bytes, not 6"),
-        (chunk(7, [packed([b"x"], 0)], 2), "it has 1 messages, and says 2"),
-        (chunk(7, [sub_batch([b"x"], 0, b"")], 1), "has not the 5 bytes"),
-        (chunk(7, [sub_batch([b"x"], GZIP, b"no")], 1), "a batch does not uncompress"),
-        (chunk(7, [sub_batch([b"x"], LZ4, b"no")], 1), "a batch does not uncompress"),
-        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\xff\0\0no")], 1), "Snappy ends too early"),
+        (chunk(7, [b"\0\0\0\x09x"]), "offset 7: an entry exceeds the chunk"),
+        (chunk(7, [entry(b"x")], entries=2, records=2), "offset 7: an entry exceeds the chunk"),
+        (chunk(7, [entry(b"x"), b"y"], entries=1, records=1), "the 1 entries have 5 of 6 bytes"),
+        (chunk(7, [packed([b"x"], 0)], 2), "have 1 messages, the header states 2"),
+        (chunk(7, [sub_batch([b"x"], 0, b"")], 1), "does not have the 5 uncompressed bytes"),
+        (chunk(7, [sub_batch([b"x"], GZIP, b"no")], 1), "a batch cannot be decompressed"),
+        (chunk(7, [sub_batch([b"x"], LZ4, b"no")], 1), "a batch cannot be decompressed"),
+        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\xff\0\0no")], 1), "Snappy is truncated"),
         (
             chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\x08\0\0crc.\xff\xff\xff\x7f")], 1),
-            "2097151 bytes, more than 65536",
+            "2097151 bytes, the maximum is 65536",
         ),
-        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\x02\0\0\0")], 1), "a part of the type 2"),
-        (chunk(7, [sub_batch([b"x"], 5, b"")], 1), "in the way 5, .* over AMQP 1.0 instead"),
+        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\x02\0\0\0")], 1), "a chunk of the unknown type 2"),
+        (
+            chunk(7, [sub_batch([b"x"], 5, b"")], 1),
+            "unknown compression 5: .* over AMQP 1.0 instead",
+        ),
         (
             chunk(7, [struct.pack(">BHII", 0x80, 1, 1 << 31, 0)], 1),
-            f"more than {MOST} bytes when uncompressed: read the stream over AMQP 1.0",
+            f"exceed {MAX_CHUNK} bytes: read the stream over AMQP 1.0",
         ),
         (
             chunk(7, [packed([packed([b"x"], 0)[4:]], 0)[:11] + packed([b"x"], 0)], 1),
-            "messages of a batch do not end with it|after it|bytes",
+            "messages of a batch do not fill it|exceeds the chunk|bytes",
         ),
     ],
 )
@@ -168,7 +171,7 @@ def test_a_batch_that_says_less_than_it_has() -> None:
     for how, made in ((GZIP, gzip.compress(octets)), (SNAPPY, framed_snappy(octets))):
         for size in (len(octets) - 1, len(octets) + 1, 0):
             wrong = struct.pack(">BHII", 0x80 | how << 4, 10, size, len(made)) + made
-            with pytest.raises(ChunkError, match=f"has not the {size} bytes"):
+            with pytest.raises(ChunkError, match=f"does not have the {size} uncompressed bytes"):
                 rows_of(chunk(0, [wrong], 10))
 
 

@@ -144,8 +144,8 @@ def test_a_read_has_four_tasks_unless_they_are_too_short_or_long(
         ({"url": "rabbitmq-stream://h/?queue=q"}, "names no queue"),
         ({"stream": "", "eventHub": "h"}, "eventHub is read over AMQP 1.0"),
         ({"endingOffsets": "201"}, "the stream s-0 ends before offset 200, and .* up to 201"),
-        ({"stream": "nothing"}, "'nothing': there is no such stream"),
-        ({"stream": "", "superStream": "none"}, "the super stream 'none': there is no such"),
+        ({"stream": "nothing"}, "'nothing': the stream does not exist"),
+        ({"stream": "", "superStream": "none"}, "the super stream 'none': the stream does not"),
         ({"sqlFilter": "k ="}, "line 1, column 4: expected a value"),
     ],
 )

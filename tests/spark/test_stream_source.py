@@ -149,7 +149,9 @@ def test_what_does_not_come_is_an_error(broker: StreamBroker) -> None:
     (part,) = batches.partitions()
     broker.streams["s-0"].stalls = 120
 
-    with pytest.raises(TimeoutError, match="s-0, offsets 120 to 199 did not come within 1 s"):
+    with pytest.raises(
+        TimeoutError, match="offsets 120 to 199 of the stream s-0 were not received within 1 s"
+    ):
         list(batches.read(part))
 
 
