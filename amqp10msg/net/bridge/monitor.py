@@ -1,4 +1,4 @@
-"""Metrics of a bridge for Prometheus, and what an orchestrator asks: is it live, is it ready."""
+"""Metrics of a bridge for Prometheus, and its liveness, readiness and health probes."""
 
 from __future__ import annotations
 
@@ -11,54 +11,63 @@ from typing import Any, Self
 from amqp10msg.net.bridge.statistics import LATENCIES, Statistics
 from amqp10msg.wire.later import of_extra
 
-#: Names, what they count, and the attribute of `Statistics`.
+#: Counters: name, description, and attribute of `Statistics`.
 _COUNTERS = (
     ("received", "Deliveries of the source.", "received"),
-    ("redelivered", "Deliveries that may have come before.", "redelivered"),
-    ("accepted", "Messages that the target took.", "accepted"),
-    ("bytes", "Bytes of messages that the target took.", "octets"),
-    ("duplicates", "Deliveries that the target had before.", "duplicates"),
-    ("unmatched", "Messages that the filter passed over.", "unmatched"),
+    ("redelivered", "Deliveries marked as possibly delivered before.", "redelivered"),
+    ("accepted", "Messages that the target accepted.", "accepted"),
+    ("bytes", "Bytes of messages that the target accepted.", "octets"),
+    ("duplicates", "Duplicates of messages that the target had.", "duplicates"),
+    ("unmatched", "Messages that the filter did not match.", "unmatched"),
     ("dropped", "Messages that the hook dropped.", "dropped"),
     ("missed", "Messages of a stream removed by its retention before they were read.", "missed"),
     ("skipped", "Positions of a stream for which the broker delivered nothing.", "skipped"),
     ("left", "Messages too large for memory and for the folder.", "left"),
-    ("source_lost", "Times that the source's connection ended.", "source_lost"),
-    ("target_lost", "Times that the target's connection ended.", "target_lost"),
+    ("source_lost", "Lost connections of the source.", "source_lost"),
+    ("target_lost", "Lost connections of the target.", "target_lost"),
 )
 _BY_REASON = (
-    ("refused", "Times that the target did not take a message."),
+    ("refused", "Refusals of a message by the target."),
     ("quarantined", "Messages in the quarantine."),
-    ("requeued", "Messages that went back to the source for good."),
-    ("rejected", "Messages that the source was told to dead-letter."),
+    ("requeued", "Messages returned to the source."),
+    ("rejected", "Messages rejected at the source, which dead-letters them."),
 )
 _GAUGES = (
-    ("in_flight", "Messages that wait for an outcome.", "in_flight"),
-    ("waiting", "Deliveries that wait to be sent.", "waiting"),
-    ("held", "Messages that are kept back: they are tried again or go back later.", "held"),
+    ("in_flight", "Messages sent that have no outcome yet.", "in_flight"),
+    ("waiting", "Received messages not sent yet.", "waiting"),
+    ("held", "Messages waiting for a retry, or to be returned.", "held"),
     ("lag", "Messages in the source's queue.", "lag"),
     ("failed", "1 if the route ended because its source, target or disk cannot be used.", "failed"),
-    ("last_success_timestamp_seconds", "When the target took a message last.", "last_success"),
+    ("last_success_timestamp_seconds", "When the target last accepted a message.", "last_success"),
 )
-_SECONDS = 5.0
-#: What is asked of each route, by path.
+#: Timeout of an HTTP request, in seconds.
+_REQUEST_TIMEOUT = 5.0
+#: The conditions that every route must meet, by path of the probe.
 _PROBES: Mapping[bytes, Callable[[Statistics], bool]] = {
     b"/live": lambda _: True,
-    b"/ready": lambda found: found.is_ready,
-    b"/health": lambda found: found.state in {"running", "draining", "ended"},
+    b"/ready": lambda counts: counts.is_ready,
+    b"/health": lambda counts: counts.state in {"running", "draining", "ended"},
 }
 
 
 class Monitor:
-    """Serves ``/metrics``, ``/live``, ``/ready`` and ``/health`` while it is entered.
+    """Serves ``/metrics``, ``/live``, ``/ready`` and ``/health`` as a context manager.
 
-    ``/live`` is 200 as long as the process answers: a new one would do better only where it does
-    not. ``/ready`` is 200 where every route is connected at each of its ends, or has ended without
-    a fault, and none is about to end; 503 otherwise. ``/health`` is 200 where all routes run, 503
-    where one does not, as where a target takes nothing. All three say the state of each route.
+    - ``/live`` is 200 as long as the process answers: a restart would help only if it does not.
+    - ``/ready`` is 200 if every route is connected at both ends, or has ended without an error, and
+      no route is ending; otherwise 503.
+    - ``/health`` is 200 if every route is running, draining or ended; otherwise 503, for example if
+      a target accepts no messages.
 
-    It returns what each route counted until now, by name, and listens on a port that is free where
-    it is 0.
+    The body of these three is a JSON object with the state of each route.
+
+    Args:
+        statistics: returns the current counts of each route, by name.
+        host: the address to listen on.
+        port: the port to listen on; 0 for a free one.
+
+    Attributes:
+        url: the URL of the server, while it runs.
     """
 
     def __init__(
@@ -85,11 +94,11 @@ class Monitor:
         await self._server.wait_closed()
 
     def collect(self) -> Iterator[Any]:
-        """Yield the metrics as they are now, as Prometheus' client asks for them."""
+        """Yield the current metrics; the registry of prometheus_client calls this."""
         routes = self._statistics().items()
         counts: list[tuple[Any, ...]]
         for name, text, attribute in _COUNTERS:
-            counts = [(route, getattr(found, attribute)) for route, found in routes]
+            counts = [(route, getattr(counter, attribute)) for route, counter in routes]
             yield self._family("Counter", name, text, (), counts)
         for name, text in _BY_REASON:
             counts = [
@@ -106,17 +115,17 @@ class Monitor:
         ]
         yield self._family("Counter", "losses", text, ("path", "action"), counts)
         for name, text, attribute in _GAUGES:
-            counts = [(route, getattr(found, attribute)) for route, found in routes]
+            counts = [(route, getattr(counter, attribute)) for route, counter in routes]
             known = [(route, value) for route, value in counts if value is not None]
             yield self._family("Gauge", name, text, (), known)
         ends = [(route, end, found) for route, found in routes for end in found.connected]
-        text = "1 where the end is connected, else 0."
+        text = "1 if the end is connected, else 0."
         connected = [(route, end, found.connected[end]) for route, end, found in ends]
         yield self._family("Gauge", "connected", text, ("end",), connected)
-        text = "Times that an end could not be reached."
+        text = "Failed attempts to connect an end."
         counts = [(route, end, found.unreachable[end]) for route, end, found in ends]
         yield self._family("Counter", "connect_failures", text, ("end",), counts)
-        text = "Seconds from when a message was taken until it was settled at the source."
+        text = "Seconds from receiving a message to settling it at the source."
         histogram = self._family("Histogram", "latency_seconds", text, (), ())
         for route, found in routes:
             bounds = [*map(str, map(float, LATENCIES)), "+Inf"]
@@ -127,23 +136,23 @@ class Monitor:
     def _family(
         self, kind: str, name: str, text: str, labels: Iterable[str], samples: Iterable[Any]
     ) -> Any:
-        """Return a metric of the routes: of each sample the labels, and the value at its end."""
+        """Return a metric family; a sample is a tuple of the labels' values and the value."""
         make = getattr(self._client.metrics_core, f"{kind}MetricFamily")
-        made = make(f"amqp10msg_bridge_{name}", text, labels=["route", *labels])
-        for *said, value in samples:
-            made.add_metric(said, value)
-        return made
+        family = make(f"amqp10msg_bridge_{name}", text, labels=["route", *labels])
+        for *label_values, value in samples:
+            family.add_metric(label_values, value)
+        return family
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             try:
-                async with asyncio.timeout(_SECONDS):
+                async with asyncio.timeout(_REQUEST_TIMEOUT):
                     head = await reader.readuntil(b"\r\n\r\n")
                     path = head.split(b" ", 2)[1].partition(b"?")[0] if b" " in head else b""
                     writer.write(self._response(path))
                     await writer.drain()
             except asyncio.LimitOverrunError:
-                pass  # no request has a head of that size
+                pass  # not a request for this server: its header is too large
             finally:
                 writer.close()
 
@@ -153,8 +162,8 @@ class Monitor:
             body: bytes = self._client.generate_latest(self._registry)
         elif path in _PROBES:
             counts = self._statistics()
-            well = all(map(_PROBES[path], counts.values()))
-            status = "200 OK" if well else "503 Service Unavailable"
+            passes = all(map(_PROBES[path], counts.values()))
+            status = "200 OK" if passes else "503 Service Unavailable"
             states = {name: found.state for name, found in counts.items()}
             kind, body = "application/json", json.dumps(states).encode()
         else:

@@ -1,6 +1,6 @@
-"""Tells systemd how a bridge is: started, reading its file again, ending, alive (sd_notify).
+"""Notifies systemd of the state of a bridge: started, reloading, stopping, alive.
 
-Datagrams of text to the socket that ``NOTIFY_SOCKET`` names: sd_notify(3), sd_watchdog_enabled(3).
+Sends text datagrams to the socket in ``NOTIFY_SOCKET``: see sd_notify(3), sd_watchdog_enabled(3).
 """
 
 from __future__ import annotations
@@ -13,51 +13,49 @@ from collections.abc import Mapping
 
 
 class Service:
-    """What runs a process and wants to know how it is; nothing where nobody asked.
+    """Notifies the service manager; a no-op without ``NOTIFY_SOCKET``.
 
-    `every` is how many seconds are between two signs of life, half of what the service manager
-    waits for one; None where it waits for none.
+    Attributes:
+        every: seconds between two calls of `alive`: half of the watchdog's timeout; None if the
+            service manager has no watchdog for this process.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
         path = variables.get("NOTIFY_SOCKET", "")
-        # One that begins with @ has no place in the file system.
+        # An abstract socket: systemd writes @ for the zero byte.
         self._path = f"\0{path[1:]}" if path.startswith("@") else path
         self.every: float | None = None
         self._is_stopping = False
-        waits, meant = variables.get("WATCHDOG_USEC", ""), variables.get("WATCHDOG_PID")
-        if path and waits.isdecimal() and int(waits) and meant in {None, str(os.getpid())}:
-            self.every = int(waits) / 2_000_000
+        timeout, pid = variables.get("WATCHDOG_USEC", ""), variables.get("WATCHDOG_PID")
+        if path and timeout.isdecimal() and int(timeout) and pid in {None, str(os.getpid())}:
+            self.every = int(timeout) / 2_000_000  # half, in seconds
 
     def started(self) -> None:
-        """Say that it runs, also after it has read its file again, unless it ends."""
+        """Report that the bridge runs, or has reloaded; a no-op after `stopping`."""
         if not self._is_stopping:
-            self._tell("READY=1")
+            self._notify("READY=1")
 
     def reloading(self) -> None:
-        """Say that it reads its file again, unless it ends."""
+        """Report that the bridge reads its file again; a no-op after `stopping`."""
         if self._is_stopping:
             return
-        self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1_000}")
+        self._notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1_000}")
 
     def stopping(self) -> None:
-        """Say that it ends, once."""
+        """Report that the bridge is stopping; a no-op after the first call."""
         if not self._is_stopping:
             self._is_stopping = True
-            self._tell("STOPPING=1")
+            self._notify("STOPPING=1")
 
     def alive(self, status: str) -> None:
-        """Give a sign of life.
+        """Reset the watchdog, and set the line that ``systemctl status`` shows."""
+        self._notify(f"WATCHDOG=1\nSTATUS={' '.join(status.split())}")
 
-        The status is a line, as ``systemctl status`` shows it.
-        """
-        self._tell(f"WATCHDOG=1\nSTATUS={' '.join(status.split())}")
-
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         if not self._path:
             return
-        # Nobody there, or no room: not what a bridge ends for.
+        # Best effort: a missing or full socket must not end the bridge.
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
             to.setblocking(False)
             to.sendto(text.encode(), self._path)
