@@ -1,8 +1,8 @@
-"""What a node holds: its messages in memory, what a store keeps of them, and a node's errors.
+"""The messages of a node in memory, the interface of stores, and the errors of a node.
 
-The messages stand by number, in a queue for each priority (Part 3, 3.2.1), and by expiry. The cost
-of an operation does not grow with the queue: a view looks at each message once, and again only when
-the message is offered again.
+Messages are indexed by sequence number, by expiry, and in one queue per priority (Part 3, 3.2.1).
+The cost of an operation does not depend on the length of the queue: a view passes each message
+once, and again only after the message was offered again.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from amqp10msg.wire.errors import INTERNAL_ERROR, AmqpError
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.limits import UNLIMITED, Limits
 
+#: Positions in a segment of a `Level`.
 _SEGMENT = 256
-#: More bytes than a header has, and what false is in them.
-_HEADER = 64
+#: Maximum size of an encoded header section, in bytes.
+_MAX_HEADER = 64
+#: The two encodings of the boolean false.
 _FALSE, _FALSE_BYTE = b"\x42", b"\x56\x00"
-#: For `Entry.acquirer`; a link's number is positive.
-NOBODY = 0
-SEVERAL = -1
-#: The header of a message without one; never changed.
+#: Values of `Entry.acquirer` besides the positive numbers of links.
+NEVER_ACQUIRED = 0
+SEVERAL_LINKS = -1
+#: The header of a message that has no header section; never modified.
 NO_HEADER = Header()
 
 
 class NodeError(AmqpError):
-    """A node refuses an operation.
+    """A node refused an operation.
 
     Attributes:
-        reason: why, and what would help.
+        reason: why the node refused it, and what to do.
         condition: the error condition for the peer, such as ``amqp:precondition-failed``.
     """
 
@@ -58,17 +60,17 @@ class NodeError(AmqpError):
 
 
 class OutcomeError(NodeError):
-    """An outcome is refused because the changed message could not be read any more.
+    """A node refused an outcome because the changed message would exceed its limits.
 
-    The message is left as it was and the delivery unsettled: settle it with another outcome.
+    The message is unchanged and the delivery unsettled: settle it with another outcome.
     """
 
 
 class StoreError(NodeError):
-    """A store could not read or write: nothing since the last commit is confirmed.
+    """A store could not read or write: no change since the last commit is confirmed.
 
-    A message that was being published is not at the node. Everything else stays pending, and
-    `DistributionNode.commit` tries again.
+    A message that was being published is not at the node. All other changes stay pending:
+    `DistributionNode.commit` writes them again.
     """
 
     def __init__(self, reason: str, condition: str = INTERNAL_ERROR) -> None:
@@ -77,13 +79,13 @@ class StoreError(NodeError):
 
 @attrs.frozen
 class Stored:
-    """A message as a store keeps it.
+    """A message in a store.
 
     Attributes:
-        sequence: its number at the node, 1 for the first.
-        arrival: when it arrived, in milliseconds of the node's clock.
-        octets: the encoded message, as it stands at the node.
-        message_format: of the transfer that brought it, 0 to 2^32 - 1.
+        sequence: the sequence number of the message at its node, from 1.
+        arrival: when it was published, in ms of the node's clock.
+        octets: the encoded message, with the changes that outcomes made.
+        message_format: the message-format with which it was published, 0 to 2^32 - 1.
     """
 
     sequence: int
@@ -98,8 +100,8 @@ class Quarantined:
 
     Attributes:
         node: the node's name.
-        stored: the message, its bytes as they are.
-        reason: why it could not be read.
+        stored: the message, with its unchanged bytes.
+        reason: why the node could not read it.
     """
 
     node: str
@@ -110,53 +112,53 @@ class Quarantined:
 class Store(Protocol):
     """Keeps the durable messages of one or more nodes.
 
-    `put` and `remove` take effect when the following `commit` returns, and not before: then a node
-    confirms them. A store is used by one thread at a time.
+    `put` and `remove` take effect when the next `commit` returns; only then does a node confirm
+    them. Only one thread may use a store at a time.
     """
 
     @property
     def durable(self) -> bool:
-        """Whether what is committed outlives the process, however that ends."""
+        """Whether committed messages survive the end of the process, including a crash."""
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Return the messages of a node, by sequence: those committed, with what is pending."""
+        """Return the messages of a node by sequence number, with the pending changes."""
 
     def put(self, node: str, stored: Stored) -> None:
-        """Keep a message; it replaces the one with the same sequence."""
+        """Store a message; it replaces a message with the same sequence number."""
 
     def remove(self, node: str, sequence: int) -> None:
-        """Remove a message; a missing one is not an error."""
+        """Remove a message; a no-op if it does not exist."""
 
     def quarantine(self, node: str, stored: Stored, reason: str) -> None:
-        """Move a committed message that cannot be read from `load` to `quarantined`, at once."""
+        """Immediately move a committed, unreadable message from `load` to `quarantined`."""
 
     def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
         """Return the quarantined messages of one node, or of all nodes."""
 
     def discard(self, node: str, sequence: int) -> None:
-        """Delete a quarantined message, at once; a missing one is not an error."""
+        """Immediately delete a quarantined message; a no-op if it does not exist."""
 
     def commit(self) -> None:
-        """Write everything since the last commit. Does nothing within a `batch`.
+        """Write all changes since the last commit; a no-op within a `batch`.
 
         Raises:
-            StoreError: nothing was written, and everything is still pending: commit again.
+            StoreError: no change was written; all stay pending for another commit.
         """
 
     def batch(self) -> AbstractContextManager[None]:
-        """Return a context manager that commits once, at its end, also after an exception.
+        """Return a context manager that commits at its end, including after an exception.
 
-        Batches nest, and the outermost one commits.
+        Batches nest: the outermost batch commits.
         """
 
 
 class MemoryStore:
-    """Keeps nothing: the messages live in the node's memory and end with the process."""
+    """A store that keeps nothing: messages are only in the node's memory."""
 
     durable = False
 
     def load(self, node: str) -> Iterable[Stored]:  # noqa: ARG002  (the interface)
-        """Return nothing."""
+        """Return no messages."""
         return ()
 
     def put(self, node: str, stored: Stored) -> None:
@@ -169,7 +171,7 @@ class MemoryStore:
         """Do nothing."""
 
     def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:  # noqa: ARG002  (one signature for all)
-        """Return nothing."""
+        """Return no messages."""
         return ()
 
     def discard(self, node: str, sequence: int) -> None:
@@ -180,12 +182,12 @@ class MemoryStore:
 
     @property
     def pending(self) -> int:
-        """How many changes wait for a commit, which is none."""
+        """The number of changes that wait for a commit: always 0."""
         return 0
 
     @contextmanager
-    def batch(self, wanted: Callable[[], bool] | None = None) -> Iterator[None]:  # noqa: ARG002  (one signature for all)
-        """Do nothing around what happens."""
+    def batch(self, should_commit: Callable[[], bool] | None = None) -> Iterator[None]:  # noqa: ARG002  (one signature for all)
+        """Return a context manager that does nothing."""
         yield
 
 
@@ -197,24 +199,24 @@ class Entry:
     """A message at a node.
 
     Attributes:
-        sequence: its number at the node.
-        arrival: in milliseconds of the node's clock.
-        octets: the message as it is at the node, with the changes that outcomes made.
-        header: the one in `octets`; never changed in place.
-        expires: the last millisecond in which it is live; None if it never expires.
-        message_format: of the transfer that brought it.
-        level: its priority level.
-        position: its position in that level.
-        origin: as given to `publish`; None after a restart.
-        stored: whether it is in the store.
-        state: as in figure 3.1 of Part 3.
-        acquirer: the number of the only link that ever acquired it, NOBODY or SEVERAL.
-        delivery: the `Delivery` that acquired it, or None.
-        copies: unsettled deliveries in copy mode, by link number.
-        not_for: the numbers of links that must not get it: those in copy mode that already did, and
-            those where it is undeliverable.
-        timed: whether it is in the node's heap of times of expiry.
-        came_back: whether views may hold its position.
+        sequence: the sequence number at the node.
+        arrival: when it was published, in ms of the node's clock.
+        octets: the encoded message, with the changes that outcomes made.
+        header: the header in `octets`; never modified in place.
+        expires: the last ms before the message expires; None if it never expires.
+        message_format: the message-format with which it was published.
+        level: the priority level.
+        position: the position in that level.
+        origin: the `origin` of `publish`; None after a restart.
+        stored: whether the store has the message.
+        state: the state (Part 3, figure 3.1).
+        acquirer: the number of the only link that has acquired it, NEVER_ACQUIRED or SEVERAL_LINKS.
+        delivery: the `Delivery` that has acquired it, or None.
+        copies: unsettled deliveries in copy mode, by number of the link.
+        not_for: numbers of the links that must not get the message: links in copy mode that have
+            got it, and links where it is undeliverable.
+        timed: whether it is in the heap of expiry times.
+        offered_again: whether views may have its position in their `_OfferedPositions`.
     """
 
     sequence: int
@@ -228,19 +230,29 @@ class Entry:
     origin: object = None
     stored: bool = False
     state: MessageState = MessageState.AVAILABLE
-    acquirer: int = NOBODY
+    acquirer: int = NEVER_ACQUIRED
     delivery: Any = None
     copies: dict[int, Any] | None = None
     not_for: set[int] | None = None
     timed: bool = False
-    came_back: bool = False
+    offered_again: bool = False
 
     @classmethod
     def of(cls, stored: Stored, levels: int, *, limits: Limits | None, expires: bool) -> Entry:
-        """Decode a message for a node with this many priority levels."""
+        """Return the entry of a stored message.
+
+        Args:
+            stored: the message.
+            levels: the number of priorities of the node.
+            limits: the limits for decoding the message.
+            expires: whether messages expire at the node.
+
+        Raises:
+            DecodeError: the message is malformed.
+        """
         message = Message.decode(stored.octets, limits=limits)
         header = message.header or NO_HEADER
-        made = cls(
+        entry = cls(
             stored.sequence,
             stored.arrival,
             stored.octets,
@@ -249,21 +261,22 @@ class Entry:
             stored.message_format,
             priority_level(header.priority, levels),
         )
-        if says_it_was_acquired(stored.octets):
-            made.acquirer = SEVERAL
-        return made
+        if was_acquired_before(stored.octets):
+            entry.acquirer = SEVERAL_LINKS
+        return entry
 
     def message(self) -> Message:
         """Decode the message."""
         return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
 
 
-def says_it_was_acquired(octets: bytes) -> bool:
-    """Whether the first-acquirer of a message's header is false, and not just not set.
+def was_acquired_before(octets: bytes) -> bool:
+    """Whether the header of a message has an explicit first-acquirer of false.
 
-    Both mean the same (Part 3, 3.2.1), but few senders say what other links did.
+    The specification gives an absent first-acquirer the same meaning (Part 3, 3.2.1). But most
+    senders leave it out without knowing whether other links have acquired the message.
     """
-    start = octets[:_HEADER]
+    start = octets[:_MAX_HEADER]
     if _FALSE not in start and _FALSE_BYTE not in start:
         return False
     first = next(iter(scan(octets, limits=UNLIMITED)))
@@ -276,12 +289,12 @@ def says_it_was_acquired(octets: bytes) -> bool:
 
 @attrs.frozen
 class Capacity:
-    """The bounds of what a node holds, AVAILABLE and ACQUIRED together; None for no bound.
+    """Limits for the AVAILABLE and ACQUIRED messages of a node; None for no limit.
 
     Attributes:
         messages: the number of messages.
-        octets: their total size.
-        message_octets: the size of one message.
+        octets: the total size of the messages, in bytes.
+        message_octets: the size of a message, in bytes.
     """
 
     messages: int | None = None
@@ -291,24 +304,24 @@ class Capacity:
 
 @attrs.define(eq=False)
 class Memory:
-    """What messages take up in memory, for several nodes together.
+    """Counts the memory of the messages of one or more nodes.
 
-    A message counts with its size and `PER_MESSAGE` bytes for what a node keeps with it, and with
-    its size once more for each unsettled delivery.
+    A message counts its size plus `PER_MESSAGE` bytes, and its size again for each unsettled
+    delivery.
 
     Attributes:
-        most: bytes, at most; None for no bound.
-        held: bytes, now.
+        most: the limit in bytes; None for no limit.
+        held: current bytes.
     """
 
-    #: Bytes that a node needs for a message besides its own.
+    #: Bytes of a message in a node besides the encoded message.
     PER_MESSAGE: ClassVar[int] = 400
 
     most: int | None = None
     held: int = 0
 
     def excess(self, size: int) -> str:
-        """Say what a message of this size would exceed; nothing if it has room."""
+        """Return the limit that a message of this size would exceed, as text; empty if none."""
         size += self.PER_MESSAGE
         if self.most is None or self.held + size <= self.most:
             return ""
@@ -323,10 +336,10 @@ class Counts:
     """The number of messages at a node, by state.
 
     Attributes:
-        available: AVAILABLE: waiting.
-        acquired: ACQUIRED: unsettled on a link in move mode.
-        archived: ARCHIVED since the node was made.
-        octets: the total size of those that are available or acquired.
+        available: messages in the state AVAILABLE.
+        acquired: messages in the state ACQUIRED: unsettled on a link in move mode.
+        archived: messages that were archived since the node was created.
+        octets: total size of the available and acquired messages, in bytes.
         causes: the number of archived messages by cause: accepted, rejected, expired, deleted,
             withdrawn.
     """
@@ -343,13 +356,13 @@ class Waiting:
     """A message that is AVAILABLE or ACQUIRED at a node.
 
     Attributes:
-        sequence: its number at the node.
-        arrival: when it arrived, in milliseconds of the node's clock.
+        sequence: the sequence number at the node.
+        arrival: when it was published, in ms of the node's clock.
         state: AVAILABLE or ACQUIRED.
-        level: its priority level.
-        delivery_count: the number of unsuccessful delivery attempts, from its header.
-        expires: the last millisecond in which it is live; None if it never expires.
-        octets: the message as it is at the node.
+        level: the priority level.
+        delivery_count: the number of unsuccessful delivery attempts, from the header.
+        expires: the last ms before the message expires; None if it never expires.
+        octets: the encoded message, with the changes that outcomes made.
     """
 
     sequence: int
@@ -362,7 +375,7 @@ class Waiting:
 
     @classmethod
     def of(cls, entry: Entry) -> Waiting:
-        """Make the record of an entry."""
+        """Return the record of an entry."""
         return cls(
             entry.sequence,
             entry.arrival,
@@ -375,15 +388,15 @@ class Waiting:
 
 
 def priority_level(priority: int, levels: int) -> int:
-    """Fold a message's priority into the levels that a node distinguishes.
+    """Return the level of a priority at a node with this many distinct priorities.
 
-    Part 3, 3.2.1: with n < 10 levels the priorities from 5 - ceiling(n/2) to 4 + floor(n/2) are
-    distinct, and what lies outside is equivalent to the nearest of them; with n >= 10 the
-    priorities from 0 to n - 1 are distinct, and what lies above is equivalent to n - 1.
+    Part 3, 3.2.1: with n < 10 levels, the priorities from 5 - ceiling(n/2) to 4 + floor(n/2) are
+    distinct, and every other priority is equivalent to the nearest of them. With n >= 10, the
+    priorities from 0 to n - 1 are distinct, and every higher priority is equivalent to n - 1.
 
     Args:
-        priority: of the message, 0 to 255.
-        levels: how many distinct priorities there are, 1 to 256.
+        priority: the priority of a message, 0 to 255.
+        levels: the number of distinct priorities, 1 to 256.
 
     Returns:
         The level, 0 (lowest) to levels - 1.
@@ -400,20 +413,20 @@ def priority_level(priority: int, levels: int) -> int:
 class Level:
     """The messages of one priority, by position.
 
-    A position is never used twice. Positions lie in segments, and a segment without messages is
-    dropped, so that removed messages cost neither memory nor time.
+    Positions are not reused. They are stored in segments, and an empty segment is dropped, so that
+    removed messages cost neither memory nor time.
 
     Attributes:
         end: the position of the next message to be appended.
         live: the number of messages.
     """
 
-    __slots__ = ("_head", "_lives", "_segments", "end", "live")
+    __slots__ = ("_counts", "_head", "_segments", "end", "live")
 
     def __init__(self) -> None:
         self._segments: dict[int, list[Entry | None]] = {}
-        self._lives: dict[int, int] = {}
-        self._head = 0
+        self._counts: dict[int, int] = {}  # number of messages by segment
+        self._head = 0  # the first segment that may have messages
         self.end = 0
         self.live = 0
 
@@ -423,23 +436,23 @@ class Level:
         segment = position // _SEGMENT
         if position % _SEGMENT == 0:
             self._segments[segment] = [entry]
-            self._lives[segment] = 1
+            self._counts[segment] = 1
         else:
             self._segments[segment].append(entry)
-            self._lives[segment] += 1
+            self._counts[segment] += 1
         self.end += 1
         self.live += 1
         return position
 
     def remove(self, position: int) -> None:
-        """Remove the message at a position; there must be one."""
-        segment, place = divmod(position, _SEGMENT)
-        self._segments[segment][place] = None
-        self._lives[segment] -= 1
+        """Remove the message at a position, which must have one."""
+        segment, index = divmod(position, _SEGMENT)
+        self._segments[segment][index] = None
+        self._counts[segment] -= 1
         self.live -= 1
-        # The last segment stays as long as it can still be appended to.
-        if not self._lives[segment] and (segment + 1) * _SEGMENT <= self.end:
-            del self._segments[segment], self._lives[segment]
+        # Keep the last segment while messages can be appended to it.
+        if not self._counts[segment] and (segment + 1) * _SEGMENT <= self.end:
+            del self._segments[segment], self._counts[segment]
             last = self.end // _SEGMENT
             while self._head < last and self._head not in self._segments:
                 self._head += 1
@@ -450,116 +463,122 @@ class Level:
         return segment[position % _SEGMENT] if segment is not None else None
 
     def seek(self, position: int) -> int:
-        """Return the first position from here on that holds a message; `end` if none does."""
+        """Return the first position from `position` on that has a message; `end` if none has."""
         if not self.live:
             return self.end
         position = max(position, self._head * _SEGMENT)
         while position < self.end:
-            number, place = divmod(position, _SEGMENT)
+            number, start = divmod(position, _SEGMENT)
             segment = self._segments.get(number)
             if segment is not None:
-                for found in range(place, len(segment)):
-                    if segment[found] is not None:
-                        return number * _SEGMENT + found
+                for index in range(start, len(segment)):
+                    if segment[index] is not None:
+                        return number * _SEGMENT + index
             position = (number + 1) * _SEGMENT
         return self.end
 
 
-class _Back:
-    """The positions after a cursor that are offered again, each once, lowest first."""
+class _OfferedPositions:
+    """A priority queue of the positions before a cursor that are offered again."""
 
-    __slots__ = ("_heap", "_held")
+    __slots__ = ("_heap", "_positions")
 
     def __init__(self) -> None:
-        self._heap: list[int] = []
-        self._held: set[int] = set()
+        self._heap: list[int] = []  # may also have discarded positions
+        self._positions: set[int] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._held)
+        return bool(self._positions)
 
     def add(self, position: int) -> None:
-        if position not in self._held:
-            self._held.add(position)
+        if position not in self._positions:
+            self._positions.add(position)
             heappush(self._heap, position)
 
     def discard(self, position: int) -> None:
-        if position in self._held:
-            self._held.remove(position)
-            if len(self._heap) > 2 * len(self._held) + 16:
-                self._heap = list(self._held)
+        if position in self._positions:
+            self._positions.remove(position)
+            if len(self._heap) > 2 * len(self._positions) + 16:
+                self._heap = list(self._positions)
                 heapify(self._heap)
 
     def first(self) -> int:
-        """Return the lowest position; there must be one."""
-        while self._heap[0] not in self._held:
+        """Return the lowest position; the queue must not be empty."""
+        while self._heap[0] not in self._positions:
             heappop(self._heap)
         return self._heap[0]
 
-    def copy(self) -> _Back:
-        twin = _Back()
-        twin._heap = self._heap.copy()
-        twin._held = self._held.copy()
-        return twin
+    def copy(self) -> _OfferedPositions:
+        copied = _OfferedPositions()
+        copied._heap = self._heap.copy()
+        copied._positions = self._positions.copy()
+        return copied
 
 
 class View:
-    """The cursors of a link in all levels, or of several links that see the same messages."""
+    """The position in every level of one link, or of several links that see the same messages."""
 
-    __slots__ = ("_backs", "_cursors", "_levels")
+    __slots__ = ("_cursors", "_levels", "_offered")
 
     def __init__(self, levels: list[Level]) -> None:
         self._levels = levels
         self._cursors = [0] * len(levels)
-        self._backs = [_Back() for _ in levels]
+        self._offered = [_OfferedPositions() for _ in levels]
 
     def copy(self) -> View:
         """Return an independent view with the same cursors."""
-        twin = View(self._levels)
-        twin._cursors = self._cursors.copy()
-        twin._backs = [back.copy() for back in self._backs]
-        return twin
+        copied = View(self._levels)
+        copied._cursors = self._cursors.copy()
+        copied._offered = [positions.copy() for positions in self._offered]
+        return copied
 
-    def next(self, wants: Callable[[Entry], bool]) -> Entry | None:
-        """Return the next message that is wanted, highest level first, and move past it.
+    def next(self, matches: Callable[[Entry], bool]) -> Entry | None:
+        """Return the next message that matches, highest level first, and move past it.
 
-        Messages that are not wanted are passed, and looked at again only after `offer_again`. If
-        `wants` raises, the cursor stays at the message.
+        Messages that do not match are passed, and tested again only after `offer_again`. If
+        `matches` raises, the cursor stays at the message.
         """
         for number in range(len(self._levels) - 1, -1, -1):
             level = self._levels[number]
             if not level.live:
                 continue
-            back = self._backs[number]
-            while back:
-                position = back.first()
+            offered = self._offered[number]
+            while offered:
+                position = offered.first()
                 entry = level.at(position)
-                wanted = entry is not None and wants(entry)
-                back.discard(position)
-                if wanted:
+                is_match = entry is not None and matches(entry)
+                offered.discard(position)
+                if is_match:
                     return entry
             position = level.seek(self._cursors[number])
             while position < level.end:
                 entry = level.at(position)
-                wanted = entry is not None and wants(entry)
+                is_match = entry is not None and matches(entry)
                 self._cursors[number] = position + 1
-                if wanted:
+                if is_match:
                     return entry
                 position = level.seek(position + 1)
         return None
 
     def offer_again(self, entry: Entry) -> None:
-        """Offer a message that was passed over again, before the others of its level."""
+        """Let `next` test a passed message again, before the other messages of its level."""
         if entry.position < self._cursors[entry.level]:
-            self._backs[entry.level].add(entry.position)
+            self._offered[entry.level].add(entry.position)
 
     def forget(self, entry: Entry) -> None:
-        """Drop a message that was removed."""
-        self._backs[entry.level].discard(entry.position)
+        """Forget a removed message."""
+        self._offered[entry.level].discard(entry.position)
 
 
 @attrs.define(eq=False)
 class Cursor:
-    """What a link has seen of the messages, and by number those that it must not get: `barred`."""
+    """The position of a link.
+
+    Attributes:
+        number: the number of the link.
+        view: the view, which other links may share.
+        barred: the messages that the link must not get, by sequence number.
+    """
 
     number: int
     view: View
@@ -569,8 +588,8 @@ class Cursor:
 class Cursors:
     """The cursors of all links.
 
-    Links that see the same messages share a view, so that each message is passed once for all of
-    them: those in move mode without a filter to which every message is deliverable.
+    Links that see the same messages share a view, in which each message is passed once for all of
+    them. These are the links in move mode without a filter and without barred messages.
     """
 
     def __init__(self, levels: list[Level]) -> None:
@@ -580,7 +599,7 @@ class Cursors:
         self._cursors: dict[int, Cursor] = {}
 
     def add(self, number: int, *, private: bool) -> Cursor:
-        """Return the cursor of a new link, in the shared view or in one from the first message."""
+        """Return the cursor of a new link, with its own view if `private`, else the shared one."""
         view = self._shared
         if private:
             view = View(self._levels)
@@ -589,7 +608,7 @@ class Cursors:
         return cursor
 
     def drop(self, cursor: Cursor) -> None:
-        """Remove a cursor, and what was kept because of it."""
+        """Remove a cursor, its own view, and its barred messages."""
         self._cursors.pop(cursor.number, None)
         if cursor.view is not self._shared:
             self._views.remove(cursor.view)
@@ -599,31 +618,31 @@ class Cursors:
         cursor.barred.clear()
 
     def bar(self, cursor: Cursor, entry: Entry) -> None:
-        """Keep a message from a link that already got it, or where it is undeliverable."""
+        """Bar a link from a message that it has got, or that is undeliverable there."""
         cursor.barred[entry.sequence] = entry
         if entry.not_for is None:
             entry.not_for = {cursor.number}
         else:
             entry.not_for.add(cursor.number)
         if cursor.view is self._shared:
-            # From now on it sees other messages than the rest.
+            # This link no longer sees the same messages as the other links.
             cursor.view = self._shared.copy()
             self._views.append(cursor.view)
 
     def unbar(self, cursor: Cursor, entry: Entry) -> None:
-        """Let a link get a message again."""
+        """Undo `bar`."""
         if cursor.barred.pop(entry.sequence, None) is not None and entry.not_for is not None:
             entry.not_for.discard(cursor.number)
 
     def offer_again(self, entry: Entry, cursor: Cursor | None = None) -> None:
-        """Let one link, or all of them, look again at a message that was passed over."""
-        entry.came_back = True
+        """Let one link, or all links, test a passed message again."""
+        entry.offered_again = True
         for view in self._views if cursor is None else (cursor.view,):
             view.offer_again(entry)
 
     def forget(self, entry: Entry) -> None:
-        """Drop a message that is archived."""
-        if entry.came_back:
+        """Forget an archived message."""
+        if entry.offered_again:
             for view in self._views:
                 view.forget(entry)
         for number in entry.not_for or ():
@@ -633,16 +652,16 @@ class Cursors:
 
 
 class Contents:
-    """The messages that are AVAILABLE or ACQUIRED, and the times at which they expire.
+    """The AVAILABLE and ACQUIRED messages of a node, with indexes.
 
     Attributes:
-        entries: the messages by number.
-        levels: the same messages by priority.
-        last: the number of the last message that there was.
-        acquired: how many are ACQUIRED.
-        octets: their total size in bytes.
-        memory: where they are counted, too.
-        causes: how many were archived, by cause.
+        entries: the messages by sequence number.
+        levels: the messages by priority level.
+        last: the sequence number of the last published message.
+        acquired: the number of ACQUIRED messages.
+        octets: the total size of the messages, in bytes.
+        memory: counts the memory of the messages.
+        causes: the number of archived messages by cause.
     """
 
     def __init__(self, priorities: int, memory: Memory) -> None:
@@ -653,18 +672,18 @@ class Contents:
         self.acquired = 0
         self.octets = 0
         self.causes: Counter[str] = Counter()
-        # A heap of times of expiry and message numbers; those of removed messages stay in it.
+        # A heap of expiry times and sequence numbers, which may also be of removed messages.
         self._expiry: list[tuple[int, int]] = []
-        self._timed = 0  # how many of its messages are still here
+        self._timed = 0  # messages in the heap that are not removed
 
     @property
     def counts(self) -> Counts:
         """The number of messages, by state."""
-        there, causes = len(self.entries) - self.acquired, self.causes
-        return Counts(there, self.acquired, causes.total(), self.octets, dict(causes))
+        available, causes = len(self.entries) - self.acquired, self.causes
+        return Counts(available, self.acquired, causes.total(), self.octets, dict(causes))
 
     def excess(self, most: Capacity, size: int) -> str:
-        """Say what a message of this size would exceed; nothing if it has room."""
+        """Return the limit that a message of this size would exceed, as text; empty if none."""
         if most.message_octets is not None and size > most.message_octets:
             return (
                 f"takes at most {most.message_octets} bytes in a message, and this one has {size}"
@@ -690,7 +709,7 @@ class Contents:
             self.time(entry, entry.expires)
 
     def remove(self, entry: Entry, cause: str) -> None:
-        """Archive a message, whatever its state."""
+        """Archive a message in any state."""
         self.acquired -= entry.state is MessageState.ACQUIRED
         entry.state = MessageState.ARCHIVED
         self.causes[cause] += 1
@@ -703,18 +722,18 @@ class Contents:
             self._timed -= 1
 
     def change(self, entry: Entry, octets: bytes) -> None:
-        """Put other bytes in the place of a message's."""
-        more = len(octets) - len(entry.octets)
-        self.octets += more
-        self.memory.held += more
+        """Replace the bytes of a message."""
+        growth = len(octets) - len(entry.octets)
+        self.octets += growth
+        self.memory.held += growth
         entry.octets = octets
 
     def time(self, entry: Entry, expires: int) -> None:
-        """Note when a message expires."""
+        """Add a message to the heap of expiry times."""
         entry.timed = True
         self._timed += 1
         if len(self._expiry) > 2 * self._timed + 64:
-            # Most of its messages were removed since.
+            # Most messages in the heap are removed.
             self._expiry = [item for item in self._expiry if item[1] in self.entries]
             heapify(self._expiry)
         heappush(self._expiry, (expires, entry.sequence))
@@ -732,12 +751,12 @@ class Contents:
 
     @property
     def first_expiry(self) -> int | None:
-        """The last millisecond of the first message to expire, maybe removed since; or None."""
+        """The earliest expiry time in the heap, which may be of a removed message; or None."""
         return self._expiry[0][0] if self._expiry else None
 
     @property
     def oldest(self) -> Entry | None:
-        """The message that arrived first; None if there are none."""
+        """The message that was published first; None if there are no messages."""
         firsts = [
             entry
             for level in self.levels

@@ -1,4 +1,4 @@
-"""Dead letters: what a node archives although nobody accepted it, and how its message tells."""
+"""Dead letters: messages archived without having been accepted, and their annotations."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from amqp10msg.wire.primitives import Array, Symbol, Timestamp, UInt, ULong
 
 @attrs.frozen
 class DeadLetter:
-    """A message that a node archives although no receiver accepted it.
+    """A message that a node archives without its having been accepted.
 
     Attributes:
-        octets: the message as it is at the node, the rejection counted.
+        octets: the encoded message, with the rejection counted in its delivery-count.
         cause: ``rejected``, ``expired`` or ``deleted``.
-        node: the node's name.
-        outcome: the `Rejected`, with its error; None for another cause.
-        arrival: when it arrived at the node, in milliseconds of its clock.
-        message_format: of the transfer that brought it.
-        time: when it is archived, in milliseconds of the node's clock.
+        node: the name of the node.
+        outcome: the `Rejected` outcome with its error; None for another cause.
+        arrival: when the message was published, in ms of the node's clock.
+        message_format: the message-format with which it was published.
+        time: when it is archived, in ms of the node's clock.
     """
 
     octets: bytes = attrs.field(repr=False)
@@ -37,71 +37,80 @@ class DeadLetter:
     time: int = 0
 
     def annotated(self) -> bytes:
-        """Return the message with its death in the message-annotations, as RabbitMQ 4 writes them.
+        """Return the message with RabbitMQ 4's message-annotations for a dead letter.
 
-        ``x-opt-deaths`` is an array of maps, the last death first: ``ttl`` (uint, ms, where the
-        message had one), ``queue`` (string), ``reason`` (symbol: the cause), ``count`` (ulong: how
-        often it died of this reason at this node), ``first-time``, ``last-time`` (timestamp),
-        ``exchange`` (string) and ``routing-keys`` (array of strings), from the annotations
-        ``x-exchange`` and ``x-routing-key``. ``x-first-death-queue``, ``-reason`` and ``-exchange``
-        and ``x-last-death-…`` are strings. Deaths that are there already are kept; where they have
-        another shape, they stay as they are.
+        ``x-opt-deaths`` is an array of maps, the last death first, with the keys:
 
-        Of a rejection with an error, ``x-opt-death-condition`` (symbol) and
-        ``x-opt-death-description`` (string) are the condition and the description, which RabbitMQ
-        drops. The ttl is removed from the header, so that the message does not expire again.
+        - ``ttl`` (uint, ms), if the message had one;
+        - ``queue`` (string) and ``reason`` (symbol): the node and the cause;
+        - ``count`` (ulong): the number of deaths with this cause at this node;
+        - ``first-time``, ``last-time`` (timestamp);
+        - ``exchange`` (string) and ``routing-keys`` (array of strings), from the annotations
+          ``x-exchange`` and ``x-routing-key``.
+
+        ``x-first-death-queue``, ``-reason``, ``-exchange`` and ``x-last-death-…`` are strings.
+        Earlier deaths are kept. An ``x-opt-deaths`` of another shape is left unchanged.
+
+        If the rejection has an error, ``x-opt-death-condition`` (symbol) and
+        ``x-opt-death-description`` (string) are its condition and description; RabbitMQ has no such
+        annotations. The ttl is removed from the header: the message must not expire again.
 
         Raises:
-            DecodeError: the sections before the bare message do not parse.
+            DecodeError: a section before the bare message is malformed.
         """
         parts = scan(self.octets, limits=UNLIMITED)
         header = parts.section("header")
         ttl = header.ttl if header is not None else None
-        held: dict[Any, Any] = dict(parts.section("message-annotations") or {})
-        exchange, key = held.get("x-exchange"), held.get("x-routing-key")
-        where = {
+        annotations: dict[Any, Any] = dict(parts.section("message-annotations") or {})
+        exchange, key = annotations.get("x-exchange"), annotations.get("x-routing-key")
+        death = {
             "queue": self.node,
             "reason": self.cause,
             "exchange": exchange if isinstance(exchange, str) else "",
         }
         deaths = self._deaths(
-            held.get(DEATHS), ttl, where["exchange"], key if isinstance(key, str) else self.node
+            annotations.get(DEATHS),
+            ttl,
+            death["exchange"],
+            key if isinstance(key, str) else self.node,
         )
         if deaths is not None:
-            held[DEATHS] = deaths
-        for name, value in where.items():
-            held.setdefault(f"x-first-death-{name}", value)
-            held[f"x-last-death-{name}"] = value
+            annotations[DEATHS] = deaths
+        for name, value in death.items():
+            annotations.setdefault(f"x-first-death-{name}", value)
+            annotations[f"x-last-death-{name}"] = value
         error = self.outcome.error if self.outcome is not None else None
         for name in ("condition", "description"):
-            held.pop(f"x-opt-death-{name}", None)
+            annotations.pop(f"x-opt-death-{name}", None)
         if error is not None:
-            held["x-opt-death-condition"] = Symbol(error.condition)
+            annotations["x-opt-death-condition"] = Symbol(error.condition)
             if error.description is not None:
-                held["x-opt-death-description"] = error.description
+                annotations["x-opt-death-description"] = error.description
         if header is None or ttl is None:
-            return parts.replace(message_annotations=MessageAnnotations(held))
-        kept = Header(
+            return parts.replace(message_annotations=MessageAnnotations(annotations))
+        without_ttl = Header(
             header.durable, header.priority, None, header.first_acquirer, header.delivery_count
         )
-        return parts.replace(header=kept, message_annotations=MessageAnnotations(held))
+        return parts.replace(
+            header=without_ttl, message_annotations=MessageAnnotations(annotations)
+        )
 
-    def _deaths(self, known: Any, ttl: int | None, exchange: str, key: str) -> Array | None:
-        """The history with this death, the last one first; None if it has another shape."""
+    def _deaths(self, earlier: Any, ttl: int | None, exchange: str, key: str) -> Array | None:
+        """Return the deaths including this one, last death first; None for an unknown shape."""
         history: list[Any] = []
-        if known is not None:
-            if not isinstance(known, Array) or not all(map(_is_death, known.values)):
+        if earlier is not None:
+            if not isinstance(earlier, Array) or not all(map(_is_death, earlier.values)):
                 return None
-            history = list(known.values)
+            history = list(earlier.values)
         now = Timestamp(self.time)
         first, count = now, 1
-        for death in history:
-            if (death["queue"], death["reason"]) == (self.node, self.cause):
-                first, count = death["first-time"], int(death["count"]) + 1
-                history.remove(death)
+        for previous in history:
+            if (previous["queue"], previous["reason"]) == (self.node, self.cause):
+                first, count = previous["first-time"], int(previous["count"]) + 1
+                history.remove(previous)
                 break
-        made: dict[str, Any] = {} if ttl is None else {Symbol("ttl"): UInt(ttl)}
-        made |= {
+        death: dict[str, Any] = {} if ttl is None else {Symbol("ttl"): UInt(ttl)}
+        death |= {
             Symbol("queue"): self.node,
             Symbol("reason"): Symbol(self.cause),
             Symbol("count"): ULong(min(count, 2**64 - 1)),
@@ -110,7 +119,7 @@ class DeadLetter:
             Symbol("exchange"): exchange,
             Symbol("routing-keys"): Array("string", [key]),
         }
-        return Array("map", [made, *history])
+        return Array("map", [death, *history])
 
 
 def _is_death(value: Any) -> bool:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Protocol
 import attrs
 
 from amqp10msg.delivery.node.contents import (
+    NEVER_ACQUIRED,
     NO_HEADER,
-    NOBODY,
-    SEVERAL,
+    SEVERAL_LINKS,
     Capacity,
     Contents,
     Counts,
@@ -62,33 +62,34 @@ from amqp10msg.wire.limits import UNLIMITED, Limits
 Outcome = Accepted | Rejected | Released | Modified
 LifetimePolicy = DeleteOnClose | DeleteOnNoLinks | DeleteOnNoMessages | DeleteOnNoLinksOrMessages
 
-#: Bits of a delivery-tag for the deliveries of one millisecond of the clock.
-_DELIVERIES_A_MILLISECOND = 20
+#: Bits of a delivery-tag below the node's start time in ms. Tags stay unique after a restart if a
+#: node makes fewer than 2^20 deliveries per ms.
+_TAG_BITS = 20
 
 
 def is_outcome(state: object) -> bool:
     """Whether a state is a terminal delivery state."""
-    # The most frequent one need not be asked.
+    # Fast path for the most frequent outcome.
     return isinstance(state, Accepted) or (isinstance(state, DeliveryState) and state.is_outcome)
 
 
-def _each(deliveries: Iterable[Delivery], do: Callable[[Delivery], object]) -> None:
-    """Do something with each delivery, and raise the first fault after the others."""
-    faults: list[Exception] = []
+def _for_each(deliveries: Iterable[Delivery], function: Callable[[Delivery], object]) -> None:
+    """Call a function with every delivery, then raise the first exception."""
+    errors: list[Exception] = []
     for delivery in deliveries:
         try:
-            do(delivery)
-        except Exception as fault:  # noqa: BLE001  (raised below)
-            faults.append(fault)
-    if faults:
-        raise faults[0]
+            function(delivery)
+        except Exception as error:  # noqa: BLE001  (raised below)
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 class Filter(Protocol):
     """Decides which messages pass a link (Part 3, 3.5.1)."""
 
     def matches(self, message: Message) -> bool:
-        """Whether a message passes; always the same answer for the same message."""
+        """Whether a message passes; the result for a message must not change."""
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -97,15 +98,15 @@ class Delivery:
 
     Attributes:
         link: the link.
-        number: counts the node's deliveries from 1.
-        tag: a delivery-tag of eight bytes that no other delivery of the node has, nor one before a
-            restart, as long as the clock does not go back.
+        number: the number of the delivery at the node, from 1.
+        tag: the delivery-tag of eight bytes. It is unique at the node, also after a restart as long
+            as the clock does not go back.
         octets: the encoded message to transfer: the message at the node with the header of this
             delivery (delivery-count, first-acquirer, remaining ttl) and without the delivery
-            annotations of the previous hop. The bare message is byte for byte as it came.
-        message_format: of the transfer that brought the message.
+            annotations of the previous hop. The bytes of the bare message are unchanged.
+        message_format: the message-format with which the message was published.
         state: the last delivery state at the receiver, terminal or not.
-        outcome: the terminal state at the node, once it is settled there. It never changes again.
+        outcome: the outcome at the node; None until the delivery is settled, then final.
     """
 
     link: OutgoingLink
@@ -118,17 +119,17 @@ class Delivery:
 
     @property
     def sequence(self) -> int:
-        """The message's number at the node, the same for all its deliveries."""
+        """The sequence number of the message at the node, equal for all its deliveries."""
         return self._entry.sequence
 
     @property
     def message_format(self) -> int:
-        """The message-format of the transfer that brought the message."""
+        """The message-format with which the message was published."""
         return self._entry.message_format
 
     @property
     def settled(self) -> bool:
-        """Whether the node has settled it."""
+        """Whether the node has settled the delivery."""
         return self.outcome is not None
 
     def message(self) -> Message:
@@ -138,8 +139,8 @@ class Delivery:
     def update(self, state: Any) -> None:
         """Record the delivery state at the receiver, terminal or not.
 
-        The message stays ACQUIRED until the delivery is settled (Part 3, 3.3). Ignored if it is
-        settled, or if the recorded state is an outcome, which never changes (Part 3, 3.4).
+        The message stays ACQUIRED until the delivery is settled (Part 3, 3.3). A no-op if the
+        delivery is settled, or if the recorded state is an outcome, which is final (Part 3, 3.4).
 
         Args:
             state: any delivery state, such as `Received` or `Accepted`.
@@ -148,32 +149,32 @@ class Delivery:
             self.state = state
 
     def settle(self, outcome: Outcome | None = None) -> Outcome:
-        """Settle it: the outcome decides what happens to the message (Part 3, 3.3).
+        """Settle the delivery; the outcome decides the message's next state (Part 3, 3.3).
 
-        A delivery may be settled already, because the message expired or the link was detached.
-        Then nothing changes, and the existing outcome is returned.
+        If the delivery is settled already, because the message expired or the link was detached,
+        this is a no-op that returns the existing outcome.
 
         Args:
-            outcome: if None, the terminal state at the receiver, else the default-outcome of the
-                link.
+            outcome: the outcome; None for the outcome at the receiver or, if it has none, the
+                default-outcome of the link.
 
         Returns:
             The outcome at the node.
 
         Raises:
-            ValueError: that is not an outcome, or one of an extension.
+            ValueError: `outcome` is not an outcome, or is one of an extension.
             OutcomeError: the outcome would make the message exceed the limits of the node. The
-                message is left as it was and the delivery unsettled.
+                message is unchanged and the delivery unsettled.
             EncodeError: the annotations of the outcome cannot be encoded; likewise.
-            StoreError: the store failed. The outcome stands and is not confirmed: see
+            StoreError: the store failed. The outcome is applied but not confirmed: see
                 `DistributionNode.commit`.
         """
         return self.link.node._settle(self, outcome)
 
     def check(self, outcome: Outcome) -> None:
-        """Raise what `settle` would raise for an outcome, apart from a StoreError.
+        """Raise the exception that `settle` would raise for an outcome, except a StoreError.
 
-        For several deliveries of which all are settled, or none.
+        Use it to settle either all of several deliveries, or none.
         """
         if not self.settled and self._entry.state is not MessageState.ARCHIVED:
             self.link.node._applied(outcome, self._entry, self.link)
@@ -181,13 +182,13 @@ class Delivery:
 
 @attrs.define(eq=False, weakref_slot=False)
 class IncomingLink:
-    """A link that has the node as its target.
+    """A link whose target is the node.
 
     Attributes:
         node: the node.
-        name: the link's name.
-        number: counts the node's links from 1.
-        attached: whether it exists; `detach` ends it.
+        name: the name of the link.
+        number: the number of the link at the node, from 1.
+        attached: True until `detach`.
     """
 
     outgoing: ClassVar[Literal[False]] = False
@@ -200,34 +201,34 @@ class IncomingLink:
     def publish(
         self, message: Message | bytes, *, message_format: int | None = None, origin: object = None
     ) -> int:
-        """Publish to the node, as `DistributionNode.publish`."""
+        """Publish a message to the node; see `DistributionNode.publish`."""
         return self.node.publish(message, message_format=message_format, origin=origin)
 
     def detach(self) -> None:
-        """End the link; the node may be due for deletion then. Detaching twice does nothing."""
+        """End the link, after which the node may be `due`; a no-op after the first call."""
         if self.attached:
             self.node._drop(self)
 
 
 @attrs.define(eq=False, weakref_slot=False)
 class OutgoingLink:
-    """A link that has the node as its source.
+    """A link whose source is the node.
 
-    It exists as long as its terminus: keep it over a detach that does not close the link, and its
-    messages are not delivered to others meanwhile.
+    The object stands for the terminus: keep it after a detach that does not close the link. Its
+    acquired messages are then not delivered to other links.
 
     Attributes:
         node: the node.
-        name: the link's name.
-        number: counts the node's links from 1.
+        name: the name of the link.
+        number: the number of the link at the node, from 1.
         mode: move or copy (Part 3, 3.5.2).
-        filter: which messages pass; None for all.
-        origin: the owner of the link, see `DistributionNode.attach`.
-        default_outcome: of deliveries that have none when they are settled.
-        on_ended: called with a delivery that the node settled by itself, because its message
-            expired or the node was deleted, so that the peer can be told. It must not use the node.
+        filter: decides which messages pass; None for all messages.
+        origin: the owner of the link; see `DistributionNode.attach`.
+        default_outcome: the outcome of deliveries that are settled without one.
+        on_ended: called with a delivery that the node has settled because the message expired or
+            the node was deleted, to inform the peer. It must not use the node.
         unsettled: the unsettled deliveries by number, oldest first.
-        attached: whether it exists; `detach` ends it.
+        attached: True until `detach`.
     """
 
     outgoing: ClassVar[Literal[True]] = True
@@ -245,14 +246,13 @@ class OutgoingLink:
     attached: bool = True
 
     def next(self, *, settled: bool = False) -> Delivery | None:
-        """Take the next message for this link; None if there is none.
+        """Return a delivery of the next message for this link; None if no message is available.
 
-        The highest priority comes first, and the oldest message within a priority. In move mode the
-        message becomes ACQUIRED, in copy mode its state does not change.
+        The order is the highest priority first, and the oldest message first within a priority. In
+        move mode the message becomes ACQUIRED; in copy mode its state does not change.
 
         Args:
-            settled: settle it as accepted before it is sent, so that no message is ever delivered
-                twice, and one may be lost.
+            settled: settle the delivery as accepted before it is sent: at most once.
 
         Raises:
             NodeError: the link is detached, or the node deleted.
@@ -265,7 +265,7 @@ class OutgoingLink:
             raise NodeError(f"the link {self.name!r} is detached", RESOURCE_DELETED)
         if node._contents.first_expiry is not None:
             node.expire()
-        entry = self._cursor.view.next(self._wants)
+        entry = self._cursor.view.next(self._matches)
         if entry is None:
             return None
         delivery = node._deliver(self, entry)
@@ -274,28 +274,28 @@ class OutgoingLink:
         return delivery
 
     def detach(self) -> None:
-        """End the link and its terminus.
+        """End the link and its terminus; a no-op after the first call.
 
-        Unsettled deliveries get the outcome at the receiver, else the default-outcome (Part 3,
-        3.3); released if that is refused, see `OutcomeError`. Detaching twice does nothing.
+        Unsettled deliveries get the outcome at the receiver or, if it has none, the default-outcome
+        (Part 3, 3.3). They are released if the node refuses that: see `OutcomeError`.
 
         Raises:
-            StoreError: as `Delivery.settle`.
-            Exception: the first one that `dead_letter` raised. Its deliveries stay unsettled and
-                the link attached, and all others are settled: detach again.
+            StoreError: see `Delivery.settle`.
+            Exception: the first exception of `dead_letter`. The deliveries for which it raised stay
+                unsettled, and the link attached: detach again. All other deliveries are settled.
         """
         if self.attached:
             with self.node.batch():
-                _each(list(self.unsettled.values()), self.node._settle_at_the_end)
+                _for_each(list(self.unsettled.values()), self.node._settle_at_detach)
             self.node._drop(self)
 
-    def _wants(self, entry: Entry) -> bool:
-        """Whether a message that the view comes upon is for this link."""
+    def _matches(self, entry: Entry) -> bool:
+        """Whether to deliver a message on this link."""
         if self.mode is StdDistMode.MOVE:
             if entry.state is not MessageState.AVAILABLE:
                 return False
         elif entry.expires is not None and entry.expires < self.node.clock():
-            return False  # acquired, since otherwise it would be archived
+            return False  # expired, and not archived because another link has acquired it
         if entry.not_for is not None and self.number in entry.not_for:
             return False
         if self.filter is None:
@@ -315,36 +315,36 @@ class DistributionNode:
         delivery = link.next()
         delivery.settle(Accepted())
 
-    A message is published AVAILABLE. A link in move mode acquires it; when its transfer is settled,
-    accepted and rejected archive it, released and modified make it available again, in its old
-    place. A link in copy mode gets every message once and leaves its state as it is, also where
-    another link has acquired it. What modified and rejected change of the message they change in
-    both modes.
+    A published message is AVAILABLE. A link in move mode acquires it. When the delivery is settled,
+    the outcomes accepted and rejected archive the message; released and modified make it available
+    again, at its old position. A link in copy mode gets every message once, also an acquired one,
+    and does not change its state. Modified and rejected change the content of the message in both
+    modes.
 
-    No call blocks, except on the store. Nothing happens without a call, and the same calls at the
-    same times have the same results. A node is used by one thread at a time; several threads share
-    it under one lock, which covers its links and deliveries. Asyncio needs none. The cost of
-    publishing, taking and settling does not depend on the number of messages queued.
+    No call blocks, except on the store. A node does nothing between calls, and the same calls at
+    the same times have the same results. A node is not thread-safe: several threads must share one
+    lock for the node, its links and their deliveries; asyncio needs none. The cost of publishing,
+    delivering and settling does not depend on the number of queued messages.
 
     Args:
-        name: the node's name in the store and in errors.
-        clock: returns milliseconds since the Unix epoch; `Properties.absolute_expiry_time` is
-            compared with it.
-        store: keeps durable messages. Its messages for this name are loaded; those that cannot be
-            read are set aside, see `quarantined`.
+        name: the name of the node, for the store and error messages.
+        clock: returns ms since the Unix epoch; `Properties.absolute_expiry_time` is compared with
+            it.
+        store: stores durable messages. Its messages of this node are loaded; unreadable ones are
+            moved to `quarantined`.
         priorities: the number of distinct priorities, 1 to 256 (Part 3, 3.2.1).
-        capacity: bounds on what it holds.
-        memory: a bound on what this node and others hold together.
-        default_outcome: of links that have none; released if None.
-        expires: whether ttl and absolute-expiry-time end messages here; False for dead letters.
-        lifetime: when the node is due for deletion, see `due`; None for never.
-        accept_durable: accept durable messages although the store does not keep them. That breaks
+        capacity: limits of the node.
+        memory: a limit that several nodes share.
+        default_outcome: the default-outcome of links without one; released if None.
+        expires: whether ttl and absolute-expiry-time expire messages; False for dead letters.
+        lifetime: when the node is `due` for deletion; None for never.
+        accept_durable: accept durable messages although the store does not keep them. This violates
             Part 3, 3.2.1, and is meant for tests.
         dead_letter: called with each message before it is archived without having been accepted. If
-            it raises, the message is not archived. It may publish to a node that uses the same
-            store: both changes are one commit.
+            it raises, the message is not archived. If it publishes to a node with the same store,
+            both changes are one commit.
         on_available: called when a message became available. It must not use the node.
-        limits: what decoding a published message may cost. An outcome that would make a message
+        limits: the limits for decoding a published message. An outcome that would make a message
             exceed them is refused.
 
     Attributes:
@@ -372,7 +372,7 @@ class DistributionNode:
         on_available: Callable[[], object] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        priority_level(0, priorities)  # refuses what is out of range
+        priority_level(0, priorities)  # raises ValueError if it is out of range
         self.name = name
         self.clock = clock
         self.priorities = priorities
@@ -384,7 +384,7 @@ class DistributionNode:
         self.on_available = on_available
         self.limits = limits
         self._store = MemoryStore() if store is None else store
-        self._takes_durable = self._store.durable or accept_durable
+        self._accepts_durable = self._store.durable or accept_durable
         self._contents = Contents(priorities, memory or Memory())
         self._cursors = Cursors(self._contents.levels)
         self._outgoing: dict[int, OutgoingLink] = {}
@@ -393,7 +393,7 @@ class DistributionNode:
         self._link_number = 0
         self.deleted = False
         self._delivery_number = 0
-        self._first_tag = clock() << _DELIVERIES_A_MILLISECOND
+        self._first_tag = clock() << _TAG_BITS
         self._load()
 
     def __repr__(self) -> str:
@@ -407,7 +407,7 @@ class DistributionNode:
         """The links that have this node as source or target."""
         return (*self._outgoing.values(), *self._incoming.values())
 
-    # What is there.
+    # Inspection.
 
     def __len__(self) -> int:
         """Return the number of messages that are AVAILABLE or ACQUIRED."""
@@ -420,21 +420,21 @@ class DistributionNode:
 
     @property
     def oldest(self) -> Waiting | None:
-        """The message that arrived first of those that are still here; None if there are none."""
+        """The AVAILABLE or ACQUIRED message that was published first; None if there is none."""
         entry = self._contents.oldest
         return Waiting.of(entry) if entry is not None else None
 
     def state_of(self, sequence: int) -> MessageState | None:
-        """The state of a message by its number; None if no message has had it yet."""
+        """Return the state of a message by sequence number; None for an unused number."""
         entry = self._contents.entries.get(sequence)
         if entry is not None:
             return entry.state
         return MessageState.ARCHIVED if 1 <= sequence <= self._contents.last else None
 
     def messages(self) -> Iterator[Waiting]:
-        """Yield the messages that are AVAILABLE or ACQUIRED, by number.
+        """Yield the AVAILABLE and ACQUIRED messages by sequence number.
 
-        For inspection: the cost grows with the number of messages.
+        The cost grows with the number of messages.
         """
         for sequence in sorted(self._contents.entries):
             yield Waiting.of(self._contents.entries[sequence])
@@ -449,40 +449,41 @@ class DistributionNode:
         origin: object = None,
         always: bool = False,
     ) -> int:
-        """Accept a message. When this returns outside of a `batch`, a durable one is in the store.
+        """Publish a message. A durable message is in the store on return, except in a `batch`.
 
         Args:
-            message: a Message or the bytes of one; the bare message is kept as it is.
-            message_format: of the transfer that brought it, 0 to 2^32 - 1; if None, the Message's
-                own, and 0 for bytes.
-            origin: where it comes from, such as a connection; see `attach`.
-            always: whatever it exceeds. For a dead letter, which is lost if it is refused.
+            message: a Message, or an encoded one; the bytes of the bare message are kept.
+            message_format: the message-format of the transfer, 0 to 2^32 - 1. None for the
+                message-format of the Message, and 0 for bytes.
+            origin: the publisher, such as a connection; see `attach`.
+            always: ignore the limits, for a dead letter that would be lost otherwise.
 
         Returns:
-            The message's number at this node, counted from 1; after a restart, from the highest one
-            that is in the store.
+            The sequence number of the message at this node, from 1. After a restart, numbers
+            continue after the highest one in the store.
 
         Raises:
-            NodeError: ``amqp:resource-limit-exceeded``: it exceeds the capacity or the memory;
-                ``amqp:precondition-failed``: it is durable and the store is not;
-                ``amqp:resource-deleted``: the node was deleted. Its `error` is for the sender.
-            DecodeError: the bytes are not a message.
+            NodeError: ``amqp:resource-limit-exceeded``: the message exceeds the capacity or the
+                memory; ``amqp:precondition-failed``: it is durable and the store is not;
+                ``amqp:resource-deleted``: the node was deleted. `NodeError.error` is the error for
+                the sender.
+            DecodeError: the bytes are not a valid message.
             EncodeError: the Message cannot be encoded.
-            TypeError: that is neither a Message nor bytes.
-            StoreError: it could not be stored, and is not at the node.
+            TypeError: `message` is neither a Message nor bytes.
+            StoreError: the message could not be stored, and was not published.
         """
         if self.deleted:
             raise self._gone()
-        given: object = message
-        if isinstance(given, Message):
-            octets = given.encode()
+        untyped: object = message
+        if isinstance(untyped, Message):
+            octets = untyped.encode()
             if message_format is None:
-                message_format = given.message_format
-        elif isinstance(given, (bytes, bytearray, memoryview)):
-            octets = bytes(given)
+                message_format = untyped.message_format
+        elif isinstance(untyped, (bytes, bytearray, memoryview)):
+            octets = bytes(untyped)
         else:
-            how = "make one, Message('text')" if isinstance(given, str) else ""
-            raise wrong_type("publish", "a Message or the bytes of one", given, how)
+            hint = "make one, Message('text')" if isinstance(untyped, str) else ""
+            raise wrong_type("publish", "a Message or the bytes of one", untyped, hint)
         self.expire()
         if not always:
             excess = self._contents.excess(self.capacity, len(octets))
@@ -492,7 +493,7 @@ class DistributionNode:
         entry = Entry.of(stored, self.priorities, limits=self.limits, expires=self.expires)
         entry.origin = origin
         if entry.header.durable:
-            if not self._takes_durable:
+            if not self._accepts_durable:
                 raise NodeError(
                     f"the node {self.name!r} has no durable store, and the message is durable",
                     PRECONDITION_FAILED,
@@ -511,16 +512,16 @@ class DistributionNode:
         return entry.sequence
 
     def withdraw(self, sequence: int) -> bool:
-        """Remove a message that no link has taken yet, as if it had not been published.
+        """Remove an undelivered message, as if it had not been published.
 
         Args:
-            sequence: its number, as `publish` returned it.
+            sequence: the sequence number that `publish` returned.
 
         Returns:
-            True if it was removed, False if it was delivered before or is gone.
+            True if the message was removed; False if it was delivered or is archived.
 
         Raises:
-            StoreError: as `Delivery.settle`.
+            StoreError: see `Delivery.settle`.
         """
         entry = self._contents.entries.get(sequence)
         if entry is None or entry.state is not MessageState.AVAILABLE or entry.copies:
@@ -537,7 +538,7 @@ class DistributionNode:
                 unreadable.append((stored, str(error)))
                 continue
             entry.stored = True
-            entry.acquirer = SEVERAL  # it may have been acquired before the restart
+            entry.acquirer = SEVERAL_LINKS  # it may have been acquired before the restart
             self._contents.insert(entry)
         for stored, reason in unreadable:
             self._store.quarantine(self.name, stored, reason)
@@ -546,9 +547,9 @@ class DistributionNode:
 
     @property
     def quarantined(self) -> list[Quarantined]:
-        """The stored messages of this node that could not be read, each with the reason.
+        """The unreadable stored messages of this node, each with the reason.
 
-        They are not delivered. Their bytes stay in the store until `Store.discard`.
+        They are not delivered, and stay in the store until `Store.discard`.
 
         Raises:
             StoreError: the store cannot be read.
@@ -568,39 +569,41 @@ class DistributionNode:
         on_ended: Callable[[Delivery], None] | None = None,
         creates: bool = False,
     ) -> OutgoingLink:
-        """Attach a link that has this node as its source.
+        """Attach a link whose source is this node.
 
         Args:
-            name: the link's name.
+            name: the name of the link.
             mode: ``move`` or ``copy`` (Part 3, 3.5.2).
-            filter: which messages pass, such as a filter set; None for all.
-            origin: the owner of the link. If it is given, the filter's ``matches`` is called with
-                ``local=``, whether the message was published with the same origin: for no-local
-                filters.
-            default_outcome: of deliveries that have none when they are settled, also because the
-                link is detached; the node's own if None.
+            filter: decides which messages pass, such as a filter set; None for all messages.
+            origin: the owner of the link. If it is not None, the filter's ``matches`` gets the
+                keyword ``local``, for no-local filters: whether the message was published with an
+                equal origin.
+            default_outcome: the outcome of deliveries that are settled without one, including at
+                the detach of the link; None for that of the node.
             on_ended: see `OutgoingLink`.
             creates: whether the node was created for this link (Part 3, 3.5.9).
 
         Raises:
             NodeError: the node was deleted.
-            ValueError: that is not a mode, or not an outcome.
-            TypeError: the filter has no method ``matches``, or the name is not text.
+            ValueError: the mode or the default-outcome is invalid.
+            TypeError: the filter has no method ``matches``, or the name is not a str.
         """
         if self.deleted:
             raise self._gone()
         if default_outcome is not None and not isinstance(default_outcome, Outcome):
-            raise ValueError(f"the default-outcome must be an outcome, not {default_outcome!r}")
+            raise ValueError(f"the default-outcome must be an outcome, got {default_outcome!r}")
         if filter is not None and not callable(getattr(filter, "matches", None)):
-            text = isinstance(filter, str)
-            how = f"Selector({filter!r:.40}) of amqp10msg.delivery.filters" if text else "FilterSet"
-            raise wrong_type("filter", "an object with a method matches", filter, how)
+            is_text = isinstance(filter, str)
+            hint = "FilterSet"
+            if is_text:
+                hint = f"Selector({filter!r:.40}) of amqp10msg.delivery.filters"
+            raise wrong_type("filter", "an object with a method matches", filter, hint)
         expect(name, str, "the name of a link", "a str")
         try:
             mode = StdDistMode(mode)
         except ValueError:
-            modes = " or ".join(repr(str(one)) for one in StdDistMode)
-            raise ValueError(f"a distribution mode is {modes}, not {mode!r}") from None
+            modes = " or ".join(repr(str(member)) for member in StdDistMode)
+            raise ValueError(f"a distribution mode must be {modes}, got {mode!r}") from None
         self._link_number = number = self._link_number + 1
         private = filter is not None or mode is StdDistMode.COPY
         link = self._outgoing[number] = OutgoingLink(
@@ -619,10 +622,10 @@ class DistributionNode:
         return link
 
     def attach_incoming(self, name: str = "", *, creates: bool = False) -> IncomingLink:
-        """Attach a link that has this node as its target: it counts for the lifetime of the node.
+        """Attach a link whose target is this node, which counts for the lifetime of the node.
 
         Args:
-            name: the link's name.
+            name: the name of the link.
             creates: whether the node was created for this link (Part 3, 3.5.9).
 
         Raises:
@@ -637,11 +640,12 @@ class DistributionNode:
         return link
 
     def _drop(self, link: OutgoingLink | IncomingLink) -> None:
-        """Remove a link, and what was kept because of it."""
+        """Remove a link, its cursor, and the memory of its unsettled deliveries."""
         link.attached = False
         if isinstance(link, OutgoingLink):
-            # Of messages that are gone, where the node is deleted.
-            self._contents.memory.held -= sum(len(one.octets) for one in link.unsettled.values())
+            # Deliveries are unsettled here only if the node was deleted.
+            unsettled = link.unsettled.values()
+            self._contents.memory.held -= sum(len(delivery.octets) for delivery in unsettled)
             self._outgoing.pop(link.number, None)
             self._cursors.drop(link._cursor)
         else:
@@ -650,16 +654,17 @@ class DistributionNode:
     # Deliveries.
 
     def _deliver(self, link: OutgoingLink, entry: Entry) -> Delivery:
-        held = entry.header
-        ttl = held.ttl
-        if ttl is not None:  # a clock that was set back leaves all of it
+        stored = entry.header
+        ttl = stored.ttl
+        if ttl is not None:
+            # The remaining ttl (Part 3, 3.2.1). The clock may have been set back.
             ttl = max(ttl - max(self.clock() - entry.arrival, 0), 0)
         header = Header(
-            held.durable,
-            held.priority,
-            ttl,  # what remains of it (Part 3, 3.2.1)
-            entry.acquirer in {NOBODY, link.number},
-            held.delivery_count,
+            stored.durable,
+            stored.priority,
+            ttl,
+            entry.acquirer in {NEVER_ACQUIRED, link.number},
+            stored.delivery_count,
         )
         octets = scan(entry.octets, limits=UNLIMITED).replace(
             header=header, delivery_annotations=None
@@ -671,7 +676,7 @@ class DistributionNode:
         self._contents.memory.held += len(octets)
         if link.mode is StdDistMode.MOVE:
             entry.state = MessageState.ACQUIRED
-            entry.acquirer = link.number if header.first_acquirer else SEVERAL
+            entry.acquirer = link.number if header.first_acquirer else SEVERAL_LINKS
             entry.delivery = delivery
             self._contents.acquired += 1
         else:
@@ -688,14 +693,14 @@ class DistributionNode:
         if outcome is None:
             outcome = delivery.state if is_outcome(delivery.state) else link.default_outcome
         if isinstance(outcome, Accepted):
-            # The most frequent outcome, which leaves the message as it is and needs no batch.
+            # Fast path: this outcome does not change the message, and needs no batch.
             self._end(delivery, outcome)
             if link.mode is StdDistMode.MOVE and entry.state is not MessageState.ARCHIVED:
                 self._archive(entry, "accepted")
         elif not is_outcome(outcome):
-            raise ValueError(f"a delivery is settled with an outcome, which {outcome!r} is not")
+            raise ValueError(f"a delivery must be settled with an outcome, got {outcome!r}")
         elif entry.state is MessageState.ARCHIVED:
-            self._end(delivery, outcome)  # a copy of what is gone
+            self._end(delivery, outcome)  # a copy of an archived message
         else:
             state, octets = self._applied(outcome, entry, link)
             with self._store.batch():
@@ -705,21 +710,21 @@ class DistributionNode:
     def _applied(
         self, outcome: Outcome, entry: Entry, link: OutgoingLink
     ) -> tuple[MessageState, bytes]:
-        """Apply an outcome to the bytes of a message, and check that they are readable."""
+        """Return the next state and bytes of a message; check the bytes against the limits."""
         state, octets = apply(outcome, entry.octets, limits=UNLIMITED)
-        ends = state is MessageState.ARCHIVED
+        archives = state is MessageState.ARCHIVED
         if octets is entry.octets or (
-            ends and self.dead_letter is None and link.mode is StdDistMode.MOVE
+            archives and self.dead_letter is None and link.mode is StdDistMode.MOVE
         ):
             return state, octets
         try:
             Message.decode(octets, limits=self.limits)
         except DecodeError as error:
-            if ends:
-                return state, entry.octets  # rejected without counting it
+            if archives:
+                return state, entry.octets  # rejected, with an unchanged delivery-count
             raise OutcomeError(
                 f"the node {self.name!r} refuses the outcome {type(outcome).__name__.lower()}, "
-                f"which makes the message unreadable: {error}",
+                f"which would make the message unreadable: {error}",
                 error.condition,
             ) from error
         return state, octets
@@ -757,8 +762,8 @@ class DistributionNode:
         if self.on_available is not None:
             self.on_available()
 
-    def _settle_at_the_end(self, delivery: Delivery) -> None:
-        """Settle a delivery whose link ends, as released if other outcomes are refused."""
+    def _settle_at_detach(self, delivery: Delivery) -> None:
+        """Settle a delivery of a detached link; release it if other outcomes are refused."""
         for outcome in (None, delivery.link.default_outcome):
             with suppress(OutcomeError, EncodeError):
                 self._settle(delivery, outcome)
@@ -784,7 +789,7 @@ class DistributionNode:
             )
 
     def _archive(self, entry: Entry, cause: str) -> None:
-        # The store comes last: if it fails, the memory is right.
+        # The store comes last: if it fails, the state in memory is correct.
         self._contents.remove(entry, cause)
         self._cursors.forget(entry)
         if entry.stored:
@@ -794,30 +799,42 @@ class DistributionNode:
     def _archive_spontaneously(self, entry: Entry, cause: str) -> None:
         """Archive a message without an outcome of the receiver (Part 3, 3.3).
 
-        Its deliveries, if any, are settled as accepted: the other outcome that leads to ARCHIVED is
-        rejected, and a delivery should not become that spontaneously (Part 3, 3.4.3).
+        Its deliveries are settled as accepted. The only other outcome that archives a message is
+        rejected, which a delivery should not become spontaneously (Part 3, 3.4.3).
         """
         self._hand_over(entry, entry.octets, cause, None)
-        held = (*(entry.copies or {}).values(), entry.delivery)
-        ended = [delivery for delivery in held if delivery is not None]
-        for delivery in ended:
+        deliveries = [*(entry.copies or {}).values()]
+        if entry.delivery is not None:
+            deliveries.append(entry.delivery)
+        for delivery in deliveries:
             self._end(delivery, Accepted())
         self._archive(entry, cause)
-        _each(ended, lambda one: one.link.on_ended and one.link.on_ended(one))
+        _for_each(
+            deliveries, lambda delivery: delivery.link.on_ended and delivery.link.on_ended(delivery)
+        )
 
     def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
         if self.dead_letter is None:
             return
-        told = (octets, cause, self.name, outcome, entry.arrival, entry.message_format)
-        self.dead_letter(DeadLetter(*told, self.clock()))
+        self.dead_letter(
+            DeadLetter(
+                octets=octets,
+                cause=cause,
+                node=self.name,
+                outcome=outcome,
+                arrival=entry.arrival,
+                message_format=entry.message_format,
+                time=self.clock(),
+            )
+        )
 
     # Expiry.
 
     @property
     def next_expiry(self) -> int | None:
-        """When `expire` is due, in milliseconds of the clock; None for never.
+        """When to call `expire`, in ms of the clock; None for never.
 
-        It may be too early, because the message was archived since, but never too late.
+        It may be earlier than needed if the message was archived in the meantime.
         """
         first = self._contents.first_expiry
         return first + 1 if first is not None else None
@@ -825,14 +842,14 @@ class DistributionNode:
     def expire(self) -> int:
         """Archive every AVAILABLE message that has expired (Part 3, 3.2.1 and 3.3).
 
-        An ACQUIRED message expires when it becomes available again. Publishing and taking call
-        this first; call it if nothing else happens, see `next_expiry`.
+        An ACQUIRED message expires when it becomes available again. `publish` and
+        `OutgoingLink.next` call this method; call it yourself at `next_expiry` on an idle node.
 
         Returns:
             The number of messages that expired.
 
         Raises:
-            StoreError: as `Delivery.settle`.
+            StoreError: see `Delivery.settle`.
         """
         now = self.clock()
         first = self._contents.first_expiry
@@ -850,33 +867,33 @@ class DistributionNode:
                 expired += 1
         return expired
 
-    # Its end, and the store.
+    # Deletion, and the store.
 
     @property
     def due(self) -> bool:
-        """Whether the lifetime policy asks for `delete` now (Part 3, 3.5.10 to 3.5.13).
+        """Whether the lifetime policy requires `delete` now (Part 3, 3.5.10 to 3.5.13).
 
-        A policy that looks at the links waits for the first one, and one that looks at the link
-        that caused the creation for that one.
+        A policy about links takes effect after the first link was attached; a policy about the
+        creating link, after that one was attached.
         """
         empty = not self._contents.entries
         closed = self._creator is not None and not self._creator.attached
         unlinked = self._link_number > 0 and not self._outgoing and not self._incoming
-        over: dict[type, bool] = {
+        due: dict[type, bool] = {
             DeleteOnClose: closed,
             DeleteOnNoLinks: unlinked,
             DeleteOnNoMessages: closed and empty,
             DeleteOnNoLinksOrMessages: unlinked and empty,
         }
-        return over.get(type(self.lifetime), False)
+        return due.get(type(self.lifetime), False)
 
     def delete(self) -> None:
         """Delete the node: archive its messages, detach its links, and refuse all later calls.
 
-        Unsettled deliveries are settled, see `OutgoingLink.on_ended`. Deleting twice does nothing.
+        Unsettled deliveries are settled: see `OutgoingLink.on_ended`. A no-op after the first call.
 
         Raises:
-            StoreError: as `Delivery.settle`.
+            StoreError: see `Delivery.settle`.
         """
         with self._store.batch():
             for entry in list(self._contents.entries.values()):
@@ -888,16 +905,16 @@ class DistributionNode:
     def batch(self) -> AbstractContextManager[None]:
         """Return a context manager that commits to the store once, at its end.
 
-        What was published and settled in it is confirmed when it ends without a StoreError, for
-        this node and for others on the same store. Batches nest.
+        Messages published and deliveries settled in it are confirmed when it ends without a
+        StoreError, for this node and other nodes with the same store. Batches nest.
         """
         return self._store.batch()
 
     def commit(self) -> None:
-        """Commit what is pending after a StoreError.
+        """Commit the changes that are pending after a StoreError.
 
         Raises:
-            StoreError: it is still pending.
+            StoreError: the changes are still pending.
         """
         self._store.commit()
 

@@ -1,4 +1,4 @@
-"""A store of messages in one SQLite file: a committed message outlives the process."""
+"""A durable store of messages in an SQLite file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CREATE TABLE message (
     UNIQUE (node, sequence)
 )
 """
-# Also made in files of the same version that do not have it yet.
+# Also created in older files of the same version.
 _QUARANTINE = """
 CREATE TABLE IF NOT EXISTS quarantine (
     node TEXT NOT NULL,
@@ -72,27 +72,28 @@ _DEFINE = "INSERT OR REPLACE INTO definition (kind, name, content) VALUES (?, ?,
 _UNDEFINE = "DELETE FROM definition WHERE kind = ? AND name = ?"
 _LOAD_DEFINITIONS = "SELECT name, content FROM definition WHERE kind = ? ORDER BY name"
 
-# What SQLite raises, and its module where the text in a damaged file is not UTF-8.
-_FAULTS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+# Errors of SQLite and, for a damaged file, of the module sqlite3.
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 
 
 class SqliteStore:
-    """Keeps the durable messages of any number of nodes in one file, for one process at a time.
+    """Stores the durable messages of one or more nodes in a file, for one process at a time.
 
-    A commit returns when SQLite has written and synced it (write-ahead log, ``synchronous=FULL``):
-    it survives `kill -9` at any instant, and a power failure as far as disk and file system keep
-    what they confirm. A commit is all or nothing, over all nodes.
+    A commit returns when SQLite has written and synced it (write-ahead log, ``synchronous=FULL``).
+    It survives `kill -9` at any time, and a power failure if the disk and the file system keep the
+    data that they confirm. A commit is atomic over all nodes.
 
-    What a batch puts and removes again is never written. The file does not shrink, but its space is
-    used again. While it is open, and after a crash, a file ``-wal`` beside it belongs to it.
+    A message that a batch puts and removes is not written. The file does not shrink; free space in
+    it is reused. While the file is open, and after a crash, the file with the suffix ``-wal`` is
+    part of it.
 
-    Use it as a context manager, or `close` it.
+    Use the store as a context manager, or call `close`.
 
     Args:
         path: the file, created if it does not exist. Its folder must be on a local file system.
 
     Raises:
-        StoreError: it cannot be opened, is another kind of file, or another process has it open.
+        StoreError: the file cannot be opened, is of another kind, or another process has it open.
     """
 
     durable = True
@@ -104,22 +105,22 @@ class SqliteStore:
         self._depth = 0
         try:
             create_private(self.path)
-            # Nodes are used by one thread at a time, not always the same one.
+            # Only one thread at a time uses a store, but not always the same one.
             self._database = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
-        except _FAULTS as error:
+        except _SQLITE_ERRORS as error:
             raise self._fault("cannot be opened", error) from error
         try:
-            # The lock is taken at the first access and kept, so that no second process delivers the
-            # same messages; the system drops it with the process.
+            # Lock the file until the process ends: a second process would deliver the same
+            # messages.
             self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             with self._transaction():
                 self._prepare()
-            self._place = self._place_now()
-        except _FAULTS as error:
+            self._identity = self._file_identity()
+        except _SQLITE_ERRORS as error:
             self._database.close()
             raise self._fault("cannot be opened", error) from error
         except StoreError:
@@ -136,27 +137,27 @@ class SqliteStore:
             run(f"PRAGMA application_id = {_APPLICATION}")
             run(f"PRAGMA user_version = {_VERSION}")
         elif application != _APPLICATION:
-            raise StoreError(f"{self.path} is an SQLite file of something else")
+            raise StoreError(f"{self.path} is an SQLite file of another application")
         elif version != _VERSION:
             raise StoreError(
-                f"{self.path} has version {version} of the store, and this library reads "
+                f"{self.path} has version {version} of the format; this library supports "
                 f"version {_VERSION}"
             )
         run(_QUARANTINE)
         run(_DEFINITION)
 
-    def _place_now(self) -> tuple[int, int] | None:
-        """The device and the inode of the file; None where there is none of this name."""
+    def _file_identity(self) -> tuple[int, int] | None:
+        """Return the device and the inode of the path; None if it does not exist."""
         try:
-            found = os.stat(self.path)  # noqa: PTH116  (the path may be bytes)
+            status = os.stat(self.path)  # noqa: PTH116  (the path may be bytes)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
-    def _fault(self, what: str, error: Exception) -> StoreError:
+    def _fault(self, problem: str, error: Exception) -> StoreError:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-            return StoreError(f"{self.path} {what}: another process has it open")
-        return StoreError(f"{self.path} {what}: {error}")
+            return StoreError(f"{self.path} {problem}: another process has it open")
+        return StoreError(f"{self.path} {problem}: {error}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -171,64 +172,68 @@ class SqliteStore:
     def _rows(self, query: str, *parameters: Any) -> Iterator[Any]:
         try:
             yield from self._database.execute(query, parameters)
-        except _FAULTS as error:
+        except _SQLITE_ERRORS as error:
             raise self._fault("cannot be read", error) from error
 
     def _write(self, *statements: tuple[str, list[Any]]) -> None:
-        # What is written to a file without its name is gone with this process.
-        if self._place_now() != self._place:
+        # A removed file exists only until this process closes it: do not write to it.
+        if self._file_identity() != self._identity:
             raise StoreError(
                 f"{self.path} cannot be written: the file was removed or replaced while it was "
-                "open; stop what uses it, and put it back from a backup"
+                "open; stop this process, and restore the file from a backup"
             )
         try:
             with self._transaction():
                 for statement, rows in statements:
                     self._database.executemany(statement, rows)
-        except _FAULTS as error:
+        except _SQLITE_ERRORS as error:
             raise self._fault("cannot be written", error) from error
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Yield the messages of a node, by sequence: those committed, with what is pending.
+        """Yield the messages of a node by sequence number, with the pending changes.
 
         Raises:
-            StoreError: they cannot be read.
+            StoreError: the file cannot be read, or is damaged.
         """
-        pending = {number: one for (name, number), one in self._pending.items() if name == node}
+        pending = {
+            sequence: stored for (name, sequence), stored in self._pending.items() if name == node
+        }
         committed = (
-            one for one in map(self._stored, self._rows(_LOAD, node)) if one.sequence not in pending
+            stored
+            for stored in map(self._stored, self._rows(_LOAD, node))
+            if stored.sequence not in pending
         )
-        put = (one for _, one in sorted(pending.items()) if one is not None)
+        put = (stored for _, stored in sorted(pending.items()) if stored is not None)
         yield from merge(committed, put, key=attrgetter("sequence"))
 
     def _stored(self, row: Sequence[Any]) -> Stored:
-        """Check the row of a message, as a damaged file may hold anything, and make it one."""
+        """Return the message of a row; check the types, which may be wrong in a damaged file."""
         sequence, arrival, octets, message_format = row
         if not all(isinstance(number, int) for number in (sequence, arrival, message_format)):
             raise StoreError(f"{self.path} cannot be read: the row of a message is damaged")
         return Stored(sequence, arrival, octets, message_format)
 
     def names(self) -> list[str]:
-        """Return the names of the nodes that have messages here.
+        """Return the names of the nodes that have messages in the file.
 
         Raises:
-            StoreError: they cannot be read.
+            StoreError: the file cannot be read.
         """
         return [name for (name,) in self._rows("SELECT DISTINCT node FROM message ORDER BY node")]
 
     def put(self, node: str, stored: Stored) -> None:
-        """Keep a message, instead of the one with the same sequence, from the next commit on."""
+        """Store a message with the next commit; it replaces one with the same sequence number."""
         self._pending[node, stored.sequence] = stored
 
     def remove(self, node: str, sequence: int) -> None:
-        """Remove a message, from the next commit on."""
+        """Remove a message with the next commit."""
         self._pending[node, sequence] = None
 
     def quarantine(self, node: str, stored: Stored, reason: str) -> None:
-        """Move a committed message to the quarantine, at once.
+        """Move a committed message to the quarantine, without waiting for a commit.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         values = (stored.arrival, stored.message_format, stored.octets, reason)
         key = (node, stored.sequence)
@@ -238,55 +243,55 @@ class SqliteStore:
         """Yield the quarantined messages of one node, or of all nodes.
 
         Raises:
-            StoreError: they cannot be read.
+            StoreError: the file cannot be read, or is damaged.
         """
         for name, *stored, reason in self._rows(_LOAD_QUARANTINED, node):
             yield Quarantined(name, self._stored(stored), reason)
 
     def discard(self, node: str, sequence: int) -> None:
-        """Delete a quarantined message, at once.
+        """Delete a quarantined message, without waiting for a commit.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         self._write((_DISCARD, [(node, sequence)]))
 
     def define(self, kind: str, name: str, octets: bytes) -> None:
-        """Write what the user of the store knows about a name, at once; replace what it had.
+        """Write or replace a definition, without waiting for a commit.
 
-        The store does not read it. A server keeps here how queues and exchanges were declared.
+        A server stores here how queues and exchanges were declared.
 
         Args:
-            kind: what is defined, such as ``queue``.
+            kind: the kind of the definition, such as ``queue``.
             name: its name, unique within the kind.
-            octets: its encoded definition.
+            octets: the encoded definition, which the store does not interpret.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         self._write((_DEFINE, [(kind, name, octets)]))
         self._undefined.pop((kind, name), None)
 
     def undefine(self, kind: str, name: str) -> None:
-        """Delete a definition from the next commit on, together with what is removed with it."""
+        """Delete a definition with the next commit, together with removed messages."""
         self._undefined[kind, name] = None
 
     def definitions(self, kind: str) -> dict[str, bytes]:
         """Return the encoded definitions of a kind, by name.
 
         Raises:
-            StoreError: they cannot be read.
+            StoreError: the file cannot be read, or is damaged.
         """
-        found = dict(self._rows(_LOAD_DEFINITIONS, kind))
-        if not all(isinstance(octets, bytes) for octets in found.values()):
+        definitions = dict(self._rows(_LOAD_DEFINITIONS, kind))
+        if not all(isinstance(octets, bytes) for octets in definitions.values()):
             raise StoreError(f"{self.path} cannot be read: the definition of a {kind} is damaged")
-        return found
+        return definitions
 
     def commit(self) -> None:
-        """Write and sync everything since the last commit; nothing within a `batch`.
+        """Write and sync all changes since the last commit; a no-op within a `batch`.
 
         Raises:
-            StoreError: nothing was written, and everything is still pending: commit again.
+            StoreError: no change was written; all stay pending for another commit.
         """
         if self._depth or not self.pending:
             return
@@ -302,39 +307,39 @@ class SqliteStore:
 
     @property
     def pending(self) -> int:
-        """How many changes wait for a commit."""
+        """The number of changes that wait for a commit."""
         return len(self._pending) + len(self._undefined)
 
     @contextmanager
-    def batch(self, wanted: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Return a context manager that commits once, at its end, also after an exception.
+    def batch(self, should_commit: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Return a context manager that commits at its end, including after an exception.
 
         Args:
-            wanted: asked at the end whether to commit; what is not stays `pending`, and is part of
-                a later commit. None to commit in any case.
+            should_commit: called at the end; if it returns False, the changes stay `pending` for a
+                later commit. None to commit always.
 
         Raises:
-            StoreError: as `commit`.
+            StoreError: see `commit`.
         """
         self._depth += 1
         try:
             yield
         finally:
             self._depth -= 1
-            if wanted is None or wanted():
+            if should_commit is None or should_commit():
                 self.commit()
 
     def close(self) -> None:
         """Commit and close the file.
 
         Raises:
-            StoreError: as `commit`; the file stays open.
+            StoreError: see `commit`; the file stays open.
         """
         self.commit()
         self._database.close()
 
     def abandon(self) -> None:
-        """Close the file without what is pending."""
+        """Close the file without writing the pending changes."""
         self._pending.clear()
         self._undefined.clear()
         self._database.close()
