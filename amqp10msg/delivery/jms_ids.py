@@ -1,6 +1,6 @@
-"""Message ids as JMS shows them: reversible text forms of all four types of id.
+"""The reversible text forms of message ids in JMS, for all four types of id.
 
-By the AMQP JMS Mapping 1.0 (working draft 10 of OASIS). Filters compare these texts, and
+They follow the AMQP JMS Mapping 1.0 (OASIS, working draft 10). Filters compare these texts, and
 `amqp10msg.interop.jms` exports the functions.
 """
 
@@ -21,7 +21,7 @@ _ENCODINGS = (_UUID, _ULONG, _BINARY, _STRING, _NO_PREFIX)
 
 
 def to_jms_message_id(message_id: int | uuid.UUID | bytes | str) -> str:
-    """Return a message-id as a JMSMessageID, which always begins with ``ID:``.
+    """Return the JMSMessageID of a message-id; it always begins with ``ID:``.
 
     Raises:
         TypeError: the id is not an int, UUID, bytes or str.
@@ -33,7 +33,7 @@ def to_jms_message_id(message_id: int | uuid.UUID | bytes | str) -> str:
 
 
 def to_jms_correlation_id(correlation_id: int | uuid.UUID | bytes | str) -> str:
-    """Return a correlation-id as a JMSCorrelationID, in which plain text stands as it is.
+    """Return the JMSCorrelationID of a correlation-id; plain text is unchanged.
 
     Raises:
         TypeError: the id is not an int, UUID, bytes or str.
@@ -51,12 +51,12 @@ def to_jms_correlation_id(correlation_id: int | uuid.UUID | bytes | str) -> str:
     if type(correlation_id) is not bool and isinstance(correlation_id, int):
         return f"{_PREFIX}{_ULONG}{ULong(correlation_id)}"
     raise TypeError(
-        f"an id is int (ulong), UUID, bytes or str, not {type(correlation_id).__name__}"
+        f"an id must be int (ulong), UUID, bytes or str, got {type(correlation_id).__name__}"
     )
 
 
 def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
-    """Return the id that a JMSMessageID or JMSCorrelationID stands for.
+    """Return the message-id or correlation-id of a JMSMessageID or JMSCorrelationID.
 
     Raises:
         ValueError: the text begins with the prefix of an encoding, but the rest cannot be decoded.

@@ -1,4 +1,4 @@
-"""Delivery states, outcomes and transactions (Part 3, 3.4; Part 4), and what they do."""
+"""Delivery states, outcomes and transactions (Part 3, 3.4; Part 4), and their effects."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ class MessageState(StrEnum):
 class DeliveryState:
     """The state of a delivery at one end of a link (Part 3, 3.4).
 
-    The base class of the states that the specification defines, and of your own, whose declaration
-    provides ``delivery-state`` and, if it is an outcome, ``outcome``.
+    The base class of the specification's states, and of extensions. The declaration of an extension
+    must provide ``delivery-state`` and, if it is an outcome, ``outcome``.
     """
 
     __slots__ = ()
 
     @property
     def is_outcome(self) -> bool:
-        """Whether it is an outcome, the final result of processing (Part 3, 3.4)."""
+        """Whether the state is an outcome, the final result of processing (Part 3, 3.4)."""
         return "outcome" in composite_of(type(self)).provides
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it is terminal, which every outcome is (Part 3, 3.4)."""
+        """Whether the state is terminal, as every outcome is (Part 3, 3.4)."""
         return self.is_outcome
 
 
 class Shared:
-    """The base class of composites without fields, which have one shared object per class."""
+    """The base class of composites without fields, which are singletons."""
 
     __slots__ = ()
-    _the_one: ClassVar[Any]
+    _instance: ClassVar[Any]
 
     def __new__(cls) -> Self:
-        """Return the object of the class."""
-        made = cls.__dict__.get("_the_one")
-        if made is None:
-            made = super().__new__(cls)
-            cls._the_one = made
-        shared: Self = made
-        return shared
+        """Return the only instance of the class."""
+        instance = cls.__dict__.get("_instance")
+        if instance is None:
+            instance = super().__new__(cls)
+            cls._instance = instance
+        singleton: Self = instance
+        return singleton
 
 
 error = Annotated[Error, Wire("*", "error", requires="error")]
@@ -70,11 +70,11 @@ _OUTCOME = ("delivery-state", "outcome")
 @composite("amqp:received:list", 0x23, provides=("delivery-state",))
 @attrs.define
 class Received(DeliveryState):
-    """The point up to which a message was received, to resume its transfer (Part 3, 3.4.1).
+    """The position up to which a message was received, to resume its transfer (Part 3, 3.4.1).
 
     Attributes:
-        section_number: the section, from 0, at most 2^32 - 1.
-        section_offset: the byte in that section, from 0 at its descriptor, at most 2^64 - 1.
+        section_number: the index of the section, 0 to 2^32 - 1.
+        section_offset: the offset in that section, in bytes from its descriptor, 0 to 2^64 - 1.
     """
 
     section_number: uint
@@ -112,8 +112,8 @@ class Modified(DeliveryState):
 
     Attributes:
         delivery_failed: whether the transfer counts as an unsuccessful delivery attempt.
-        undeliverable_here: whether not to deliver it on this link again.
-        message_annotations: annotations to add to the message or to replace in it.
+        undeliverable_here: whether the message must not be delivered on this link again.
+        message_annotations: annotations to add to the message or replace in it.
     """
 
     delivery_failed: boolean = False
@@ -121,7 +121,7 @@ class Modified(DeliveryState):
     message_annotations: fields | None = None
 
 
-# Made at import, before two threads can make two.
+# Create the singletons at import, before two threads could create two.
 for _outcome in (Accepted, Released):
     _outcome()
 
@@ -129,7 +129,7 @@ for _outcome in (Accepted, Released):
 class TxnCapability(StrEnum):
     """The capabilities of a coordinator, supported or desired (Part 4, 4.5.7).
 
-    The members are strings that `Coordinator.capabilities` takes as they are.
+    The members are strings for `Coordinator.capabilities`.
     """
 
     LOCAL_TRANSACTIONS = "amqp:local-transactions"
@@ -159,7 +159,7 @@ class Coordinator:
     """The target of a link that controls transactions (Part 4, 4.5.1).
 
     Attributes:
-        capabilities: what the coordinator supports or the controller desires.
+        capabilities: the capabilities that the coordinator supports or the controller desires.
     """
 
     capabilities: symbols = ()
@@ -168,10 +168,10 @@ class Coordinator:
 @composite("amqp:declare:list", 0x31)
 @attrs.define
 class Declare:
-    """The message body that asks for a transaction (Part 4, 4.5.2).
+    """The message body that requests a transaction (Part 4, 4.5.2).
 
     Attributes:
-        global_id: identifies a global transaction.
+        global_id: the id of a global transaction, or None.
     """
 
     global_id: global_id | None = None
@@ -183,8 +183,8 @@ class Discharge:
     """The message body that ends a transaction (Part 4, 4.5.3).
 
     Attributes:
-        txn_id: the transaction, at most 32 bytes.
-        fail: roll it back.
+        txn_id: the transaction-id, at most 32 bytes.
+        fail: whether to roll the transaction back.
     """
 
     txn_id: txn_id
@@ -197,7 +197,7 @@ class Declared(DeliveryState):
     """The outcome of a declare (Part 4, 4.5.5).
 
     Attributes:
-        txn_id: the transaction, at most 32 bytes.
+        txn_id: the transaction-id, at most 32 bytes.
     """
 
     txn_id: txn_id
@@ -208,23 +208,23 @@ class Declared(DeliveryState):
 class TransactionalState(DeliveryState):
     """The state of a delivery within a transaction (Part 4, 4.5.6).
 
-    It is not an outcome: its own outcome is provisional, and takes effect when the transaction is
-    discharged successfully.
+    The state itself is not an outcome: its ``outcome`` is provisional, and takes effect when the
+    transaction is discharged successfully.
 
     Attributes:
-        txn_id: the transaction, at most 32 bytes.
-        outcome: the outcome that holds if the transaction succeeds.
+        txn_id: the transaction-id, at most 32 bytes.
+        outcome: the outcome if the transaction succeeds.
     """
 
     txn_id: txn_id
     outcome: outcome | None = None
 
 
-# Archetypes of this package that frames carry.
+# Archetypes of the composites that `decode` accepts.
 _ARCHETYPES = frozenset(
     ("delivery-state", "outcome", "source", "target", "lifetime-policy", "error")
 )
-# Without an archetype in Part 4: bodies of messages to a coordinator.
+# Bodies of messages to a coordinator, which have no archetype in Part 4.
 _BODIES = (Declare, Discharge)
 
 
@@ -235,45 +235,45 @@ def _belongs(cls: type) -> bool:
 def decode(
     data: bytes | bytearray | memoryview, *, limits: Limits | None = None, strict: bool = True
 ) -> Any:
-    """Decode a delivery state, a terminus or a part of one.
+    """Decode a delivery state, a terminus or a part of a terminus.
 
-    That is a delivery state or outcome (Part 3, 3.4; Part 4), a source, target or coordinator, a
-    declare or discharge, a lifetime policy, an error (Part 2, 2.8.14), or a composite registered
+    Accepts a delivery state or outcome (Part 3, 3.4; Part 4), a source, target or coordinator, a
+    declare or discharge, a lifetime policy, an error (Part 2, 2.8.14), and a composite registered
     with `amqp10msg.composite.composite` that provides such an archetype.
 
     Args:
         data: one encoded described value.
         limits: limits on decoding; None for the defaults of `Limits`.
-        strict: refuse what breaks the declaration. If False, fields of wrong types hold what came,
-            such as the info of an error with strings as keys; missing ones are None, surplus ones
-            are passed over. What is wrong, strict decoding says.
+        strict: refuse values that break the declaration. If False, a field of the wrong type keeps
+            its decoded value, such as an error's info with strings as keys; a missing field is
+            None, and surplus fields are ignored.
 
     Returns:
-        An object of its class; a shared one for outcomes without fields and lifetime policies.
+        An object of its class; a singleton for outcomes without fields and lifetime policies.
 
     Raises:
-        DecodeError: the bytes are malformed, are none of these, or break their declaration.
+        DecodeError: the bytes are malformed, break their declaration, or are another composite.
     """
     octets = kernel.octets_of(data, limits or DEFAULT_LIMITS)
-    made = decode_composite(octets, limits=limits, strict=strict)
-    if not _belongs(type(made)):
+    decoded = decode_composite(octets, limits=limits, strict=strict)
+    if not _belongs(type(decoded)):
         raise DecodeError(
             f"expected a delivery state, a terminus or a part of one, not a "
-            f"{composite_of(type(made)).name}",
+            f"{composite_of(type(decoded)).name}",
             0,
             rule="not-a-delivery-state",
             condition=NOT_IMPLEMENTED,
             data=octets,
         )
-    return made
+    return decoded
 
 
 def encode(state: Any) -> bytes:
-    """Encode what `decode` returns, with its numeric descriptor and in the shortest form.
+    """Encode an object that `decode` returns, with its numeric descriptor, in the shortest form.
 
     Raises:
-        EncodeError: the value of a field is not of its declared type.
-        TypeError: it is not a delivery state, a terminus or a part of one.
+        EncodeError: a field has a value of the wrong type.
+        TypeError: `state` is not a delivery state, a terminus or a part of a terminus.
     """
     if not _belongs(type(state)):
         raise TypeError(
@@ -290,37 +290,36 @@ _MAX_COUNT = 2**32 - 1
 def apply(
     state: DeliveryState, message: AnyMessage, *, limits: Limits | None = None
 ) -> tuple[MessageState, AnyMessage]:
-    """Return the state of an acquired message, and the message, after its delivery is settled.
+    """Return the state and the content of an acquired message after its delivery is settled.
 
-    - Accepted: archived (3.4.2).
-    - Rejected: archived, its delivery-count one higher (3.4.3).
+    - Accepted: the message is archived (3.4.2).
+    - Rejected: archived, with its delivery-count raised by one (3.4.3).
     - Released: available and unchanged (3.4.4).
-    - Modified: available; with delivery_failed its delivery-count one higher; the annotations of
-      the outcome added to its message-annotations, replacing those of the same key (3.4.5).
-      It is up to the node to heed undeliverable_here.
-    - Received and TransactionalState are not outcomes: the message is still acquired, unchanged.
-      If a link ends before there is an outcome, apply the default_outcome of its source; when a
-      transaction is discharged, apply the ``outcome`` of the transactional state.
+    - Modified: available. With delivery_failed, its delivery-count is raised by one. The outcome's
+      annotations are added to the message-annotations and replace equal keys (3.4.5). The node
+      must implement undeliverable_here.
+    - Received and TransactionalState are not outcomes: the message stays acquired and unchanged.
+      If a link ends without an outcome, apply the default_outcome of its source. When a transaction
+      is discharged, apply the ``outcome`` of the transactional state.
 
-    The bare message stays as it is, byte for byte.
+    The bytes of the bare message never change.
 
     Args:
         state: the state of the delivery at the receiver.
-        message: the message at the node; it is not changed. For bytes the result is bytes, of
-            which only header and message-annotations are decoded.
-        limits: what decoding those may cost; the defaults of `Limits` if None. The changed message
+        message: the message at the node, which is not modified. For bytes the result is bytes; only
+            the header and the message-annotations are decoded.
+        limits: limits for decoding those; None for the defaults of `Limits`. The changed message
             may exceed them: decode it before you store it.
 
     Returns:
-        The state of the message at the node, and the changed message; the same object if nothing
-        changes. A delivery-count of 2^32 - 1 is not counted further.
+        The state of the message at the node, and the changed message, or `message` itself if the
+        outcome changes nothing. A delivery-count of 2^32 - 1 is not raised.
 
     Raises:
-        ValueError: the state has no known effect on a message: it is an extension's, or declared,
-            which is about a transaction.
-        DecodeError: the message is bytes that do not parse.
-        EncodeError: lenient decoding left the message with a delivery-count that is not a number,
-            or the state with a field of another type than `Modified` declares.
+        ValueError: the effect of the state is unknown: it is an extension, or `Declared`.
+        DecodeError: the message is malformed bytes.
+        EncodeError: a value that lenient decoding has left has the wrong type: the delivery-count
+            of the message, or a field of the outcome.
         TypeError: `state` is not a delivery state, or `message` neither a Message nor bytes.
     """
     expect(state, DeliveryState, "the state of apply", "a delivery state")
@@ -339,23 +338,23 @@ def apply(
             )
         case Received() | TransactionalState():
             return MessageState.ACQUIRED, message
-    raise ValueError(f"what this state does to a message is not known: {state!r:.80}")
+    raise ValueError(f"unknown effect of the state {state!r:.80} on a message")
 
 
 def _checked(state: Modified) -> tuple[bool, Mapping[str, object]]:
     """Return the flag delivery-failed and the annotations of an outcome.
 
     Raises:
-        EncodeError: a value has another type than its field, as lenient decoding leaves it.
+        EncodeError: a value that lenient decoding has left has the wrong type.
     """
     failed: object = state.delivery_failed
     if not (failed is None or isinstance(failed, bool)):
-        raise EncodeError(f"must be a boolean, not {failed!r:.80}", "modified.delivery-failed")
+        raise EncodeError(f"must be a boolean, got {failed!r:.80}", "modified.delivery-failed")
     annotations: object = state.message_annotations
     if annotations is None:
         annotations = {}
     if not isinstance(annotations, (Mapping, AmqpMap)):
-        raise EncodeError(f"must be a map, not {annotations!r:.80}", "modified.message-annotations")
+        raise EncodeError(f"must be a map, got {annotations!r:.80}", "modified.message-annotations")
     return bool(failed), annotations
 
 
@@ -369,17 +368,18 @@ def _changed(
     if not failed and not annotations:
         return message
     if isinstance(message, Message):
-        header, held = message.header, message.message_annotations
+        header, existing = message.header, message.message_annotations
     else:
         parts = scan(message, limits=limits)
-        header, held = parts.section("header"), parts.section("message-annotations")
+        header, existing = parts.section("header"), parts.section("message-annotations")
     sections: dict[str, Any] = {}
     if failed:
         sections["header"] = _counted(header)
     if annotations:
-        made = merged(held, annotations)  # a lenient message's may be no dict
+        combined = merged(existing, annotations)
+        # Lenient decoding may have left an AmqpMap.
         sections["message_annotations"] = (
-            made if isinstance(made, AmqpMap) else MessageAnnotations(made)
+            combined if isinstance(combined, AmqpMap) else MessageAnnotations(combined)
         )
     if isinstance(message, Message):
         copied = message.evolve()
@@ -393,10 +393,8 @@ def _counted(header: Header | None) -> Header:
     header = Header() if header is None else header
     count: object = header.delivery_count
     if isinstance(count, bool) or not isinstance(count, int):
-        raise EncodeError(
-            f"must be a number to count on from, not {count!r}", "header.delivery-count"
-        )
-    # Not evolved: what was read leniently may hold other values that no constructor takes.
+        raise EncodeError(f"must be an integer, got {count!r}", "header.delivery-count")
+    # Copied, not evolved: lenient decoding may have left values that the constructor refuses.
     counted = copy.copy(header)
     counted.delivery_count = min(int(count) + 1, _MAX_COUNT)
     return counted

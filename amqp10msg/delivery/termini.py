@@ -1,4 +1,4 @@
-"""Sources and targets, and the nodes that are made for them (Part 3, 3.5.3 to 3.5.13)."""
+"""Sources and targets, and the properties of dynamic nodes (Part 3, 3.5.3 to 3.5.13)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from amqp10msg.wire.primitives import (
 
 
 class TerminusDurability(IntEnum):
-    """Which state of the terminus is held durably (Part 3, 3.5.5)."""
+    """Which state of a terminus is durable (Part 3, 3.5.5)."""
 
     NONE = 0
     CONFIGURATION = 1
@@ -68,8 +68,8 @@ class Terminus:
     def is_minimal(self) -> bool:
         """Whether all fields are unset (Part 3, 3.5.3 and 3.5.4).
 
-        Sufficient for the source of a container that only produces messages, and for the target of
-        one that only consumes them.
+        A minimal source is sufficient for a container that only produces messages, and a minimal
+        target for a container that only consumes them.
         """
         return all(getattr(self, row.name) == row.default for row in rows(type(self)))
 
@@ -77,18 +77,18 @@ class Terminus:
 @composite("amqp:source:list", 0x28, provides=("source",))
 @attrs.define(kw_only=True)
 class Source(Terminus):
-    """Where messages come from (Part 3, 3.5.3).
+    """The source of a link's messages (Part 3, 3.5.3).
 
     Attributes:
-        address: the node's address.
-        durable: which state of the terminus is held durably.
+        address: the address of the node.
+        durable: which state of the terminus is durable.
         expiry_policy: when the expiry timer starts.
         timeout: how long an expiring source is retained, in seconds, 0 to 2^32 - 1.
         dynamic: whether the node is created on request.
-        dynamic_node_properties: properties of that node, by symbol.
+        dynamic_node_properties: properties of the dynamic node, by symbol.
         distribution_mode: ``move``, ``copy`` or an extension.
-        filter: predicates on messages, by symbol, each a described value or None.
-        default_outcome: the outcome of deliveries that are settled without one.
+        filter: filters by symbol, each a described value or None.
+        default_outcome: the outcome of deliveries that are settled without an outcome.
         outcomes: symbolic descriptors of the outcomes that a receiver can choose.
         capabilities: extensions that the sender supports or desires.
     """
@@ -106,10 +106,10 @@ class Source(Terminus):
     capabilities: symbols = ()
 
     def supports(self, outcome: DeliveryState) -> bool:
-        """Whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
+        """Whether a receiver can choose an outcome on a link with this source (Part 3, 3.5.3).
 
-        It can choose one of `outcomes`; if that is empty, the default outcome, or accepted if that
-        is not set either.
+        It can choose one of `outcomes`. If that is empty, it can choose the default outcome, or
+        accepted if there is no default outcome.
         """
         symbol = composite_of(type(outcome)).symbol
         if self.outcomes:
@@ -123,15 +123,15 @@ class Source(Terminus):
 @composite("amqp:target:list", 0x29, provides=("target",))
 @attrs.define(kw_only=True)
 class Target(Terminus):
-    """Where messages go (Part 3, 3.5.4).
+    """The target of a link's messages (Part 3, 3.5.4).
 
     Attributes:
-        address: the node's address.
-        durable: which state of the terminus is held durably.
+        address: the address of the node.
+        durable: which state of the terminus is durable.
         expiry_policy: when the expiry timer starts.
         timeout: how long an expiring target is retained, in seconds, 0 to 2^32 - 1.
         dynamic: whether the node is created on request.
-        dynamic_node_properties: properties of that node, by symbol.
+        dynamic_node_properties: properties of the dynamic node, by symbol.
         capabilities: extensions that the receiver supports or desires.
     """
 
@@ -171,7 +171,7 @@ class DeleteOnNoLinksOrMessages(Shared):
     """The node is deleted when it has neither links nor messages (Part 3, 3.5.13)."""
 
 
-# Made now, before two threads could make two.
+# Create the singletons at import, before two threads could create two.
 for _policy in (DeleteOnClose, DeleteOnNoLinks, DeleteOnNoMessages, DeleteOnNoLinksOrMessages):
     _policy()
 
@@ -188,15 +188,15 @@ def _to_tuple(modes: str | Iterable[str] | None) -> tuple[str, ...]:
 
 @attrs.frozen
 class NodeProperties:
-    """Properties of a dynamic node, as `Source` and `Target` carry them (Part 3, 3.5.9).
+    """Properties of a dynamic node in a `Source` or `Target` (Part 3, 3.5.9).
 
         Source(dynamic=True, dynamic_node_properties=NodeProperties(DeleteOnClose()).to_fields())
 
     Attributes:
         lifetime_policy: an object such as `DeleteOnClose`, a `Described` value of an extension, or
-            None if the map has none.
-        supported_dist_modes: the distribution modes of the node, such as `StdDistMode.MOVE`; a
-            single one need not be in a tuple. Empty if the map has none.
+            None.
+        supported_dist_modes: the distribution modes of the node, such as `StdDistMode.MOVE`. The
+            constructor also accepts a single mode.
         others: the other entries of the map, by symbol.
     """
 
@@ -206,11 +206,11 @@ class NodeProperties:
 
     @classmethod
     def from_fields(cls, properties: Mapping[str, Any] | None) -> Self:
-        """Read the map of a terminus; None gives empty properties.
+        """Return the properties in the map of a terminus; None stands for an empty map.
 
         Raises:
-            DecodeError: lifetime-policy does not provide that archetype, or supported-dist-modes
-                is neither a symbol nor an array of symbols.
+            DecodeError: lifetime-policy is not a lifetime policy, or supported-dist-modes is
+                neither a symbol nor an array of symbols.
         """
         others = dict(properties or {})
         policy = others.pop(LIFETIME_POLICY, None)
@@ -223,24 +223,26 @@ class NodeProperties:
                 policy = from_described(policy)
         if isinstance(modes, Array):
             if modes.values and modes.type != "symbol":
-                raise _wrong(f"must be symbols, not {modes!r:.80}", SUPPORTED_DIST_MODES)
+                raise _wrong(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
         elif modes is not None and not isinstance(modes, Symbol):
-            raise _wrong(f"must be symbols, not {modes!r:.80}", SUPPORTED_DIST_MODES)
+            raise _wrong(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
         return cls(policy, modes, others)
 
     def to_fields(self) -> dict[str, Any]:
         """Return the map for a terminus, with values that encode as the required types."""
-        made: dict[str, Any] = {}
+        properties: dict[str, Any] = {}
         if self.lifetime_policy is not None:
-            made[LIFETIME_POLICY] = self.lifetime_policy
+            properties[LIFETIME_POLICY] = self.lifetime_policy
         modes = [Symbol(mode) for mode in self.supported_dist_modes]
         if modes:
-            made[SUPPORTED_DIST_MODES] = modes[0] if len(modes) == 1 else Array("symbol", modes)
-        return {**made, **self.others}
+            properties[SUPPORTED_DIST_MODES] = (
+                modes[0] if len(modes) == 1 else Array("symbol", modes)
+            )
+        return {**properties, **self.others}
 
 
 def policy_fault(policy: Any) -> str:
-    """Return the fault of a lifetime policy; an empty string for an unknown extension."""
+    """Return why a value is not a lifetime policy; empty for policies and unknown extensions."""
     if isinstance(policy, Described):
         descriptor = policy.descriptor
         known = COMPOSITES.get(descriptor) if isinstance(descriptor, (int, str)) else None
@@ -252,7 +254,7 @@ def policy_fault(policy: Any) -> str:
                 return ""
         except TypeError:
             pass
-    return f"must be a lifetime policy, such as DeleteOnClose(), not {policy!r:.80}"
+    return f"must be a lifetime policy, such as DeleteOnClose(), got {policy!r:.80}"
 
 
 def _wrong(reason: str, key: str) -> DecodeError:

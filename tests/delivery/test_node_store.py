@@ -307,7 +307,7 @@ def test_files_of_others_are_refused_and_left_alone(path: Path) -> None:
     database.execute("CREATE TABLE somebody (elses)")
     database.commit()
     database.close()
-    with pytest.raises(StoreError, match="something else"):
+    with pytest.raises(StoreError, match="another application"):
         SqliteStore(path)
     path.unlink()
     SqliteStore(path).close()
