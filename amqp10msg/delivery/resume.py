@@ -1,8 +1,8 @@
-"""What a sender does with each unsettled delivery when a link is resumed.
+"""Resuming links: which action a sender takes for each unsettled delivery.
 
-Part 2, 2.6.13 has the scheme, Part 3, 3.4.6 the cases: both ends state in their attach frames which
-deliveries they consider unsettled and in which state, and the sender acts on both. Places in the
-payload of a delivery are bytes, or section number and offset (3.4.1).
+Part 2, 2.6.13 defines the scheme, Part 3, 3.4.6 the cases. Both ends list in their attach frames
+the deliveries that they consider unsettled, with their states, and the sender acts on both lists. A
+position in the payload of a delivery is a section number and an offset (Part 3, 3.4.1).
 """
 
 from __future__ import annotations
@@ -33,26 +33,25 @@ def _octets(message: Message | bytes | bytearray | memoryview) -> bytes:
 def position(
     message: Message | bytes | bytearray | memoryview, byte_count: int | None = None
 ) -> Received:
-    """Return the place in the payload after a number of bytes (Part 3, 3.4.1).
+    """Return the position in the payload after `byte_count` bytes (Part 3, 3.4.1).
 
-    With it a receiver that has the first bytes of a payload states what need not be sent again,
-    and a sender from where on it can send again. Sections count from 0 in their order, and bytes
-    of a section from 0 at its descriptor. The end of a section is the beginning of the next one,
-    also after the last.
+    A receiver uses it to state which bytes it has, and a sender to state from where it can send.
+    Sections are numbered from 0, and the offset in a section counts from its descriptor. The end of
+    a section is the same position as the start of the next one, also after the last section.
 
     Args:
-        message: the payload, or the first bytes of one: at least byte_count of them. A `Message`
-            is encoded; if it was decoded and not changed, those are the bytes it came from.
-        byte_count: the number of bytes before the place, 0 to the length; all of them if None.
+        message: the payload, or its first bytes, at least `byte_count`. A `Message` is encoded; an
+            unchanged decoded Message has its original bytes.
+        byte_count: the number of bytes before the position, 0 to the length; None for all bytes.
 
     Raises:
-        ValueError: byte_count is negative, or more than there are.
-        DecodeError: what is before the place is not a sequence of encoded values.
+        ValueError: `byte_count` is negative or exceeds the length.
+        DecodeError: the bytes before the position are not a sequence of encoded values.
     """
     octets = _octets(message)
     count = len(octets) if byte_count is None else byte_count
     if not 0 <= count <= len(octets):
-        raise ValueError(f"byte_count is {count}, and there are {len(octets)} bytes: 0 to that")
+        raise ValueError(f"byte_count must be 0 to {len(octets)}, got {count}")
     number = start = 0
     while start < count:
         end = _end(octets, start)
@@ -63,25 +62,25 @@ def position(
 
 
 def octets_before(message: Message | bytes | bytearray | memoryview, received: Received) -> int:
-    """Return the number of bytes of the payload before a place: the inverse of `position`.
+    """Return the number of bytes of the payload before a position: the inverse of `position`.
 
-    ``Received(1, 0)`` and ``Received(0, n)``, where section 0 has n bytes, are the same place.
+    ``Received(1, 0)`` and ``Received(0, n)``, where section 0 has n bytes, are the same position.
 
     Args:
-        message: the payload, or the first bytes of one, up to the place at least; a `Message` is
+        message: the payload, or its first bytes, at least up to the position; a `Message` is
             encoded.
-        received: the place, as either end states it.
+        received: the position.
 
     Raises:
-        DecodeError: there is no such place: the section has fewer bytes or there are fewer
-            sections (condition ``amqp:invalid-field``), or the payload does not parse.
+        DecodeError: the payload has fewer sections, or the section fewer bytes (condition
+            ``amqp:invalid-field``); or the payload is malformed.
     """
-    expect(received, Received, "the place of octets_before", "a Received")
+    expect(received, Received, "the position of octets_before", "a Received")
     octets = _octets(message)
     number = start = 0
     if not _is_place(received):
-        # As a lenient decoding leaves it.
-        raise _no_such_place("a place is two numbers", received, 0, octets)
+        # Lenient decoding may leave values of other types.
+        raise _no_such_place("a position must be two numbers", received, 0, octets)
     while number < received.section_number and start < len(octets):
         end = _end(octets, start)
         if end is None:
@@ -109,7 +108,7 @@ def _is_count(value: object) -> bool:
 
 def _no_such_place(reason: str, received: Received, start: int, octets: bytes) -> DecodeError:
     return DecodeError(
-        f"{reason}, so that {received!r} is not a place in the payload",
+        f"{reason}: {received!r} is not a position in the payload",
         start,
         rule="no-such-place",
         condition=INVALID_FIELD,
@@ -119,16 +118,16 @@ def _no_such_place(reason: str, received: Received, start: int, octets: bytes) -
 
 
 def bytes_from(message: Message | bytes | bytearray | memoryview, received: Received) -> bytes:
-    """Return the bytes of the payload from a place on: what a resumed delivery sends.
+    """Return the bytes of the payload from a position on, to send in a resumed delivery.
 
     Args:
         message: the whole payload, or a `Message`, which is encoded.
-        received: where to begin, in either form at the end of a section.
+        received: the position.
 
     Raises:
-        DecodeError: there is no such place, or the payload does not parse.
+        DecodeError: the position is not in the payload, or the payload is malformed.
     """
-    expect(received, Received, "the place of bytes_from", "a Received")
+    expect(received, Received, "the position of bytes_from", "a Received")
     octets = _octets(message)
     return octets[octets_before(octets, received) :]
 
@@ -138,11 +137,11 @@ def _octets_of(count: int) -> str:
 
 
 def _sections_of(count: int) -> str:
-    return "there is 1 section" if count == 1 else f"there are {count} sections"
+    return "the payload has 1 section" if count == 1 else f"the payload has {count} sections"
 
 
 def _end(octets: bytes, start: int) -> int | None:
-    """Return the end of a section; None if the bytes at hand end before it."""
+    """Return the end of the section at `start`; None if `octets` ends before it."""
     try:
         end: int = kernel.skip_value(octets, start)
     except DecodeError as error:
@@ -157,17 +156,17 @@ _MAX_TAG = 32  # Part 2, 2.8.7
 
 
 class ResumeAction(StrEnum):
-    """What the sender does with one delivery (Part 3, 3.4.6)."""
+    """The action of the sender for a delivery (Part 3, 3.4.6)."""
 
-    #: Send the message again, as a delivery of its own.
+    #: Send the message again, as a new delivery.
     NEW_DELIVERY = "new-delivery"
-    #: Go on with the delivery from a place in the payload.
+    #: Continue the delivery from a position in the payload.
     RESUME = "resume"
-    #: Apply the receiver's outcome if the sender has none yet, and settle.
+    #: Apply the receiver's outcome if the sender has none, and settle.
     SETTLE = "settle"
-    #: State the outcome that took effect, which is not the one the receiver asked for.
+    #: State the outcome that took effect, which differs from the receiver's.
     RESTATE = "restate"
-    #: Give the delivery up.
+    #: Abort the delivery.
     ABORT = "abort"
     #: Report to the application that the message may be lost.
     REPORT_LOSS = "report-loss"
@@ -177,26 +176,26 @@ class ResumeAction(StrEnum):
 
 @attrs.frozen
 class Step:
-    """What the sender does with one delivery, and the transfer that it sends.
+    """The action of the sender for a delivery, and the transfer that it sends.
 
     Attributes:
-        delivery_tag: which delivery.
-        action: what to do.
+        delivery_tag: the tag of the delivery.
+        action: the action.
         outcome: the outcome to apply at the source before the transfer is sent, or None.
-        sends: whether a transfer is sent. The next five are its fields, of its first frame if the
-            payload needs several.
-        state: its state, None for null.
-        settled: its field settled.
-        resume: its field resume.
-        aborted: its field aborted.
-        more: whether more frames follow: False without a payload, None if its size decides.
-        start: where the payload begins, as `bytes_from` takes it; None if there is none.
-        then: what to do next: after an abort ``NEW_DELIVERY``, as soon as `Plan.may_send_new`, or
-            ``REPORT_LOSS`` if the message cannot be sent again; else ``NOTHING``.
-        keeps: whether the sender still considers the delivery unsettled. If not, it forgets the
-            tag: once the transfer is sent, or at once if there is none.
-        waits: whether incomplete maps leave the decision open: ask again after the next attach.
-        text: why.
+        sends: whether to send a transfer. The next five attributes are fields of its first frame.
+        state: the field state, None for null.
+        settled: the field settled.
+        resume: the field resume.
+        aborted: the field aborted.
+        more: the field more: False without a payload, None if it depends on the payload's size.
+        start: the position where the payload begins, for `bytes_from`; None without a payload.
+        then: the next action: after an abort ``NEW_DELIVERY``, when `Plan.may_send_new` allows it,
+            or ``REPORT_LOSS`` if the message cannot be sent again; otherwise ``NOTHING``.
+        keeps: whether the sender still considers the delivery unsettled. If not, it forgets the tag
+            after sending the transfer, or immediately without one.
+        waits: whether incomplete maps leave the decision open: call `resume` again after the next
+            attach.
+        text: the reason for the action.
     """
 
     delivery_tag: bytes
@@ -217,21 +216,20 @@ class Step:
     def not_applied(self, outcome: DeliveryState) -> Step:
         """Return the step for a source that cannot apply the receiver's outcome (Part 3, 3.4.6).
 
-        The sender states the outcome that it applied instead, and the receiver echoes that and
-        settles.
+        The sender states the outcome that it applied instead; the receiver echoes it and settles.
 
         Args:
             outcome: the outcome that took effect.
 
         Raises:
-            ValueError: the step applies no outcome, or `outcome` is a state that is not an outcome.
+            ValueError: the step has no outcome to apply, or `outcome` is not an outcome.
             TypeError: `outcome` is not a delivery state.
         """
         expect(outcome, DeliveryState, "not_applied", "an outcome")
         if self.outcome is None or not outcome.is_outcome:
             raise ValueError(
-                f"takes an outcome instead of another one, not {outcome!r} instead of "
-                f"{self.outcome!r}"
+                f"not_applied replaces an outcome by another outcome, not {self.outcome!r} by "
+                f"{outcome!r}"
             )
         return _restated(self.delivery_tag, outcome)
 
@@ -240,18 +238,18 @@ class Step:
 class Plan(Mapping[bytes, Step]):
     """The steps for all deliveries that either end considers unsettled, by delivery-tag.
 
-    A mapping in the order to send in: that of the sender's map, then that of the receiver's.
+    A mapping in sending order: that of the sender's map, then that of the receiver's map.
 
     Attributes:
         steps: the steps by delivery-tag.
         may_send_new: whether both maps were complete, so that the sender may send new deliveries.
-            If not, the two ends detach and attach again until they are (Part 2, 2.6.13).
-        settled_by_sender: deliveries that the receiver must now consider settled, since only its
-            own map has them (Part 2, 2.6.13). Empty if the sender's map is not complete.
-        held_at_receiver: deliveries for which the receiver must ask no outcome until the sender's
-            transfer has come, because the sender may abort and forget them. If the connection is
-            lost before that, keep them until the next resume, which decides again: an outcome in
-            between would come too late, and the message could take effect twice.
+            Otherwise both ends must detach and attach again until they are (Part 2, 2.6.13).
+        settled_by_sender: deliveries that the receiver must now consider settled, because only its
+            own map has them (Part 2, 2.6.13). Empty if the sender's map is incomplete.
+        held_at_receiver: deliveries for which the receiver must not request an outcome before it
+            receives the sender's transfer: the sender may abort and forget them. If the connection
+            is lost before that, keep them for the next resume. An earlier outcome would come too
+            late, and the message could take effect twice.
     """
 
     steps: Mapping[bytes, Step]
@@ -278,74 +276,77 @@ def resume(
     receiver_incomplete: bool = False,
     may_settle: bool = True,
 ) -> Plan:
-    """Decide what to do with every unsettled delivery (Part 2, 2.6.13; Part 3, 3.4.6).
+    """Return the plan for every unsettled delivery (Part 2, 2.6.13; Part 3, 3.4.6).
 
-    Both ends use the same call: the sender carries out the steps, the receiver obeys
+    Both ends make the same call. The sender carries out the steps; the receiver follows
     `Plan.settled_by_sender` and `Plan.held_at_receiver`.
 
     Args:
-        sender_unsettled: the sender's unsettled map: delivery-tags, and the state of each at the
-            sender: null (None), from where on it can send (`Received`), or the outcome that it
-            reached. Described values, as an attach frame holds them, are decoded. None for an
-            empty map.
-        receiver_unsettled: the receiver's, likewise: null, from where on it wants the payload
-            (`Received`), or the outcome that it asks for. Each end passes its own map whole, also
-            if it sent an incomplete one.
-        messages: those that the sender can still send from the beginning, by delivery-tag. A
-            delivery that can be resumed from the beginning need not be here. Pass a mapping if
-            you can: then places are compared in the payload, where the end of a section is the
-            beginning of the next. Messages are looked up only if needed.
-        sender_incomplete: the sender's attach says incomplete-unsettled.
-        receiver_incomplete: the receiver's does.
-        may_settle: False where the link's snd-settle-mode is unsettled: its transfers must not be
-            settled (Part 2, 2.7.5), so the sender settles by a disposition right after.
+        sender_unsettled: the unsettled map of the sender: its state of each delivery by
+            delivery-tag. A state is None for null, the position from which the sender can send
+            (`Received`), or the outcome that it has reached. Described values of an attach frame
+            are decoded. None stands for an empty map.
+        receiver_unsettled: the unsettled map of the receiver. A state is None for null, the
+            position from which the receiver needs the payload (`Received`), or the outcome that it
+            requests. Each end passes its own complete map, even if it sent an incomplete one.
+        messages: the messages that the sender can still send from the beginning, by delivery-tag;
+            those that can be resumed from the beginning may be left out. A mapping, unlike a set,
+            lets positions be compared in the payload, where the end of a section equals the start
+            of the next one. Messages are looked up only if needed.
+        sender_incomplete: whether the sender's attach has incomplete-unsettled.
+        receiver_incomplete: whether the receiver's attach has incomplete-unsettled.
+        may_settle: False if the snd-settle-mode of the link is unsettled. Its transfers must not be
+            settled (Part 2, 2.7.5): the sender settles with a disposition after the transfer.
 
     Raises:
         EncodeError: the sender's map has a key that is not a delivery-tag (binary, up to 32 bytes),
             or a value that is not a delivery state.
         DecodeError: the receiver's map has such a key or value; a described value in either map is
-            not a known delivery state; or a place was looked up in the payload, and is not in it.
+            not a known delivery state; or a position is not in its payload.
     """
     for unsettled in (sender_unsettled, receiver_unsettled):
         expect(unsettled, (Mapping, NoneType), "an unsettled map of resume", "a mapping or None")
-    ours = _states(sender_unsettled, "sender")
-    theirs = _states(receiver_unsettled, "receiver")
+    sender_states = _states(sender_unsettled, "sender")
+    receiver_states = _states(receiver_unsettled, "receiver")
     may_send_new = not (sender_incomplete or receiver_incomplete)
     decide = _Decision(messages, may_send_new, receiver_incomplete, may_settle)
     steps = {
-        tag: decide.both(tag, state, theirs[tag]) if tag in theirs else decide.alone(tag, state)
-        for tag, state in ours.items()
+        tag: decide.both(tag, state, receiver_states[tag])
+        if tag in receiver_states
+        else decide.alone(tag, state)
+        for tag, state in sender_states.items()
     }
-    only_theirs = tuple(tag for tag in theirs if tag not in ours)
-    for tag in only_theirs:
+    only_receiver = tuple(tag for tag in receiver_states if tag not in sender_states)
+    for tag in only_receiver:
         steps[tag] = _nothing(tag, "the sender settled it, and the receiver now does")
         if sender_incomplete:
             steps[tag] = _nothing(tag, "not among the deliveries the sender listed", waits=True)
     held = tuple(
         tag
-        for tag, state in theirs.items()
+        for tag, state in receiver_states.items()
         if (state is None or not state.is_outcome)
         and (steps[tag].action is ResumeAction.ABORT or steps[tag].waits)
     )
-    return Plan(steps, may_send_new, () if sender_incomplete else only_theirs, held)
+    return Plan(steps, may_send_new, () if sender_incomplete else only_receiver, held)
 
 
 def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, DeliveryState | None]:
     states: dict[bytes, DeliveryState | None] = {}
-    given: Mapping[Any, Any] = unsettled or {}
-    for tag, held in given.items():
+    untyped: Mapping[Any, Any] = unsettled or {}
+    for tag, value in untyped.items():
         if not isinstance(tag, bytes) or len(tag) > _MAX_TAG:
             raise _fault(
-                f"a delivery-tag must be binary of up to {_MAX_TAG} bytes, not {tag!r:.80}", end
+                f"a delivery-tag must be binary of up to {_MAX_TAG} bytes, got {tag!r:.80}", end
             )
-        state = from_described(held) if isinstance(held, Described) else held
+        state = from_described(value) if isinstance(value, Described) else value
         if isinstance(state, Received) and not _is_place(state):
             raise _fault(
-                f"delivery {tag.hex()} has a place that is not two numbers: {state!r}", end
+                f"the position of delivery {tag.hex()} must be two numbers, got {state!r}", end
             )
         if state is not None and not isinstance(state, DeliveryState):
             raise _fault(
-                f"the state of delivery {tag.hex()} must be a delivery state, not {held!r:.80}", end
+                f"the state of delivery {tag.hex()} must be a delivery state, got {value!r:.80}",
+                end,
             )
         states[tag] = state
     return states
@@ -370,7 +371,7 @@ def _restated(tag: bytes, outcome: DeliveryState) -> Step:
 
 
 def _place(state: DeliveryState | None) -> Received:
-    """Return the place that a state other than an outcome stands for."""
+    """Return the position of a state that is not an outcome; the start for None."""
     return state if isinstance(state, Received) else _START
 
 
@@ -381,14 +382,14 @@ class _Decision:
     receiver_incomplete: bool
     may_settle: bool
 
-    def alone(self, tag: bytes, ours: DeliveryState | None) -> Step:
-        """Decide on a delivery that only the sender considers unsettled."""
+    def alone(self, tag: bytes, at_sender: DeliveryState | None) -> Step:
+        """Return the step for a delivery that only the sender considers unsettled."""
         if self.receiver_incomplete:
             text = "the receiver listed only some of its deliveries, perhaps not this one"
             return _nothing(tag, text, keeps=True, waits=True)
-        if ours is not None and ours.is_outcome:
+        if at_sender is not None and at_sender.is_outcome:
             return _nothing(tag, "the sender has its outcome, and the receiver has settled")
-        again = self.again(tag, ours)
+        again = self.again(tag, at_sender)
         if again is ResumeAction.REPORT_LOSS:
             text = "the receiver does not know it, and the sender cannot send it from the beginning"
             return Step(tag, again, sends=False, resume=False, text=text)
@@ -398,7 +399,7 @@ class _Decision:
         return Step(
             tag,
             again,
-            state=_transaction_of(ours),
+            state=_transaction_of(at_sender),
             resume=False,
             more=None,
             start=_START,
@@ -406,81 +407,85 @@ class _Decision:
             text="the receiver does not know it",
         )
 
-    def again(self, tag: bytes, ours: DeliveryState | None) -> ResumeAction:
+    def again(self, tag: bytes, at_sender: DeliveryState | None) -> ResumeAction:
         """Return the action if the sender must send the message from the beginning."""
-        if _is_start(_place(ours)) or tag in self.messages:
+        if _is_start(_place(at_sender)) or tag in self.messages:
             return ResumeAction.NEW_DELIVERY
         return ResumeAction.REPORT_LOSS
 
-    def both(self, tag: bytes, ours: DeliveryState | None, theirs: DeliveryState | None) -> Step:
-        """Decide on a delivery that both ends consider unsettled."""
-        if ours is not None and ours.is_outcome:
-            return self.decided(tag, ours, theirs)
-        if theirs is not None and theirs.is_outcome:
+    def both(
+        self, tag: bytes, at_sender: DeliveryState | None, at_receiver: DeliveryState | None
+    ) -> Step:
+        """Return the step for a delivery that both ends consider unsettled."""
+        if at_sender is not None and at_sender.is_outcome:
+            return self.decided(tag, at_sender, at_receiver)
+        if at_receiver is not None and at_receiver.is_outcome:
             return Step(
                 tag,
                 ResumeAction.SETTLE,
-                outcome=theirs,
-                state=theirs,
+                outcome=at_receiver,
+                state=at_receiver,
                 settled=self.may_settle,
-                text="the receiver asks for this outcome: the sender applies it and settles",
+                text="the receiver requests this outcome: the sender applies it and settles",
             )
-        if isinstance(theirs, TransactionalState) and theirs.outcome is not None:
+        if isinstance(at_receiver, TransactionalState) and at_receiver.outcome is not None:
             text = "the receiver has all of it, and its outcome depends on a transaction"
             return Step(
-                tag, ResumeAction.RESUME, state=_transaction_of(ours), keeps=True, text=text
+                tag, ResumeAction.RESUME, state=_transaction_of(at_sender), keeps=True, text=text
             )
-        start = _place(theirs)
-        if not self.reaches(tag, _place(ours), start):
+        start = _place(at_receiver)
+        if not self.reaches(tag, _place(at_sender), start):
             return Step(
                 tag,
                 ResumeAction.ABORT,
                 aborted=True,
-                then=self.again(tag, ours),
-                text="the receiver lacks bytes that the sender cannot send any more",
+                then=self.again(tag, at_sender),
+                text="the receiver lacks bytes that the sender can no longer send",
             )
-        transaction = _transaction_of(ours)
+        transaction = _transaction_of(at_sender)
         if transaction is not None:
-            start = _START  # the state has no room for another place
+            start = _START  # a transactional state cannot carry a position
         return Step(
             tag,
             ResumeAction.RESUME,
-            state=transaction or (theirs if isinstance(theirs, Received) else None),
+            state=transaction or (at_receiver if isinstance(at_receiver, Received) else None),
             more=None,
             start=start,
             keeps=True,
-            text="the receiver has not all of it, and the sender can send what is missing",
+            text="the receiver has a part of it, and the sender can send the rest",
         )
 
-    def decided(self, tag: bytes, ours: DeliveryState, theirs: DeliveryState | None) -> Step:
-        """Decide on a delivery whose outcome the sender has."""
-        if theirs is not None and _is_same(theirs, ours):
+    def decided(
+        self, tag: bytes, at_sender: DeliveryState, at_receiver: DeliveryState | None
+    ) -> Step:
+        """Return the step for a delivery with an outcome at the sender."""
+        if at_receiver is not None and _is_same(at_receiver, at_sender):
             text = "both ends have the same outcome"
             return Step(tag, ResumeAction.SETTLE, settled=self.may_settle, text=text)
-        if theirs is not None and theirs.is_outcome:
-            return _restated(tag, ours)
-        if isinstance(theirs, TransactionalState) and theirs.outcome is not None:
-            return _restated(tag, ours)
-        text = "the sender reached its outcome by itself, and the receiver has not all of it"
+        if at_receiver is not None and at_receiver.is_outcome:
+            return _restated(tag, at_sender)
+        if isinstance(at_receiver, TransactionalState) and at_receiver.outcome is not None:
+            return _restated(tag, at_sender)
+        text = "the sender has an outcome, and the receiver does not have the whole message"
         return Step(tag, ResumeAction.ABORT, aborted=True, text=text)
 
-    def reaches(self, tag: bytes, ours: Received, theirs: Received) -> bool:
-        """Whether the sender can send from the place on that the receiver wants."""
-        if _pair(ours) <= _pair(theirs):
+    def reaches(self, tag: bytes, at_sender: Received, at_receiver: Received) -> bool:
+        """Whether the sender can send from the position that the receiver needs."""
+        if _pair(at_sender) <= _pair(at_receiver):
             return True
-        # Only the end of a section has two names: the other one is the start of the next section.
+        # The end of a section has another form: the start of the next section.
         if (
-            _pair(ours) != (theirs.section_number + 1, 0)
+            _pair(at_sender) != (at_receiver.section_number + 1, 0)
             or not isinstance(self.messages, Mapping)
             or tag not in self.messages
         ):
             return False
         message = self.messages[tag]
-        return octets_before(message, ours) <= octets_before(message, theirs)
+        return octets_before(message, at_sender) <= octets_before(message, at_receiver)
 
 
 def _is_same(a: DeliveryState, b: DeliveryState) -> bool:
-    # By their bytes: with == a uint may equal a boolean, and a NaN does not equal itself.
+    # Compare the encodings: with ==, a uint may equal a boolean, and NaN does not equal itself.
     return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
 
 
@@ -493,5 +498,5 @@ def _is_start(place: Received) -> bool:
 
 
 def _transaction_of(state: DeliveryState | None) -> TransactionalState | None:
-    """Return the state that names the transaction of a transfer (Part 4, 4.4.1)."""
+    """Return the state of a transfer in the transaction of `state` (Part 4, 4.4.1), or None."""
     return TransactionalState(state.txn_id) if isinstance(state, TransactionalState) else None
