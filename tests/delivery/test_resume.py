@@ -146,9 +146,9 @@ def test_a_source_that_cannot_apply_the_outcome_restates_its_own() -> None:
     assert (RESTATE, (Released(), False, True, False, False)) == (instead.action, transfer(instead))
     assert instead.keeps
     for wrong in (Received(0, 0), TransactionalState(b"t")):
-        with pytest.raises(ValueError, match="takes an outcome"):
+        with pytest.raises(ValueError, match="replaces an outcome"):
             step.not_applied(wrong)
-    with pytest.raises(ValueError, match="takes an outcome"):
+    with pytest.raises(ValueError, match="replaces an outcome"):
         instead.not_applied(Accepted())
 
 
@@ -409,7 +409,7 @@ def test_a_place_that_is_not_in_the_payload(place: Received, reason: str) -> Non
 
 def test_a_count_that_is_not_in_the_payload() -> None:
     for count in (-1, 12):
-        with pytest.raises(ValueError, match="0 to that"):
+        with pytest.raises(ValueError, match="byte_count must be 0 to"):
             position(bytes.fromhex("00537045" + "005377a1026869"), count)
 
 
