@@ -63,7 +63,7 @@ class Publisher(StreamConnection):
         begun = time.monotonic()
         name = stream.encode()
         sized = len(name).to_bytes(2, "big") + name
-        self._ask(f"the stream {stream}", _DECLARE_PUBLISHER, b"\0\0\0" + sized)
+        self._request(f"the stream {stream}", _DECLARE_PUBLISHER, b"\0\0\0" + sized)
         confirmed = 0
         for first in range(0, count, _FRAME):
             numbers = range(first, min(first + _FRAME, count))

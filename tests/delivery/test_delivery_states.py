@@ -130,7 +130,7 @@ def test_a_state_of_ones_own_says_what_it_is_in_its_declaration() -> None:
 
         assert (False, False) == (held.is_outcome, held.is_terminal)
         assert held == delivery.decode(delivery.encode(held))
-        with pytest.raises(ValueError, match="what this state does to a message is not known"):
+        with pytest.raises(ValueError, match="unknown effect of the state"):
             apply(held, Message("x"))
     finally:
         entry = composite_of(Held)
@@ -372,7 +372,7 @@ def test_the_bare_message_keeps_encodings_that_are_not_the_smallest() -> None:
 
 
 def test_an_outcome_about_a_transaction_does_nothing_to_a_message() -> None:
-    with pytest.raises(ValueError, match="not known: Declared"):
+    with pytest.raises(ValueError, match="unknown effect of the state Declared"):
         apply(Declared(b"t"), Message("x"))
     with pytest.raises(TypeError, match="the state of apply takes a delivery state, not NoneType"):
         apply(None, Message("x"))  # type: ignore[arg-type]
@@ -426,7 +426,7 @@ def test_what_reads_lenient_states_and_termini_says_what_is_wrong(
 
 def test_lenient_states_that_are_of_no_use() -> None:
     place = delivery.decode(encode_value(Described(ULong(0x23), [None, True])), strict=False)
-    with pytest.raises(DecodeError, match="a place is two numbers"):
+    with pytest.raises(DecodeError, match="a position must be two numbers"):
         bytes_from(Message("x"), place)
     odd = delivery.decode(encode_value(Described(ULong(0x27), [None, None, ["x"]])), strict=False)
     with pytest.raises(EncodeError, match="must be a map"):

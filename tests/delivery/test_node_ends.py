@@ -122,7 +122,7 @@ def test_views_that_stand_still_do_not_grow() -> None:
         delivery.settle(Released())
         take(link).settle(Accepted())
 
-    assert all(len(back._heap) < 50 for back in idle._cursor.view._backs)
+    assert all(len(back._heap) < 50 for back in idle._cursor.view._offered)
     assert len(node._contents.levels[9]._segments) == 1
 
 

@@ -315,7 +315,7 @@ def test_files_of_others_are_refused_and_left_alone(path: Path) -> None:
     database.execute("PRAGMA user_version = 2")
     database.commit()
     database.close()
-    with pytest.raises(StoreError, match=r"version 2 .* reads version 1"):
+    with pytest.raises(StoreError, match=r"version 2 .* supports version 1"):
         SqliteStore(path)
 
 

@@ -392,9 +392,9 @@ def test_the_end_of_a_section_is_the_beginning_of_the_next(message: Message) -> 
     [
         (Received(0, 5), "section 0 has 4 bytes"),
         (Received(1, 8), "section 1 has 7 bytes"),
-        (Received(2, 1), "has 2 sections"),
-        (Received(3, 0), "has 2 sections"),
-        (Received(2**32 - 1, 2**64 - 1), "has 2 sections"),
+        (Received(2, 1), "the payload has 2 sections"),
+        (Received(3, 0), "the payload has 2 sections"),
+        (Received(2**32 - 1, 2**64 - 1), "the payload has 2 sections"),
     ],
 )
 def test_a_place_that_is_not_in_the_payload(place: Received, reason: str) -> None:

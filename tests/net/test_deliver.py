@@ -45,7 +45,7 @@ def message(number: int, subject: str = "") -> bytes:
 
 @pytest.fixture(autouse=True)
 def _quick() -> Iterator[None]:
-    with mock.patch.object(deliver, "_PAUSE", 0.001):
+    with mock.patch.object(deliver, "_FIRST_BACKOFF", 0.001):
         yield
 
 

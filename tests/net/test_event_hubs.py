@@ -137,7 +137,7 @@ def test_a_range_comes_whole_whatever_the_service_does(data: st.DataObject) -> N
     stop = data.draw(st.integers(start, partition.next))
 
     with (
-        mock.patch.object(stream_ranges, "_PAUSE", 0.001),
+        mock.patch.object(stream_ranges, "_FIRST_BACKOFF", 0.001),
         running(Namespace(partition)) as namespace,
     ):
         window = data.draw(st.sampled_from([1, 2, 30, 4_000]))

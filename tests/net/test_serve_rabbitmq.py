@@ -302,11 +302,11 @@ def test_responses_go_where_they_are_taken_whatever_sessions_there_were(server: 
     def run(_: Any) -> tuple[int, int]:
         attacher = Attacher(server.broker, None)
         for session in (gone, asks):
-            attacher._ask(session, "/management", request, 0)  # nobody takes these
+            attacher._request(session, "/management", request, 0)  # nobody takes these
         gone.end()
         node = attacher._responses(takes, "/management")
         node.attach("responses")
-        attacher._ask(asks, "/management", request, 0)
+        attacher._request(asks, "/management", request, 0)
         return len(node), len(attacher._services)
 
     assert (1, 2) == server.call(run)

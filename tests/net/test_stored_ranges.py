@@ -30,7 +30,7 @@ from amqp10msg.net.bridge.urls import (
     parse_urls,
 )
 from amqp10msg.net.stored_ranges import StoredProbe, read_stored
-from amqp10msg.net.stream_chunks import MOST
+from amqp10msg.net.stream_chunks import MAX_CHUNK
 from amqp10msg.net.stream_protocol import StreamConnection
 from amqp10msg.net.stream_ranges import (
     Bounds,
@@ -269,18 +269,21 @@ UNAVAILABLE = 6
     "octets, said",
     [
         (frame(8, b"")[:8], "truncated delivery"),
-        (struct.pack(">IHH", MOST + 1, 8, 1), f"a frame of {MOST + 1} bytes, .* over AMQP 1.0"),
+        (
+            struct.pack(">IHH", MAX_CHUNK + 1, 8, 1),
+            f"a frame of {MAX_CHUNK + 1} bytes, .* over AMQP 1.0",
+        ),
         (struct.pack(">IHH", 1 << 31, HEARTBEAT, 1), "a frame of 2147483648 bytes"),
         (struct.pack(">IHH", 3, HEARTBEAT, 1), "a frame of 3 bytes"),
-        (struct.pack(">IHHB", 6, 8, 9, 0) + b"x", "a delivery of version 9"),
+        (struct.pack(">IHHB", 6, 8, 9, 0) + b"x", "truncated delivery, or its version 9 is unknown"),
         (frame(16, b"\0"), "a truncated frame"),
         (frame(8, b"\0" + chunk(100, [entry(b"x")], crc=7)), "offset 100 is damaged"),
-        (frame(8, b"\0" + chunk(0, [entry(b"x")], entries=2)), "offset 0: .*after it"),
+        (frame(8, b"\0" + chunk(0, [entry(b"x")], entries=2)), "offset 0: .*exceeds the chunk"),
         (
             frame(CLOSE, struct.pack(">IH", 7, 15) + text("I go")),
             "closed the connection: I go .code 15",
         ),
-        (frame(CREDIT | 0x8000, struct.pack(">HB", 4, 0)), "no such subscription"),
+        (frame(CREDIT | 0x8000, struct.pack(">HB", 4, 0)), "the subscription does not exist"),
     ],
 )
 def test_what_a_peer_says_wrong_is_told_and_tried_again(
@@ -303,7 +306,7 @@ def test_a_frame_that_ends_too_early_anywhere_is_told(server: ChunkServer) -> No
     def ask() -> None:
         connection = StreamConnection(at(server.url))
         try:
-            connection.places("s")
+            connection.replicas("s")
             connection.partitions("super")
             connection.stats("s")
             connection.subscribe(1, "s", 0, 1)

@@ -123,7 +123,7 @@ def test_bytes_that_are_no_chunk_are_an_error_or_rows(
     [
         (b"\x50", "has 1 bytes, fewer than its header"),
         (chunk(7, [], magic=0x51), "must be 0x50, got 0x51"),
-        (chunk(7, [], kind=3), "offset 7 has the type 3"),
+        (chunk(7, [], kind=3), "offset 7 has the unknown type 3"),
         (chunk(7, [entry(b"x")], size=1 << 31), "offset 7 has 5 of its 2147483648 bytes"),
         (chunk(7, [entry(b"x")], crc=1), "offset 7 is damaged"),
         *(

@@ -111,7 +111,7 @@ def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> No
     stop = data.draw(st.integers(start, max(sent) + 1))
 
     with (
-        mock.patch.object(stream_ranges, "_PAUSE", 0.001),
+        mock.patch.object(stream_ranges, "_FIRST_BACKOFF", 0.001),
         running(StreamBroker(s=stream)) as broker,
     ):
         found = read(
@@ -215,7 +215,7 @@ def test_a_broker_that_is_started_again_is_asked_again(monkeypatch: pytest.Monke
 def test_what_is_no_stream_is_refused(broker: StreamBroker) -> None:
     broker.agrees = False
 
-    with pytest.raises(LinkError, match=r"s: RabbitMQ 4\.0\.0 does not read it from an"):
+    with pytest.raises(LinkError, match=r"s is not a stream: RabbitMQ 4\.0\.0 does not start reading at an offset"):
         read(broker.url, 0, 10)
 
 

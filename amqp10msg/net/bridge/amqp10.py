@@ -493,7 +493,7 @@ class Amqp10Source(Amqp10Link):
         """
         # The first flow may answer an earlier query.
         for _ in range(2):
-            await self._request_flow(self.link.ask)
+            await self._request_flow(self.link.request_flow)
         available = self.link.available
         if available or self.product.startswith(_COUNTING):
             held = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
@@ -501,7 +501,7 @@ class Amqp10Source(Amqp10Link):
         if self._stopped or self.link.credit <= 0:
             return Depth(why=NO_COUNT)
         self._owed = 0
-        await self._request_flow(self.link.exhaust)
+        await self._request_flow(self.link.request_drain)
         self.link.grant(self._window - len(self.session.incoming))
         self.touch()
         return Depth(ready=0)
