@@ -122,6 +122,33 @@ def test_what_ends_is_not_ready_again(manager: tuple[socket.socket, str]) -> Non
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there are no such sockets")
+def test_change_of_state_waits_for_room_in_a_full_socket(
+    manager: tuple[socket.socket, str],
+) -> None:
+    """Linux queues about ten datagrams. READY=1 is sent once, so it must not be dropped."""
+    receiver, path = manager
+    service = Service({"NOTIFY_SOCKET": path})
+    for _ in range(1_000):
+        service.alive("busy")
+    with pytest.raises(BlockingIOError):
+        _send_without_waiting(path)
+
+    sender = threading.Thread(target=service.started)
+    sender.start()
+    sender.join(timeout=0.5)  # time enough for a send that does not wait to fail
+    received: list[str] = []
+    while "READY=1" not in received:
+        received.append(receiver.recv(4_096).decode())
+    sender.join()
+
+
+def _send_without_waiting(path: str) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        sender.sendto(b"probe", path)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there are no such sockets")
 def test_a_socket_may_be_abstract() -> None:
     name = f"amqp10msg-{os.getpid()}-{time.monotonic_ns()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
@@ -148,8 +175,6 @@ def test_a_bridge_tells_systemd_how_it_is(manager: tuple[socket.socket, str]) ->
         Path("routes.toml").write_text(
             f"[[route]]\nname='r'\nfrom='{broker.url('queue=a')}'\nto='{broker.url('queue=b')}'\n"
         )
-        # Linux queues ten datagrams and drops the next one, such as STOPPING=1, if the test is slow
-        # to read. A sign of life each second leaves it ten seconds.
         variables = {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "2000000", "PYTHONPATH": str(ROOT)}
         with subprocess.Popen(
             [sys.executable, "-m", "amqp10msg", "bridge", "--config", "routes.toml"],

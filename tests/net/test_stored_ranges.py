@@ -275,7 +275,10 @@ UNAVAILABLE = 6
         ),
         (struct.pack(">IHH", 1 << 31, HEARTBEAT, 1), "a frame of 2147483648 bytes"),
         (struct.pack(">IHH", 3, HEARTBEAT, 1), "a frame of 3 bytes"),
-        (struct.pack(">IHHB", 6, 8, 9, 0) + b"x", "truncated delivery, or its version 9 is unknown"),
+        (
+            struct.pack(">IHHB", 6, 8, 9, 0) + b"x",
+            "truncated delivery, or its version 9 is unknown",
+        ),
         (frame(16, b"\0"), "a truncated frame"),
         (frame(8, b"\0" + chunk(100, [entry(b"x")], crc=7)), "offset 100 is damaged"),
         (frame(8, b"\0" + chunk(0, [entry(b"x")], entries=2)), "offset 0: .*exceeds the chunk"),

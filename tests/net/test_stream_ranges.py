@@ -215,7 +215,8 @@ def test_a_broker_that_is_started_again_is_asked_again(monkeypatch: pytest.Monke
 def test_what_is_no_stream_is_refused(broker: StreamBroker) -> None:
     broker.agrees = False
 
-    with pytest.raises(LinkError, match=r"s is not a stream: RabbitMQ 4\.0\.0 does not start reading at an offset"):
+    refusal = r"s is not a stream: RabbitMQ 4\.0\.0 does not start reading at an offset"
+    with pytest.raises(LinkError, match=refusal):
         read(broker.url, 0, 10)
 
 

@@ -11,6 +11,10 @@ import socket
 import time
 from collections.abc import Mapping
 
+#: Seconds that a change of state waits for room in the socket: it is sent once, and a bridge whose
+#: READY=1 is lost is killed by systemd for not having started.
+_STATE_TIMEOUT = 5.0
+
 
 class Service:
     """Notifies the service manager; a no-op without ``NOTIFY_SOCKET``.
@@ -34,28 +38,31 @@ class Service:
     def started(self) -> None:
         """Report that the bridge runs, or has reloaded; a no-op after `stopping`."""
         if not self._is_stopping:
-            self._notify("READY=1")
+            self._notify("READY=1", _STATE_TIMEOUT)
 
     def reloading(self) -> None:
         """Report that the bridge reads its file again; a no-op after `stopping`."""
         if self._is_stopping:
             return
-        self._notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1_000}")
+        state = f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1_000}"
+        self._notify(state, _STATE_TIMEOUT)
 
     def stopping(self) -> None:
         """Report that the bridge is stopping; a no-op after the first call."""
         if not self._is_stopping:
             self._is_stopping = True
-            self._notify("STOPPING=1")
+            self._notify("STOPPING=1", _STATE_TIMEOUT)
 
     def alive(self, status: str) -> None:
         """Reset the watchdog, and set the line that ``systemctl status`` shows."""
-        self._notify(f"WATCHDOG=1\nSTATUS={' '.join(status.split())}")
+        # If the socket is full, the next call repeats it.
+        self._notify(f"WATCHDOG=1\nSTATUS={' '.join(status.split())}", 0)
 
-    def _notify(self, text: str) -> None:
+    def _notify(self, text: str, timeout: float) -> None:
+        """Send a datagram, waiting `timeout` seconds at most while the socket is full."""
         if not self._path:
             return
-        # Best effort: a missing or full socket must not end the bridge.
+        # An unreachable service manager must not end the bridge.
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
-            to.setblocking(False)
+            to.settimeout(timeout)
             to.sendto(text.encode(), self._path)
