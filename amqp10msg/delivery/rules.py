@@ -1,4 +1,4 @@
-"""The rules of Part 3, 3.5 and Part 4 for sources, targets and coordinators, and their checks."""
+"""Rules of Part 3, 3.5 and Part 4 for sources, targets, coordinators and declares."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class TerminusRule(Rule):
     """A rule for a terminus.
 
     Attributes:
-        id: its short stable name.
+        id: a short stable name.
         clause: the clause of the specification.
         severity: ``error`` for MUST, MUST NOT and the definition of a type, ``warning`` for SHOULD.
-        subject: what it applies to: ``source``, ``target``, ``coordinator``, ``declare``.
-        text: the rule in short.
-        quote: the words of the specification.
-        needs: arguments of the check that it depends on.
-        refused: whether `decode` refuses a terminus that breaks it.
-        check: finds violations; None if encoding finds them.
+        subject: the types that it applies to: ``source``, ``target``, ``coordinator``, ``declare``.
+        text: a summary of the rule.
+        quote: the wording of the specification.
+        needs: the optional arguments of the check without which the rule is skipped.
+        refused: whether `decode` raises an error for a terminus that violates it.
+        check: yields violations; None if encoding the terminus detects them.
     """
 
     subject: tuple[str, ...]
@@ -55,7 +55,7 @@ class TerminusRule(Rule):
 
 @attrs.frozen
 class View:
-    """A terminus and its link."""
+    """A terminus, its encoding, and the properties of its link that rules depend on."""
 
     value: Any
     name: str
@@ -68,12 +68,12 @@ class View:
 
     @property
     def requests(self) -> bool:
-        """Whether its sender requests a dynamic node."""
+        """Whether the terminus requests a dynamic node."""
         return self.dynamic and self.role == ("receiver" if self.name == "source" else "sender")
 
     @property
     def answers(self) -> bool:
-        """Whether its sender has created the dynamic node."""
+        """Whether the terminus reports a dynamic node that was created."""
         return self.dynamic and self.role is not None and not self.requests
 
     @property
@@ -81,17 +81,17 @@ class View:
         """Whether the node is created on request."""
         return bool(self.value.dynamic)
 
-    def found(self, field: str, text: str, rest: str = "") -> Occurrence:
-        """A field that breaks a rule; `rest` is that of the path."""
-        return Occurrence(self._offset(field), f"{self.name}.{field}{rest}", text)
+    def occurrence(self, field: str, text: str, subpath: str = "") -> Occurrence:
+        """Return a violation in a field; `subpath` is the path within the field."""
+        return Occurrence(self._offset(field), f"{self.name}.{field}{subpath}", text)
 
-    def found_in_both(self, field: str, text: str) -> Occurrence:
-        """The same for a rule that source and target share, each with a clause of its own."""
+    def shared_occurrence(self, field: str, text: str) -> Occurrence:
+        """Return a violation of a rule that has one clause for sources and one for targets."""
         clause = "Part 3, 3.5.3" if self.name == "source" else "Part 3, 3.5.4"
-        return self.found(field, text)._replace(clause=clause)
+        return self.occurrence(field, text)._replace(clause=clause)
 
     def _offset(self, field: str) -> int:
-        """The offset of a field in the encoded terminus; 0 if it is not encoded."""
+        """Return the offset of a field in the encoded terminus; 0 if it is not encoded."""
         octets = self.octets
         if not octets:
             return 0
@@ -105,29 +105,29 @@ class View:
 
 def _address_in_request(view: View) -> Iterator[Occurrence]:
     if view.requests and view.value.address is not None:
-        yield view.found_in_both(
-            "address", "the other end chooses the address of a dynamic node: leave it unset"
+        yield view.shared_occurrence(
+            "address", "the peer chooses the address of a dynamic node: leave it unset"
         )
 
 
 def _address_in_answer(view: View) -> Iterator[Occurrence]:
     if view.answers and view.value.address is None:
-        yield view.found_in_both("address", "the address of the node that was created is missing")
+        yield view.shared_occurrence("address", "the address of the created node is missing")
 
 
 def _address_names(view: View) -> Iterator[Occurrence]:
     address = view.value.address
     if view.answers and isinstance(address, str):
-        for name, held in (("link name", view.link_name), ("container-id", view.container_id)):
-            if held and held not in address:
-                yield view.found_in_both(
-                    "address", f"{address!r} does not include the {name} {held!r}"
+        for name, part in (("link name", view.link_name), ("container-id", view.container_id)):
+            if part and part not in address:
+                yield view.shared_occurrence(
+                    "address", f"{address!r} does not include the {name} {part!r}"
                 )
 
 
-def _unwanted_properties(view: View) -> Iterator[Occurrence]:
+def _properties_without_dynamic(view: View) -> Iterator[Occurrence]:
     if not view.dynamic and view.value.dynamic_node_properties is not None:
-        yield view.found_in_both(
+        yield view.shared_occurrence(
             "dynamic-node-properties", "the node is not dynamic: leave its properties unset"
         )
 
@@ -141,7 +141,7 @@ def _lifetime_policy(view: View) -> Iterator[Occurrence]:
     policy = _property(view, LIFETIME_POLICY)
     fault = "" if policy is None else policy_fault(policy)
     if fault:
-        yield view.found("dynamic-node-properties", fault, f"[{LIFETIME_POLICY!r}]")
+        yield view.occurrence("dynamic-node-properties", fault, f"[{LIFETIME_POLICY!r}]")
 
 
 def _dist_modes(view: View) -> Iterator[Occurrence]:
@@ -150,14 +150,14 @@ def _dist_modes(view: View) -> Iterator[Occurrence]:
         return
     if not isinstance(modes, Array) or not modes.values or modes.type != "symbol":
         text = "must be a symbol or an array of symbols, one or more, such as Symbol('move')"
-        yield view.found(
+        yield view.occurrence(
             "dynamic-node-properties", f"{text}, not {modes!r:.80}", f"[{SUPPORTED_DIST_MODES!r}]"
         )
 
 
 def _mode_unset(view: View) -> Iterator[Occurrence]:
     if view.role == "sender" and len(set(view.modes)) > 1 and view.value.distribution_mode is None:
-        yield view.found(
+        yield view.occurrence(
             "distribution-mode", f"is unset, and the node supports {', '.join(sorted(view.modes))}"
         )
 
@@ -166,23 +166,23 @@ def _filters(view: View) -> Iterator[Occurrence]:
     filters = view.value.filter
     if not isinstance(filters, Mapping):
         return
-    for key, held in filters.items():
+    for key, entry in filters.items():
         try:
-            value = kernel.decode_value(kernel.encode_value(held))
+            value = kernel.decode_value(kernel.encode_value(entry))
         except EncodeError:
             continue  # reported as not-encodable
         text = ""
         if isinstance(value, Described):
-            known = _known(value.descriptor)
-            if known is not None and "filter" not in known.provides:
-                text = f"must be a filter, not {known.name}"
+            composite = _composite(value.descriptor)
+            if composite is not None and "filter" not in composite.provides:
+                text = f"must be a filter, not {composite.name}"
         elif value is not None:
             text = f"must be a described value or null, not {value!r:.80}"
         if text:
-            yield view.found("filter", text, f"[{str(key)!r}]")
+            yield view.occurrence("filter", text, f"[{str(key)!r}]")
 
 
-def _known(descriptor: Any) -> Any:
+def _composite(descriptor: Any) -> Any:
     return COMPOSITES.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
@@ -191,36 +191,36 @@ def _default_outcome(view: View) -> Iterator[Occurrence]:
     if outcome is None:
         return
     if isinstance(outcome, Described):
-        known = _known(outcome.descriptor)
-        right = known is None or "outcome" in known.provides
+        composite = _composite(outcome.descriptor)
+        is_outcome = composite is None or "outcome" in composite.provides
     else:
         try:
-            right = "outcome" in composite_of(type(outcome)).provides
+            is_outcome = "outcome" in composite_of(type(outcome)).provides
         except TypeError:
-            right = False
-    if not right:
-        yield view.found("default-outcome", f"must be an outcome, not {outcome!r:.80}")
+            is_outcome = False
+    if not is_outcome:
+        yield view.occurrence("default-outcome", f"must be an outcome, not {outcome!r:.80}")
 
 
 def _outcomes(view: View) -> Iterator[Occurrence]:
     for index, symbol in enumerate(view.value.outcomes or ()):
-        known = COMPOSITES.get(symbol) if isinstance(symbol, str) else None
+        composite = COMPOSITES.get(symbol) if isinstance(symbol, str) else None
         text = ""
-        if known is not None:
-            if "outcome" not in known.provides:
-                text = f"{known.name} is not an outcome"
+        if composite is not None:
+            if "outcome" not in composite.provides:
+                text = f"{composite.name} is not an outcome"
         elif ":" not in str(symbol):
             text = f"{symbol!r} is not a symbolic descriptor such as amqp:accepted:list"
         elif str(symbol).startswith("amqp:"):
             text = f"the specification has no outcome {symbol!r}"
         if text:
-            yield view.found("outcomes", text, f"[{index}]")
+            yield view.occurrence("outcomes", text, f"[{index}]")
 
 
 def _capabilities(view: View) -> Iterator[Occurrence]:
     for index, symbol in enumerate(view.value.capabilities or ()):
         if str(symbol).startswith("amqp:") and symbol not in set(TxnCapability):
-            yield view.found(
+            yield view.occurrence(
                 "capabilities", f"the specification has no capability {symbol!r}", f"[{index}]"
             )
 
@@ -231,14 +231,16 @@ def _global_id(view: View) -> Iterator[Occurrence]:
         and view.coordinator is not None
         and TxnCapability.DISTRIBUTED_TRANSACTIONS not in view.coordinator.capabilities
     ):
-        yield view.found("global-id", "the coordinator does not support distributed transactions")
+        yield view.occurrence(
+            "global-id", "the coordinator does not support distributed transactions"
+        )
 
 
 _CHECKS: dict[str, Callable[[View], Iterator[Occurrence]]] = {
     "address-in-request": _address_in_request,
     "address-missing": _address_in_answer,
     "address-not-traceable": _address_names,
-    "properties-without-dynamic": _unwanted_properties,
+    "properties-without-dynamic": _properties_without_dynamic,
     "lifetime-policy": _lifetime_policy,
     "supported-dist-modes": _dist_modes,
     "distribution-mode-unset": _mode_unset,
@@ -248,8 +250,9 @@ _CHECKS: dict[str, Callable[[View], Iterator[Occurrence]]] = {
     "txn-capability": _capabilities,
     "global-id": _global_id,
 }
-# The name, the clause, the severity, the subjects, whether decoding refuses it, and what else it
-# needs to know; then what must be, and after ``>`` the words of the specification.
+# One rule per entry: name | clause | severity | subjects | "refused" if decoding refuses it,
+# "needs" and the arguments that it depends on. Then the requirement, and after ``>`` the wording of
+# the specification.
 _TABLE = """
 address-in-request | Part 3, 3.5.3, 3.5.4 | error | both | needs role
     A request for a dynamic node (the receiver's source, the sender's target) has no address.
@@ -263,7 +266,7 @@ address-missing | Part 3, 3.5.3, 3.5.4 | error | both | needs role
     > addressable node at the request of the receiver and is now communicating the address of that
     > created node).
 address-not-traceable | Part 3, 3.5.3, 3.5.4 | warning | both | needs role, link_name, container_id
-    The address of a dynamic node includes the link's name and the container-id of the other end.
+    The address of a dynamic node includes the link's name and the container-id of the peer.
     > The generated name of the address SHOULD include the link name and the container-id of the
     > remote container to allow for ease of identification.
 properties-without-dynamic | Part 3, 3.5.3, 3.5.4 | error | both
@@ -291,7 +294,7 @@ outcomes | Part 3, 3.5.3 | error | source
     > When present, the values MUST be a symbolic descriptor of a valid outcome, e.g.,
     > "amqp:accepted:list".
 txn-capability | Part 4, 4.5.7 | warning | coordinator
-    A capability that begins with amqp: is one of the five that are defined.
+    A capability that begins with amqp: is one of the five defined capabilities.
 global-id | Part 4, 4.5.2 | error | declare | needs coordinator
     The global-id is set only if the coordinator supports distributed transactions.
     > This field MUST NOT be set if the coordinator does not have the distributed-transactions
@@ -324,7 +327,7 @@ def _rules() -> Iterator[TerminusRule]:
 #: The rules by id, in the order of the clauses.
 TERMINUS_RULES: Mapping[str, TerminusRule] = MappingProxyType({rule.id: rule for rule in _rules()})
 
-#: Every other MUST, MUST NOT and SHOULD of Part 3, 3.5, which a terminus does not show.
+#: The other MUST, MUST NOT and SHOULD of Part 3, 3.5, which cannot be checked on a terminus alone.
 TERMINUS_NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(
     """
 Part 3, 3.5.1 | node
@@ -343,7 +346,7 @@ Part 3, 3.5.3 | source
     {
         "node": "An obligation of the node.",
         "receiver": "The needs of the receiver are not in the source.",
-        "source": "Source.supports follows it; whether the node does is not in the source.",
+        "source": "Source.supports follows it; whether the node does cannot be seen in the source.",
     },
 )
 
@@ -361,23 +364,23 @@ def check_source(
 ) -> list[Violation]:
     """Check a source against the rules of Part 3, 3.5.3, 3.5.8 and 3.5.9.
 
-    A minimal source, with all fields unset, breaks none of them.
+    A minimal source, with all fields unset, violates no rule.
 
     Args:
-        source: a `Source`, or an encoded one.
-        role: ``sender`` or ``receiver``, the end of the link whose attach frame carries it; None
-            skips the rules that depend on it.
+        source: a `Source`, encoded or not.
+        role: ``sender`` or ``receiver``, the end of the link that sent the attach frame; None skips
+            the rules that depend on it.
         link_name: the name of the link, which a generated address should include.
-        container_id: the peer's container-id, which it should include, too.
+        container_id: the peer's container-id, which a generated address should include, too.
         modes: the distribution modes that the sender's node supports.
 
     Returns:
         The violations in the order of their offsets in the encoded source, at most 100 per rule.
 
     Raises:
-        DecodeError: the bytes do not parse.
-        TypeError: it is not a source.
-        ValueError: the role is wrong.
+        DecodeError: the bytes cannot be decoded.
+        TypeError: `source` is not a source.
+        ValueError: the role is invalid.
     """
     return _checked(
         source,
@@ -398,22 +401,22 @@ def check_target(
 ) -> list[Violation]:
     """Check a target against Part 3, 3.5.4 and 3.5.9, a coordinator against Part 4, 4.5.7.
 
-    A minimal target, with all fields unset, breaks none of them.
+    A minimal target, with all fields unset, violates no rule.
 
     Args:
-        target: a `Target` or `Coordinator`, or an encoded one.
-        role: ``sender`` or ``receiver``, the end of the link whose attach frame carries it; None
-            skips the rules that depend on it.
+        target: a `Target` or `Coordinator`, encoded or not.
+        role: ``sender`` or ``receiver``, the end of the link that sent the attach frame; None skips
+            the rules that depend on it.
         link_name: the name of the link, which a generated address should include.
-        container_id: the peer's container-id, which it should include, too.
+        container_id: the peer's container-id, which a generated address should include, too.
 
     Returns:
         The violations in the order of their offsets in the encoded target, at most 100 per rule.
 
     Raises:
-        DecodeError: the bytes do not parse.
-        TypeError: it is not a target.
-        ValueError: the role is wrong.
+        DecodeError: the bytes cannot be decoded.
+        TypeError: `target` is neither a target nor a coordinator.
+        ValueError: the role is invalid.
     """
     return _checked(
         target,
@@ -430,26 +433,26 @@ def check_declare(
     """Check the body of a message to a coordinator against the rule of Part 4, 4.5.2.
 
     Args:
-        declare: a `Declare`, or an encoded one.
-        coordinator: the target of the link, as the coordinator's end sent it; None skips the rules
-            that depend on its capabilities.
+        declare: a `Declare`, encoded or not.
+        coordinator: the target in the coordinator's attach; None skips the rules that depend on its
+            capabilities.
 
     Raises:
-        DecodeError: the bytes do not parse.
-        TypeError: it is not a declare.
+        DecodeError: the bytes cannot be decoded.
+        TypeError: `declare` is not a declare.
     """
     return _checked(declare, {Declare: "declare"}, coordinator=coordinator)
 
 
 def _checked(
-    given: Any, names: dict[type, str], *, role: str | None = None, **circumstances: Any
+    terminus: Any, names: dict[type, str], *, role: str | None = None, **circumstances: Any
 ) -> list[Violation]:
-    octets = bytes(given) if isinstance(given, _OCTETS) else None
-    value = given if octets is None else decode(octets)
+    octets = bytes(terminus) if isinstance(terminus, _OCTETS) else None
+    value = terminus if octets is None else decode(octets)
     name = names.get(type(value))
     if name is None:
-        wanted = " or ".join(cls.__name__ for cls in names)
-        raise TypeError(f"expected a {wanted}, or an encoded one, not a {type(value).__name__}")
+        expected = " or ".join(cls.__name__ for cls in names)
+        raise TypeError(f"expected a {expected}, encoded or not, not a {type(value).__name__}")
     if role is not None and role not in _ROLES:
         raise ValueError(f"role is sender or receiver, not {role!r}")
     violations: list[Violation] = []
@@ -457,10 +460,10 @@ def _checked(
         octets = octets or encode_composite(value)
     except EncodeError as error:
         octets = b""
-        if error.path != "source.default-outcome":  # it has a rule of its own
+        if error.path != "source.default-outcome":  # reported by the rule default-outcome
             rule = TERMINUS_RULES["not-encodable"]
-            found = Occurrence(0, error.path, error.reason)
-            violations.append(violation_of(rule, found, rule.severity))
+            occurrence = Occurrence(0, error.path, error.reason)
+            violations.append(violation_of(rule, occurrence, rule.severity))
     view = View(value, name, octets, role, **circumstances)
     violations += violations_of(
         (rule for rule in TERMINUS_RULES.values() if name in rule.subject), view

@@ -227,9 +227,9 @@ class TestValues:
         # A violation stands below its field.
         lines = as_receiver.stdout.splitlines()
         (address,) = (i for i, line in enumerate(lines) if "  address  " in line)
-        assert "! the other end chooses the address" in lines[address + 1]
+        assert "! the peer chooses the address" in lines[address + 1]
         page = inspect("--html", "--role", "receiver", octets.hex()).stdout
-        assert "the other end chooses the address" in page
+        assert "the peer chooses the address" in page
 
     @pytest.mark.parametrize(
         "octets, verdict, text",

@@ -316,7 +316,7 @@ def test_a_caller_deep_in_the_stack_gets_no_recursion_error(cls: Any) -> None:
 
     room = sys.getrecursionlimit() - len(inspect.stack(0))
     assert below(100) == cls(text)
-    with pytest.raises(ExpressionError, match="the stack that is left"):
+    with pytest.raises(ExpressionError, match="the remaining stack"):
         below(room - 100)
 
 

@@ -224,11 +224,11 @@ def test_a_filter_is_evaluated_on_a_message_alone(one: Filter, given: Any, probl
 @pytest.mark.parametrize(
     "given, hint",
     [
-        ("color = 'red'", r"""not str: make it with Selector\("color = 'red'"\) or another"""),
-        (b"x", "not bytes: use parse for what a peer sent"),
+        ("color = 'red'", r"""not str: use Selector\("color = 'red'"\) or another"""),
+        (b"x", "not bytes: use parse for a peer's filters"),
         (
             Described(Symbol("amqp:sql-filter"), "a = 1"),
-            "not Described: use parse for what a peer sent",
+            "not Described: use parse for a peer's filters",
         ),
     ],
 )
@@ -348,7 +348,7 @@ def test_time_and_origin_reach_the_filters_of_a_set() -> None:
     assert not filters.matches(Message(), now=5)
     with pytest.raises(EvaluationError, match="pass local"):
         filters.matches(Message(), now=6)
-    assert ["t: UTC() > 5 is false", "l: the message came over another connection is false"] == [
+    assert ["t: UTC() > 5 is false", "l: the message arrived on another connection is false"] == [
         str(reason) for reason in filters.explain(Message(), now=1, local=True)
     ]
 

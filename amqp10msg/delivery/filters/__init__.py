@@ -1,8 +1,9 @@
 """Filters of sources, evaluated on messages (Part 3, 3.5.1 and 3.5.8).
 
-Each class is one type of filter. `parse` makes filters from what a peer sent; ``matches(message)``
-returns whether a message passes, ``explain(message)`` why it does not, `to_described` the value
-that a source carries. A `FilterSet` is the filters of a source.
+Each class is a type of filter. `parse` constructs filters from a peer's source. Of a filter,
+``matches(message)`` returns whether a message passes, ``explain(message)`` the conditions that it
+does not meet, and ``to_described()`` the value for a source. A `FilterSet` holds the filters of a
+source.
 """
 
 from amqp10msg.delivery.filters._base import (

@@ -1,4 +1,4 @@
-"""The base class of filters, their errors, their limits, and the entries of those that are maps."""
+"""The base class of filters, their errors and limits, and checks that several filters share."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.primitives import AmqpMap, Char, Described, Symbol, ULong
 
-#: Dialects of SQL filter expressions: see `SqlFilter`. Those of ``rabbitmq-4`` and ``rabbitmq-4.2``
-#: are that of ``rabbitmq-4.3``.
+#: Dialects of SQL filter expressions: see `SqlFilter`. ``rabbitmq-4`` and ``rabbitmq-4.2`` are
+#: other names of ``rabbitmq-4.3``.
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4", "rabbitmq-4.2", "rabbitmq-4.3", "oasis"]
-#: By each name of a dialect: its own.
+#: The dialect that each name stands for.
 DIALECTS: ByName[Dialect] = ByName(
     {"rabbitmq": "rabbitmq", "rabbitmq-4.3": "rabbitmq-4.3", "oasis": "oasis"}, dialects()
 )
 
 
 def dialect_of(name: Dialect) -> Dialect:
-    """Return the own name of a dialect; a name that is not known as it is."""
+    """Return the dialect that a name stands for; an unknown name is returned unchanged."""
     return DIALECTS.get(name, name)
 
 
 def check_dialect(_: Any, field: Any, value: Any) -> None:
-    """Raise ValueError for the name of a dialect that is not known."""
+    """Raise ValueError if no dialect has this name."""
     if value not in DIALECTS:
-        known = ", ".join(DIALECTS.names)
-        raise ValueError(f"{field.name} is one of {known}, not {value!r}")
+        names = ", ".join(DIALECTS.names)
+        raise ValueError(f"{field.name} is one of {names}, not {value!r}")
 
 
 @attrs.frozen
 class FilterLimits:
-    """Limits on the cost of a filter; making a filter that exceeds one raises an error.
+    """Limits on the cost of a filter; constructing a filter that exceeds a limit raises an error.
 
     Attributes:
-        length: most characters of an expression or a topic pattern, at least 1.
-        tokens: most tokens of an expression, at least 1.
-        depth: deepest nesting of operands, 1 to 150; a filter of 200 tokens, the most that
-            RabbitMQ takes, nests less than 140 deep.
-        fields: most entries of a filter that is a map.
-        min_fields: fewest entries of such a filter.
-        steps: most steps that the ``LIKE`` and the functions of an expression, or a topic pattern,
-            may take on a message; one takes about 1 ns where the kernel is compiled. A text that
-            may take more raises `EvaluationError`.
+        length: maximum characters of an expression or a topic pattern, at least 1.
+        tokens: maximum tokens of an expression, at least 1.
+        depth: maximum nesting of operands, 1 to 150. Expressions of 200 tokens, the limit of
+            RabbitMQ, nest less than 140 deep.
+        fields: maximum entries of a filter that is a map.
+        min_fields: minimum entries of such a filter.
+        steps: maximum steps of ``LIKE`` and functions, or of a topic pattern, on one message; with
+            the compiled kernel a step lasts about 1 ns. A text that could need more steps raises
+            `EvaluationError`.
     """
 
     length: int = attrs.field(default=8_192, validator=attrs.validators.ge(1))
     tokens: int = attrs.field(default=10_000, validator=attrs.validators.ge(1))
-    # A level takes two Python frames to parse and one to evaluate.
+    # Each level uses two Python frames to parse and one to evaluate.
     depth: int = attrs.field(
         default=150, validator=[attrs.validators.ge(1), attrs.validators.le(150)]
     )
@@ -77,7 +77,7 @@ RABBITMQ = FilterLimits(length=4_096, tokens=200, fields=16, min_fields=1)
 
 @attrs.frozen
 class Options:
-    """Options of reading a peer's filters: the limits, and the dialect of SQL."""
+    """Options for parsing a peer's filters: the limits, and the dialect of SQL."""
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
@@ -86,7 +86,7 @@ class Options:
 
 
 class ExpressionError(EncodeError):
-    """An expression with a syntax error, or one that exceeds a limit.
+    """An expression has a syntax error or exceeds a limit.
 
     Attributes:
         text: the expression.
@@ -104,27 +104,27 @@ class ExpressionError(EncodeError):
 
     @property
     def line(self) -> int:
-        """The number of the line at fault, from 1."""
+        """The line number of the error, from 1."""
         return self.text.count("\n", 0, self.position) + 1
 
     @property
     def column(self) -> int:
-        """The number of the character in that line, from 1."""
+        """The column of the error in its line, from 1."""
         return self.position - (self.text.rfind("\n", 0, self.position) + 1) + 1
 
     @property
     def excerpt(self) -> str:
-        """The line at fault, shortened to 72 characters, and a caret below the position."""
+        """The line with the error, shortened to 72 characters, and a caret below the position."""
         start = self.text.rfind("\n", 0, self.position) + 1
         end = self.text.find("\n", self.position)
         end = len(self.text) if end < 0 else end
         first = max(start, self.position - 36)
         last = min(end, first + 72)
-        before = "… " if first > start else ""
-        after = " …" if last < end else ""
-        shown = "".join(char if char.isprintable() else " " for char in self.text[first:last])
-        caret = " " * (len(before) + self.position - first) + "^"
-        return f"{before}{shown}{after}\n{caret}"
+        prefix = "… " if first > start else ""
+        suffix = " …" if last < end else ""
+        line = "".join(char if char.isprintable() else " " for char in self.text[first:last])
+        caret = " " * (len(prefix) + self.position - first) + "^"
+        return f"{prefix}{line}{suffix}\n{caret}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.problem, self.text, self.position))
@@ -133,28 +133,28 @@ class ExpressionError(EncodeError):
 class EvaluationError(AmqpError, ValueError):
     """A filter cannot be evaluated on a message.
 
-    It is not supported, lacks `now` or `local`, costs more than its limits allow, or makes RabbitMQ
-    end the session.
+    The filter is not supported, needs the argument `now` or `local`, could exceed its limits on
+    this message, or would make RabbitMQ end the session.
     """
 
     __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
 
 
 class FilterWarning(UserWarning):
-    """A filter that a broker does not apply as its definition says."""
+    """A broker does not apply a filter as its definition requires."""
 
     __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
 
 
 @attrs.frozen
 class Reason:
-    """A condition that a message fails, and the values it was tested on.
+    """A condition that a message does not meet, and the values that were tested.
 
     Attributes:
-        condition: the part of the filter; of an expression, its text.
+        condition: the condition as text; for an expression, the part of its text.
         result: False, or None (unknown) because a value is not set.
         values: the compared values by name; None for a value that is not set.
-        filter: the name of the filter in its set; empty for a filter outside a set.
+        filter: the name of the filter in its set; empty if the filter is not in a set.
     """
 
     condition: str
@@ -164,16 +164,16 @@ class Reason:
 
     def __str__(self) -> str:
         verdict = "false" if self.result is False else "unknown" if self.result is None else "true"
-        seen = ", ".join(
-            f"{name} is {'not set' if value is None else _shown(value)}"
+        values = ", ".join(
+            f"{name} is {'not set' if value is None else _format(value)}"
             for name, value in self.values
         )
-        where = f"{self.filter}: " if self.filter else ""
-        return f"{where}{self.condition} is {verdict}{': ' + seen if seen else ''}"
+        prefix = f"{self.filter}: " if self.filter else ""
+        return f"{prefix}{self.condition} is {verdict}{': ' + values if values else ''}"
 
 
-def _shown(value: Any) -> str:
-    """Return a value as text, shortened, in the notation of expressions."""
+def _format(value: Any) -> str:
+    """Format a value as a literal of expressions, shortened to about 60 characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -186,12 +186,12 @@ def _shown(value: Any) -> str:
 
 
 F = TypeVar("F", bound="Filter")
-#: The classes of filters by numeric (int) and symbolic (str) descriptor.
+#: The filter classes by numeric (int) and symbolic (str) descriptor.
 FILTERS: dict[int | str, type[Filter]] = {}
 
 
 def register(cls: type[F]) -> type[F]:
-    """Register a class for `parse` by its descriptors."""
+    """Let `parse` find a class by its descriptors."""
     FILTERS[cls.SYMBOL] = cls
     if cls.CODE is not None:
         FILTERS[cls.CODE] = cls
@@ -199,7 +199,7 @@ def register(cls: type[F]) -> type[F]:
 
 
 def class_of(descriptor: Any) -> type[Filter] | None:
-    """Return the class of a descriptor, which is a ulong or a symbol (Part 1, 1.5)."""
+    """Return the filter class of a descriptor, a ulong or a symbol (Part 1, 1.5), or None."""
     return FILTERS.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
@@ -207,14 +207,14 @@ def class_of(descriptor: Any) -> type[Filter] | None:
 class Filter(abc.ABC):
     """A predicate on messages (Part 3, 3.5.8).
 
-    A source leaves the filters that it does not apply out of its answer to the attach (Part 3,
-    3.5.3), and RabbitMQ then delivers every message: a receiver compares the filters of the answer
-    with those it asked for.
+    A sender omits the filters that it does not apply from the source in its attach (Part 3, 3.5.3);
+    RabbitMQ then delivers every message. Receivers should compare the filters in that attach with
+    the filters they requested.
 
     Attributes:
         SYMBOL: the symbolic descriptor of the filter's type.
         CODE: the numeric descriptor; None if only the symbolic one is defined.
-        CAPABILITY: the capability that announces support for the type; empty for none.
+        CAPABILITY: the capability that announces support for the type; empty if undefined.
         supported: whether `matches` can evaluate it.
         descriptor: the descriptor of this filter, numeric or symbolic.
     """
@@ -226,23 +226,23 @@ class Filter(abc.ABC):
     # The Python types of the described value, and their name in errors.
     _VALUE_TYPES: ClassVar[tuple[type, ...]] = (str,)
     _VALUE_NAME: ClassVar[str] = "a string"
-    # None stands for the class's own, the numeric one if there is one.
+    # None selects the class's numeric descriptor or, if it has none, the symbolic one.
     descriptor: Any = attrs.field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
         limits = getattr(self, "limits", None)
         expect(limits, (FilterLimits, NoneType), "the limits of a filter", "a FilterLimits")
-        self._settle_descriptor()
-        self._settle()
+        self._set_descriptor()
+        self._prepare()
 
-    def _settle(self) -> None:  # noqa: B027 - most have nothing to do
+    def _prepare(self) -> None:  # noqa: B027 - optional: most filters need no preparation
         """Check the attributes, and prepare what `_passes` needs."""
 
-    def _settle_descriptor(self) -> None:
-        """Set the class's own descriptor if none was given, else check the given one."""
+    def _set_descriptor(self) -> None:
+        """Set the default descriptor of the class, or check the one that was passed."""
         if self.descriptor is None:
-            own = Symbol(self.SYMBOL) if self.CODE is None else ULong(self.CODE)
-            object.__setattr__(self, "descriptor", own)
+            default = Symbol(self.SYMBOL) if self.CODE is None else ULong(self.CODE)
+            object.__setattr__(self, "descriptor", default)
         elif class_of(self.descriptor) is not type(self):
             raise EncodeError(
                 f"{self.descriptor!r} is not a descriptor of {self.SYMBOL}", "filter.descriptor"
@@ -256,11 +256,11 @@ class Filter(abc.ABC):
         Args:
             message: the message.
             now: the time in ms since the Unix epoch, for expressions with ``UTC()``.
-            local: whether the message came over the connection of the filter's link, for `NoLocal`.
+            local: whether the message arrived on the connection of the link, for `NoLocal`.
 
         Raises:
             EvaluationError: the filter cannot be evaluated, or needs `now` or `local`.
-            TypeError: it is not a `Message`.
+            TypeError: `message` is not a `Message`.
         """
         if not isinstance(message, Message):
             raise not_a_message(message)
@@ -268,7 +268,7 @@ class Filter(abc.ABC):
 
     @property
     def steps(self) -> int:
-        """The steps of `FilterLimits.steps` that this filter has taken so far, on all messages."""
+        """The steps used so far, on all messages: see `FilterLimits.steps`."""
         return 0
 
     @abc.abstractmethod
@@ -276,40 +276,43 @@ class Filter(abc.ABC):
         """Return whether a message passes."""
 
     def _value(self) -> Any:
-        """Return the described value as it is encoded: the attribute that is a filter's own."""
-        _, own, *_ = attrs.fields(type(self))
-        return getattr(self, own.name)
+        """Return the described value to encode: the first attribute that the subclass defines."""
+        _, field, *_ = attrs.fields(type(self))
+        return getattr(self, field.name)
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        """Make the filter from a described value."""
-        # Symbols and characters are strings in Python alone.
+        """Construct the filter from a described value."""
+        # Symbol and Char are subclasses of str, but not strings in AMQP.
         if not isinstance(value, cls._VALUE_TYPES) or isinstance(value, (Symbol, Char)):
             raise wrong_type(cls, cls._VALUE_NAME, value)
-        taken = {field.name for field in attrs.fields(cls)} & {"limits", "dialect"}
-        settings = {name: getattr(options, name) for name in taken}
+        names = {field.name for field in attrs.fields(cls)} & {"limits", "dialect"}
+        settings = {name: getattr(options, name) for name in names}
         make: Callable[..., Self] = cls
         return make(value, descriptor=descriptor, **settings)
 
     def explain(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> tuple[Reason, ...]:
-        """Return why a message does not pass; empty if it does.
+        """Return the conditions that a message does not meet; empty if it passes.
 
-        Takes and raises what `matches` does.
+        The arguments and exceptions are those of `matches`.
         """
         if self.matches(message, now=now, local=local):
             return ()
         return self._reasons(message, now)
 
     def _reasons(self, message: Message, now: int | None, /) -> tuple[Reason, ...]:
-        """Return why a message that does not pass does not."""
+        """Return the conditions that a message which does not pass does not meet."""
         raise NotImplementedError
 
-    # Some hold compiled expressions, which cannot be copied: a copy is made from the arguments.
+    # Compiled expressions cannot be copied: copies are constructed from the arguments.
     def __reduce__(self) -> tuple[object, ...]:
         fields = [field for field in attrs.fields(type(self)) if field.init]
-        return (_rebuild, (type(self), {one.alias: getattr(self, one.name) for one in fields}))
+        return (
+            _rebuild,
+            (type(self), {field.alias: getattr(self, field.name) for field in fields}),
+        )
 
     def to_described(self) -> Described:
         """Return the described value for the filter map of a source."""
@@ -329,11 +332,11 @@ class Filter(abc.ABC):
         """Decode a described value of this type of filter.
 
         Raises:
-            DecodeError: the bytes are not such a filter, or its value is wrong.
+            DecodeError: the bytes are not a filter of this type, or its value is invalid.
             TypeError: the class is abstract, such as `Filter` itself.
         """
         if not hasattr(cls, "SYMBOL"):
-            raise TypeError(f"{cls.__name__} is not one type of filter: decode with its subclass")
+            raise TypeError(f"{cls.__name__} is abstract: decode with a subclass, or use parse")
         value = decode_value(data)
         if not isinstance(value, Described) or class_of(value.descriptor) is not cls:
             raise fault(
@@ -347,7 +350,7 @@ def _rebuild(cls: type[F], arguments: dict[str, Any]) -> F:
 
 
 def filter_of(cls: type[F], described: Described, options: Options) -> F:
-    """Make a filter from a described value; whatever is wrong with it is a `DecodeError`."""
+    """Construct a filter from a described value; any fault in it is a `DecodeError`."""
     try:
         return cls._from_value(described.value, described.descriptor, options)
     except EncodeError as error:
@@ -359,25 +362,26 @@ def fault(text: str, *, rule: str = "filter", code: str = INVALID_FIELD) -> Deco
     return DecodeError(text, 0, rule=rule, condition=code)
 
 
-def not_a_message(given: object) -> TypeError:
-    """Return the error for anything else than a message, and say what to do with bytes."""
-    is_encoded = isinstance(given, (bytes, bytearray, memoryview))
+def not_a_message(value: object) -> TypeError:
+    """Return the error for an argument that is not a message; for bytes it has a hint."""
+    is_encoded = isinstance(value, (bytes, bytearray, memoryview))
     hint = ": decode it with Message.decode" if is_encoded else ""
-    return TypeError(f"a filter is evaluated on a Message, not {type(given).__name__}{hint}")
+    return TypeError(f"a filter is evaluated on a Message, not {type(value).__name__}{hint}")
 
 
-def wrong_type(cls: type[Filter], wanted: str, value: Any) -> DecodeError:
+def wrong_type(cls: type[Filter], expected: str, value: Any) -> DecodeError:
     """Return the error for a filter's value of the wrong type."""
-    return fault(f"{cls.SYMBOL} describes {wanted}, not {type(value).__name__}")
+    return fault(f"{cls.SYMBOL} describes {expected}, not {type(value).__name__}")
 
 
 def entries_of(
     symbol: str, entries: Any, not_of: type | tuple[type, ...], limits: FilterLimits
 ) -> dict[Any, Any]:
-    """Return the entries of a map whose keys are strings, of none of the classes `not_of`.
+    """Return the entries of a map whose keys are strings, but not of the classes `not_of`.
 
     Raises:
-        EncodeError: it is not such a map, or has too many or too few entries.
+        EncodeError: `entries` is not a map, a key has the wrong type or occurs twice, or the number
+            of entries is outside the limits.
     """
     if isinstance(entries, AmqpMap):
         pairs = list(entries.pairs)
@@ -388,13 +392,13 @@ def entries_of(
     for key, _ in pairs:
         if not isinstance(key, str) or isinstance(key, not_of):
             raise EncodeError(f"{symbol} has a key of the wrong type: {key!r}", "filter")
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise EncodeError(f"{symbol} has a duplicate key", "filter")
-    if not limits.min_fields <= len(made) <= limits.fields:
+    if not limits.min_fields <= len(mapping) <= limits.fields:
         raise EncodeError(
-            f"{symbol} has {len(made):,} entries: {limits.min_fields:,} to {limits.fields:,} "
+            f"{symbol} has {len(mapping):,} entries: {limits.min_fields:,} to {limits.fields:,} "
             "are allowed",
             "filter",
         )
-    return made
+    return mapping

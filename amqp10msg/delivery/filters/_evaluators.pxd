@@ -3,7 +3,7 @@ cimport cython
 cpdef kind_of(value)
 cdef types_of(literal)
 cdef bint is_comparable(value) except -1
-cpdef settled(value, bint octets)
+cpdef normalized(value, bint octets)
 cpdef bint is_exact(literal) except -1
 cdef tuple _promoted(left, right)
 cpdef compare(sign, left, right, bint octets, bint promotes=*)
@@ -142,7 +142,7 @@ cdef class ShiftAnd:
         plain="long[::1]",
         last="unsigned long long",
         state="unsigned long long",
-        at=Py_ssize_t,
+        index=Py_ssize_t,
         char=Py_UCS4,
         row=Py_ssize_t,
     )
@@ -157,7 +157,7 @@ cdef class ShiftAnd:
         state="unsigned long long",
         carry="unsigned long long",
         top=cython.int,
-        at=Py_ssize_t,
+        index=Py_ssize_t,
         word=Py_ssize_t,
         char=Py_UCS4,
         row=Py_ssize_t,

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
-"""Values of AMQP, compared and calculated with, and what expressions are compiled to.
+"""Compiled expressions: a tree of evaluators, and the comparison and arithmetic of AMQP values.
 
-A value is a number, a text, a boolean, a binary, or of another kind that is only tested for
-equality. Values are not converted from one kind to another. None is unknown. Conditions follow
+The kinds of values are number, text, boolean, binary, and others, which are only compared for
+equality. Values are not converted from one kind to another. None means unknown. Conditions follow
 SQL's three-valued logic: True, False, or None for unknown; an operand of a condition that is not a
 boolean counts as unknown.
 
-Runs as it is, and compiled with the C types of `_evaluators.pxd`.
+The module runs as Python, or compiled with the C types of `_evaluators.pxd`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, Timestamp
 
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
-# Types whose values Python's own operators compare within their kind.
+# Types that Python's own operators compare correctly with values of the same kind.
 _TYPES: Final = {
     NUMBER: frozenset({int, float, Float, *INTEGERS.values()}),
     TEXT: frozenset({str, Symbol, Char}),
@@ -56,17 +56,17 @@ def kind_of(value: Any) -> str:
 
 
 def types_of(literal: Any) -> frozenset[type]:
-    """Return the types that Python's own operators compare with a number or a text."""
+    """Return the types that Python's operators compare correctly with a number or text literal."""
     return _TYPES[kind_of(literal)]
 
 
 def is_comparable(value: Any) -> bool:
-    """Return whether a value is of a type that Python's own operators compare."""
+    """Return whether Python's operators compare a value correctly with others of its kind."""
     return type(value) in _COMPARABLE
 
 
-def settled(value: Any, octets: bool) -> Any:
-    """Convert a decimal, a buffer and, with `octets`, a UUID to a type with a kind."""
+def normalized(value: Any, octets: bool) -> Any:
+    """Convert a decimal to a number, a buffer to bytes and, with `octets`, a UUID to its bytes."""
     if isinstance(value, _DECIMALS):
         number = value.to_decimal()
         return math.nan if number.is_nan() else number
@@ -76,10 +76,10 @@ def settled(value: Any, octets: bool) -> Any:
 
 
 def is_exact(literal: Any) -> bool:
-    """Whether Python's own operators compare a number or a text with others as Java does.
+    """Return whether Python's operators compare a number or text literal as Java does.
 
-    Java rounds an integer beside a double or a float to one of these: above 2**24 that of a float
-    may be another number, above 2**53 that of a double.
+    Java converts an integer compared with a float or double to that type, which rounds integers
+    above 2**24 (float) or 2**53 (double). Python compares without rounding.
     """
     if isinstance(literal, str):
         return True
@@ -87,7 +87,7 @@ def is_exact(literal: Any) -> bool:
 
 
 def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
-    """Return two numbers as Java's binary numeric promotion has them (JLS, 5.6)."""
+    """Convert two numbers by Java's binary numeric promotion (JLS, 5.6)."""
     if isinstance(left, float) and isinstance(right, int):
         return left, Float(right) if type(left) is Float else float(right)
     if isinstance(right, float) and isinstance(left, int):
@@ -96,16 +96,18 @@ def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def compare(sign: str, left: Any, right: Any, octets: bool, promotes: bool = True) -> bool | None:
-    """Compare two values of any types; None if one is unknown.
+    """Compare two values of any types; return None if either is unknown.
 
-    Numbers compare with numbers and text with text, by code points; booleans and values without an
-    order are equal or not. Values of different kinds compare as false, and with `octets` as true
-    under ``<>``: then text is its UTF-8 encoding, and an integer and a float are exact, as in
-    RabbitMQ. Otherwise `promotes` rounds an integer beside a float as Java does.
+    Numbers compare with numbers, and text with text, by code points. Booleans and values without an
+    order can only be equal or not. A comparison of different kinds is false.
+
+    With `octets`, compare as RabbitMQ does: ``<>`` of different kinds is true, text equals a binary
+    with its UTF-8 encoding, and an integer compares with a float without rounding. Otherwise
+    `promotes` rounds the integer as Java does.
     """
     if left is None or right is None:
         return None
-    left, right = settled(left, octets), settled(right, octets)
+    left, right = normalized(left, octets), normalized(right, octets)
     first, second = kind_of(left), kind_of(right)
     if octets and first != second and {first, second} == {TEXT, BINARY}:
         left, right = _encoded(left), _encoded(right)
@@ -114,7 +116,7 @@ def compare(sign: str, left: Any, right: Any, octets: bool, promotes: bool = Tru
         return octets and sign == "<>"
     if sign not in ("=", "<>") and first not in (NUMBER, TEXT) and not (octets and first == BINARY):
         return False
-    # As in Java, a decimal beside a float is rounded to a float: decimal 0.1 is equal to 0.1.
+    # As in Java, a decimal compared with a float is rounded to a float: decimal 0.1 equals 0.1.
     if isinstance(left, decimal.Decimal) and isinstance(right, float):
         left = _rounded(left)
     elif isinstance(right, decimal.Decimal) and isinstance(left, float):
@@ -128,7 +130,7 @@ def compare(sign: str, left: Any, right: Any, octets: bool, promotes: bool = Tru
 
 
 def _rounded(value: decimal.Decimal) -> decimal.Decimal | float:
-    """Return a decimal as a float, unless it is out of a float's range."""
+    """Return a decimal as a float, or unchanged if it is out of a float's range."""
     rounded = float(value)
     out_of_range = value.is_finite() and (math.isinf(rounded) or (rounded == 0) is not (value == 0))
     return value if out_of_range else rounded
@@ -139,7 +141,7 @@ def _encoded(value: Any) -> Any:
 
 
 def same_as(reference: Any) -> Callable[[Any], bool]:
-    """Return a function that tests whether a value is the `same` as a reference."""
+    """Return a function that applies `same` to a reference and its argument."""
     if type(reference) not in _COMPARABLE or isinstance(reference, Timestamp):
         return lambda value: same(reference, value)
     like = types_of(reference) - {Timestamp}
@@ -153,10 +155,10 @@ def same_as(reference: Any) -> Callable[[Any], bool]:
 
 
 def same(reference: Any, value: Any) -> bool:
-    """Return whether a message's value is the one that a filter refers to.
+    """Return whether a message's value matches the reference value of a filter.
 
-    Numbers of different types are the same if they are equal (filtex 4.1.1); a timestamp is the
-    same as a timestamp alone; strings and symbols are the same if they have the same characters.
+    Numbers of different types match if they are equal (filtex 4.1.1); a timestamp only matches a
+    timestamp; a string and a symbol match if they have the same characters.
     """
     if reference is None or value is None:
         return reference is value
@@ -166,10 +168,10 @@ def same(reference: Any, value: Any) -> bool:
 
 
 def arithmetic(sign: str, left: Any, right: Any, exact: bool, finite: bool = False) -> Any:
-    """Calculate; None if an operand or the result is not a number.
+    """Apply an arithmetic operator; return None if an operand or the result is not a number.
 
-    Integers stay exact, however large; with a float among the operands the result is a float.
-    With `exact`, the quotient of integers is truncated, as in Java; otherwise it is a float.
+    Integers stay exact, however large; if an operand is a float, so is the result. With `exact`,
+    the quotient of integers is truncated, as in Java; otherwise it is a float.
 
     Raises:
         EvaluationError: with `finite`, the result is too large for a float.
@@ -206,18 +208,18 @@ def _calculated(sign: str, left: Any, right: Any, exact: bool) -> Any:
             return quotient if (left < 0) is (right < 0) else -quotient
     if not whole:
         return None
-    rest = abs(left) % abs(right)
-    return -rest if left < 0 else rest
+    remainder = abs(left) % abs(right)
+    return -remainder if left < 0 else remainder
 
 
 def number(value: Any) -> Any:
-    """Return a value as an int or a float, None if it is not a number."""
+    """Return a value as an int or float; None if it is not a number."""
     if value is None or type(value) is int or type(value) is float:
         return value
-    value = settled(value, False)
+    value = normalized(value, False)
     if kind_of(value) != NUMBER:
         return None
-    # An exponent bounds what int() writes out.
+    # int() of a decimal with a large exponent would build a number of that many digits.
     if isinstance(value, decimal.Decimal) and -40 < value.adjusted() < 40:
         whole = value.is_finite() and value == int(value)
         return int(value) if whole else float(value)
@@ -229,10 +231,13 @@ _PROPERTIES = "application_properties"
 
 
 class Evaluator:
-    """A part of an expression."""
+    """A node of the tree that an expression is compiled to."""
 
     def value(self, message: Any, now: Any) -> Any:
-        """Return its value, None if it is unknown; `now` is in ms since the Unix epoch, or None."""
+        """Return the node's value for a message, or None if it is unknown.
+
+        `now` is in ms since the Unix epoch, or None.
+        """
         raise NotImplementedError
 
 
@@ -248,11 +253,11 @@ class Constant(Evaluator):
 
 ALWAYS = Constant(True)
 
-# The names of messages' values.
+# Names: values read from a message.
 
 
 class Entry(Evaluator):
-    """The entry of a section that is a map."""
+    """An entry of a section that is a map."""
 
     def __init__(self, section: str, key: str) -> None:
         self.section = section
@@ -276,7 +281,7 @@ class HeaderField(Evaluator):
 
 
 class PropertyField(Evaluator):
-    """A field of the properties, or what stands for one that is not set; a time is in ms."""
+    """A field of the properties, or its default if it is not set; times are in ms."""
 
     def __init__(self, name: str, is_time: bool, default: Any = None) -> None:
         self.name = name
@@ -285,29 +290,29 @@ class PropertyField(Evaluator):
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         properties = message.properties
-        found = None if properties is None else getattr(properties, self.name)
-        if found is None:
+        value = None if properties is None else getattr(properties, self.name)
+        if value is None:
             return self.default
-        return to_milliseconds(found) if self.is_time else found
+        return to_milliseconds(value) if self.is_time else value
 
 
 class Changed(Evaluator):
-    """What a function makes of a value that is set."""
+    """The result of a function on a value that is set."""
 
     def __init__(self, operand: Evaluator, change: Callable[[Any], Any]) -> None:
         self.operand = operand
         self.change = change
 
     def value(self, message: Any, now: Any) -> Any:
-        found = self.operand.value(message, now)
-        return None if found is None else self.change(found)
+        value = self.operand.value(message, now)
+        return None if value is None else self.change(value)
 
 
 # Comparisons.
 
 
 class Equal(Evaluator):
-    """``name = literal`` of an application property, the most common condition."""
+    """``name = literal`` for an application property, the most common condition."""
 
     def __init__(self, key: str, literal: Any, octets: bool) -> None:
         self.key = key
@@ -317,14 +322,14 @@ class Equal(Evaluator):
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         entries = message.application_properties
-        found = None if entries is None else entries.get(self.key)
-        if type(found) in self.like:
-            return found == self.literal
-        return compare("=", found, self.literal, self.octets)
+        value = None if entries is None else entries.get(self.key)
+        if type(value) in self.like:
+            return value == self.literal
+        return compare("=", value, self.literal, self.octets)
 
 
 class AllEqual(Evaluator):
-    """Several of them, joined by ``AND``: the section is read once."""
+    """Several `Equal` conditions joined by ``AND``: reads the section once."""
 
     def __init__(self, tests: Sequence[Equal]) -> None:
         self.octets = tests[0].octets
@@ -334,12 +339,12 @@ class AllEqual(Evaluator):
         entries = message.application_properties
         result: bool | None = True
         for key, like, literal in self.rows:
-            found = None if entries is None else entries.get(key)
-            if type(found) in like:
-                if found != literal:
+            value = None if entries is None else entries.get(key)
+            if type(value) in like:
+                if value != literal:
                     return False
                 continue
-            same = compare("=", found, literal, self.octets)
+            same = compare("=", value, literal, self.octets)
             if same is False:
                 return False
             if same is not True:
@@ -348,7 +353,7 @@ class AllEqual(Evaluator):
 
 
 class WithLiteral(Evaluator):
-    """A value compared with a number or a text."""
+    """A comparison of a value with a number or text literal."""
 
     def __init__(self, sign: str, operand: Evaluator, literal: Any, octets: bool) -> None:
         self.sign = sign
@@ -359,14 +364,14 @@ class WithLiteral(Evaluator):
         self.like = types_of(literal) if octets or is_exact(literal) else frozenset()
 
     def value(self, message: Any, now: Any) -> Any:
-        found = self.operand.value(message, now)
-        if type(found) in self.like:
-            return self.test(found, self.literal)
-        return compare(self.sign, found, self.literal, self.octets)
+        value = self.operand.value(message, now)
+        if type(value) in self.like:
+            return self.test(value, self.literal)
+        return compare(self.sign, value, self.literal, self.octets)
 
 
 class Comparison(Evaluator):
-    """Two values compared."""
+    """A comparison of two values."""
 
     def __init__(self, sign: str, left: Evaluator, right: Evaluator, octets: bool) -> None:
         self.sign = sign
@@ -375,16 +380,23 @@ class Comparison(Evaluator):
         self.octets = octets
 
     def value(self, message: Any, now: Any) -> Any:
-        found = self.left.value(message, now)
-        return compare(self.sign, found, self.right.value(message, now), self.octets)
+        value = self.left.value(message, now)
+        return compare(self.sign, value, self.right.value(message, now), self.octets)
 
 
 class InList(Evaluator):
-    """True if an item is equal, false if none is, unknown if the operand is unknown.
+    """``IN``: true if an item is equal, else false; unknown if the operand is unknown.
 
-    In JMS, ``NOT IN`` is like ``<>`` of each item: false if one is of another kind. Of the items,
-    Python's own operators compare the `plain` ones, which are values, and not the `others`; `kinds`
-    are those of all literals in JMS, and empty otherwise.
+    In JMS, ``NOT IN`` equals ``<>`` applied to every item: false if an item is of another kind.
+
+    Args:
+        operand: the value to look for.
+        items: all items of the list.
+        plain: the items that are literals which Python's operators compare correctly.
+        others: the items not in `plain`.
+        kinds: the kinds of the literals in JMS; empty in other languages.
+        negated: whether the operator is ``NOT IN``.
+        octets: see `compare`.
     """
 
     def __init__(
@@ -406,24 +418,24 @@ class InList(Evaluator):
         self.octets = octets
 
     def value(self, message: Any, now: Any) -> Any:
-        found = self.operand.value(message, now)
-        if found is None:
+        value = self.operand.value(message, now)
+        if value is None:
             return None
         rest = self.items
-        if is_comparable(found):
-            if found in self.plain:
+        if is_comparable(value):
+            if value in self.plain:
                 return not self.negated
             rest = self.others
         for item in rest:
-            if compare("=", found, item.value(message, now), self.octets):
+            if compare("=", value, item.value(message, now), self.octets):
                 return not self.negated
         if not self.negated:
             return False
-        return not self.kinds or self.kinds == {kind_of(settled(found, self.octets))}
+        return not self.kinds or self.kinds == {kind_of(normalized(value, self.octets))}
 
 
 class LikeText(Evaluator):
-    """A text held to a pattern; with `octets` also a binary, decoded by UTF-8."""
+    """``LIKE`` on a text; with `octets` also on a binary, decoded as UTF-8."""
 
     def __init__(
         self,
@@ -448,12 +460,12 @@ class LikeText(Evaluator):
                 text = text.decode(errors=self.errors)
             except UnicodeDecodeError:
                 return None
-        found = self.match(text)
-        return None if found is None else found is not self.negated
+        matched = self.match(text)
+        return None if matched is None else matched is not self.negated
 
 
 class Null(Evaluator):
-    """Whether a value is not set; negated, whether it is."""
+    """``IS NULL``, or ``IS NOT NULL`` if negated."""
 
     def __init__(self, operand: Evaluator, negated: bool) -> None:
         self.operand = operand
@@ -467,7 +479,7 @@ class Null(Evaluator):
 
 
 class Joined(Evaluator):
-    """Conditions joined by ``AND``, which False decides, or by ``OR``, which True decides."""
+    """Conditions joined by ``AND`` (`decisive` is False) or ``OR`` (`decisive` is True)."""
 
     def __init__(self, parts: Sequence[Evaluator], decisive: bool) -> None:
         self.parts = list(parts)
@@ -477,46 +489,50 @@ class Joined(Evaluator):
     def value(self, message: Any, now: Any) -> Any:
         result: bool | None = self.other
         for part in self.parts:
-            found = part.value(message, now)
-            if found is self.decisive:
-                return found
-            if found is not self.other:
+            value = part.value(message, now)
+            if value is self.decisive:
+                return value
+            if value is not self.other:
                 result = None
         return result
 
 
 class Negated(Evaluator):
-    """``NOT`` of a condition, or with an even number of them the condition."""
+    """A condition after one or more ``NOT``: negated if their number is odd."""
 
     def __init__(self, operand: Evaluator, negated: bool) -> None:
         self.operand = operand
         self.negated = negated
 
     def value(self, message: Any, now: Any) -> Any:
-        found = self.operand.value(message, now)
-        return found is not self.negated if isinstance(found, bool) else None
+        value = self.operand.value(message, now)
+        return value is not self.negated if isinstance(value, bool) else None
 
 
 # Calculation.
 
 
 class Signed(Evaluator):
-    """A number with a sign before it."""
+    """A number with a sign."""
 
     def __init__(self, operand: Evaluator, minus: bool) -> None:
         self.operand = operand
         self.minus = minus
 
     def value(self, message: Any, now: Any) -> Any:
-        found = number(self.operand.value(message, now))
-        return -found if self.minus and found is not None else found
+        value = number(self.operand.value(message, now))
+        return -value if self.minus and value is not None else value
 
 
 class Calculation(Evaluator):
-    """Operators of one precedence, from left to right, each with the operand after it.
+    """Operators of the same precedence, applied from left to right.
 
-    With `exact`, integers divide to an integer, as in Java; with `concatenate`, ``+`` joins texts;
-    with `finite`, a result that is too large is an error.
+    Args:
+        first: the leftmost operand.
+        rest: each operator with its right operand.
+        exact: truncate the quotient of integers, as Java does.
+        concatenate: let ``+`` join texts.
+        finite: raise `EvaluationError` for a result that is too large for a float.
     """
 
     def __init__(
@@ -536,25 +552,25 @@ class Calculation(Evaluator):
     def value(self, message: Any, now: Any) -> Any:
         result = self.first.value(message, now)
         for sign, operand in self.rest:
-            other = operand.value(message, now)
+            right = operand.value(message, now)
             if (
                 self.concatenate
                 and sign == "+"
                 and isinstance(result, str)
-                and isinstance(other, str)
+                and isinstance(right, str)
             ):
-                result = str(result) + str(other)
+                result = str(result) + str(right)
             else:
-                result = arithmetic(sign, result, other, self.exact, self.finite)
+                result = arithmetic(sign, result, right, self.exact, self.finite)
         return result
 
 
 class Work:
-    """What an expression may do, and has done so far.
+    """The work limit of an expression, and the work done so far.
 
     Attributes:
-        longest: characters of a text, at most, up to which ``LIKE`` and functions are evaluated.
-        steps: how many these took, at most; see `FilterLimits`.
+        longest: characters of the longest text that ``LIKE`` and functions accept.
+        steps: upper bound of the steps used so far; see `FilterLimits.steps`.
     """
 
     def __init__(self) -> None:
@@ -563,9 +579,9 @@ class Work:
 
 
 class Bounded(Evaluator):
-    """A value that is refused if it is a text longer than the steps of the expression allow.
+    """An operand of ``LIKE`` or a function: raises an error for a text that is too long.
 
-    Each of its characters takes `weight` of them.
+    Each character counts as `weight` steps.
     """
 
     def __init__(self, operand: Evaluator, weight: int, work: Work) -> None:
@@ -574,15 +590,15 @@ class Bounded(Evaluator):
         self.work = work
 
     def value(self, message: Any, now: Any) -> Any:
-        found = self.operand.value(message, now)
-        if isinstance(found, (str, bytes)):
-            if len(found) > self.work.longest:
+        value = self.operand.value(message, now)
+        if isinstance(value, (str, bytes)):
+            if len(value) > self.work.longest:
                 raise EvaluationError(
-                    f"a text of {len(found):,} characters is too long for this expression, which "
+                    f"a text of {len(value):,} characters is too long for this expression, which "
                     f"may take at most {self.work.longest:,}: raise FilterLimits.steps"
                 )
-            self.work.steps += len(found) * self.weight
-        return found
+            self.work.steps += len(value) * self.weight
+        return value
 
 
 class Time(Evaluator):
@@ -595,7 +611,7 @@ class Time(Evaluator):
 
 
 class TextFunction(Evaluator):
-    """A function of a text and of counts of characters, which are not negative."""
+    """A function of a text and of non-negative counts of characters."""
 
     def __init__(
         self, function: Callable[..., Any], text: Evaluator, counts: Sequence[Evaluator]
@@ -613,11 +629,11 @@ class TextFunction(Evaluator):
         return self.function(str(text), *sizes) if isinstance(text, str) else None
 
 
-# The methods of filters that evaluate.
+# Methods of the filter classes.
 
 
 def value_of(evaluator: Evaluator, message: Any, now: int | None) -> Any:
-    """Return the value of a part of an expression on a message, None if it is unknown."""
+    """Return the value of an evaluator for a message, or None if it is unknown."""
     return evaluator.value(message, now)
 
 
@@ -628,43 +644,43 @@ def matches(
     now: int | None = None,
     local: bool | None = None,  # noqa: ARG001  (one signature for all)
 ) -> bool:
-    """Return whether a message passes: `Filter.matches` of an expression, without another call."""
+    """Return whether a message passes: `Filter.matches` for expressions, without a second call."""
     if type(message) is not _Message and not isinstance(message, Message):
         raise not_a_message(message)
     evaluator = self._evaluate
     return evaluator.value(message, now) is True
 
 
-# Texts with wildcards, by Shift-And (Baeza-Yates and Gonnet, 1992). Bit i of the state is set while
-# the last i + 1 characters match the first i + 1 wanted ones, so a character costs a few operations
-# for every word of the state, whatever stands there. A word has as many bits as are wanted in
-# Python, and 64 in C.
+# Search for text with wildcards by Shift-And (Baeza-Yates and Gonnet, 1992). Bit i of the state is
+# set if the last i + 1 characters match the first i + 1 elements of the pattern, so each character
+# costs a few operations per word of the state, whatever the text. In C a word has 64 bits; in
+# Python one integer holds the whole state.
 
-#: Bits of a word of the state.
+#: Bits per word of the state.
 WORD: Final = 64 if COMPILED else 1 << 20
 
 
 class ShiftAnd:
-    """The search for characters, of which None stands for any one; at least one is wanted."""
+    """A search for a pattern: characters, and None for any character; at least one element."""
 
-    def __init__(self, wanted: Sequence[str | None], width: int = WORD) -> None:
-        self.size = size = len(wanted)
+    def __init__(self, pattern: Sequence[str | None], width: int = WORD) -> None:
+        self.size = size = len(pattern)
         self.width = width = min(width, size)
         self.words = words = -(-size // width)
         self.last = 1 << (size - 1) % width
-        # A row of words for each character that is wanted somewhere, the first for all others.
+        # A row of words for each character of the pattern; row 0 is for all other characters.
         numbers: dict[str, int] = {}
-        for char in wanted:
+        for char in pattern:
             if char is not None:
                 numbers.setdefault(char, len(numbers) + 1)
         rows: Any = [0] * ((len(numbers) + 1) * words)
-        for at, char in enumerate(wanted):
-            bit = 1 << at % width
+        for index, char in enumerate(pattern):
+            bit = 1 << index % width
             if char is not None:
-                rows[numbers[char] * words + at // width] |= bit
+                rows[numbers[char] * words + index // width] |= bit
                 continue
             for number in range(len(numbers) + 1):
-                rows[number * words + at // width] |= bit
+                rows[number * words + index // width] |= bit
         self.rows = array("Q", rows) if width <= 64 else rows
         self.plain = array("l", [numbers.get(chr(code), 0) for code in range(128)])
         self.others = {char: number for char, number in numbers.items() if not char.isascii()}
@@ -675,24 +691,24 @@ class ShiftAnd:
         if words > 1:
             return self.find_long(text, start, end)
         state = 0
-        for at in range(start, end):
-            char = text[at]
+        for index in range(start, end):
+            char = text[index]
             if char < "\x80":
                 row = plain[ord(char)]
             else:
                 row = self.others.get(char, 0) if self.others else 0
             state = (state << 1 | 1) & rows[row]
             if state & last:
-                return at + 1
+                return index + 1
         return -1
 
     def find_long(self, text: str, start: int, end: int) -> int:
-        """`find` where the state is several words."""
+        """`find` for a state of several words."""
         words, rows, plain, last = self.words, self.rows, self.plain, self.last
         top = self.width - 1
         states = array("Q", [0] * words)
-        for at in range(start, end):
-            char = text[at]
+        for index in range(start, end):
+            char = text[index]
             if char < "\x80":
                 row = plain[ord(char)]
             else:
@@ -704,5 +720,5 @@ class ShiftAnd:
                 states[word] = (state << 1 | carry) & rows[row + word]
                 carry = state >> top
             if states[words - 1] & last:
-                return at + 1
+                return index + 1
         return -1

@@ -1,4 +1,4 @@
-"""The names in an expression, and the values of a message that languages and brokers see."""
+"""Resolution of the names in expressions, and conversions of values for brokers."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _property(name: str) -> Evaluator:
 
 
 def _annotation(section: str, key: str) -> Evaluator:
-    """Return the reader of an entry by its symbol, also of an AmqpMap of a lenient decoding."""
+    """Return the evaluator of an annotation; works for an AmqpMap of lenient decoding, too."""
     return Entry(section, Symbol(key) if key.isascii() else key)
 
 
 def _text_of(value: Any) -> Any:
-    """Decode a binary, if it is UTF-8."""
+    """Decode a binary if it is UTF-8; return other values unchanged."""
     if not isinstance(value, bytes):
         return value
     try:
@@ -52,28 +52,28 @@ def _text_of(value: Any) -> Any:
         return value
 
 
-def _id(shown: Callable[[Any], str]) -> Callable[[Any], Any]:
-    """Return the function that shows an id as JMS does; null where it is of another type."""
+def _jms_id(convert: Callable[[Any], str]) -> Callable[[Any], Any]:
+    """Return a function that converts an id to its JMS form; None for a value that is not an id."""
 
     def change(value: Any) -> Any:
         try:
-            return shown(value)
+            return convert(value)
         except (TypeError, ValueError):
             return None
 
     return change
 
 
-# An integer of at most 64 bits as text.
+# An integer as text; 20 characters hold any integer of 64 bits.
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _DATETIME_OFFSET: Final = Symbol("com.microsoft:datetime-offset")
-# Azure Event Hubs compares these as numbers, although it may send them as text, and receivers quote
-# them: ``amqp.annotation.x-opt-offset > '100'``.
+# Azure Event Hubs compares these annotations as numbers, although it may send them as text and
+# receivers quote the literals: ``amqp.annotation.x-opt-offset > '100'``.
 _NUMERIC_ANNOTATIONS: Final = ("x-opt-offset", "x-opt-sequence-number", "x-opt-enqueued-time")
 
 
 def number_of(value: Any) -> Any:
-    """Return the number that Azure means by an annotation or a quoted literal.
+    """Convert an annotation or quoted literal to a number, as Azure Event Hubs does.
 
     Text becomes an int, and a ``com.microsoft:datetime-offset`` becomes milliseconds since the Unix
     epoch. Other values are returned unchanged.
@@ -86,7 +86,7 @@ def number_of(value: Any) -> Any:
     return value
 
 
-#: The functions that make numbers of the values and literals of these names, by name.
+#: The function that converts values and literals to numbers, by the names that need it.
 NUMERIC_NAMES: Final = {f"amqp.annotation.{key}": number_of for key in _NUMERIC_ANNOTATIONS}
 
 
@@ -94,7 +94,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-# A message that does not expire has 0 (JMS 2.0, 3.4.9).
+# JMSExpiration is 0 if the message does not expire (JMS 2.0, 3.4.9).
 _EXPIRATION: Final = PropertyField("absolute_expiry_time", is_time=True, default=0)
 _DELIVERY_MODE: Final = Changed(
     _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
@@ -104,7 +104,7 @@ _REDELIVERED: Final = Changed(
 )
 _USER_ID: Final = Changed(_property("user_id"), _text_of)
 
-# After the prefix "amqp.": fields of the header and the properties, and what Qpid computes.
+# Names after the prefix "amqp.": fields of the header and the properties, and names of Qpid.
 _AMQP_NAMES: Final[dict[str, Evaluator]] = {
     **{name: _header(name) for name in _HEADER},
     **{name: _property(name) for name in _PROPERTIES},
@@ -112,14 +112,14 @@ _AMQP_NAMES: Final[dict[str, Evaluator]] = {
     "delivery_mode": _DELIVERY_MODE,
     "redelivered": _REDELIVERED,
 }
-# JMS 2.0, 3.4 and 3.5.9, by the AMQP JMS mapping.
+# The headers of JMS 2.0, 3.4 and 3.5.9, as mapped by the AMQP JMS mapping.
 _JMS_NAMES: Final[dict[str, Evaluator]] = {
-    "JMSCorrelationID": Changed(_property("correlation_id"), _id(to_jms_correlation_id)),
+    "JMSCorrelationID": Changed(_property("correlation_id"), _jms_id(to_jms_correlation_id)),
     "JMSDeliveryMode": _DELIVERY_MODE,
     "JMSDeliveryTime": _annotation("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property("to"),
     "JMSExpiration": _EXPIRATION,
-    "JMSMessageID": Changed(_property("message_id"), _id(to_jms_message_id)),
+    "JMSMessageID": Changed(_property("message_id"), _jms_id(to_jms_message_id)),
     "JMSPriority": _header("priority"),
     "JMSRedelivered": _REDELIVERED,
     "JMSReplyTo": _property("reply_to"),
@@ -135,15 +135,15 @@ _JMS_NAMES: Final[dict[str, Evaluator]] = {
 
 
 def selector_name(name: str) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name in a selector."""
+    """Return the evaluator of a name in a selector and, for an application property, its key."""
     if name.startswith("amqp."):
         field = name.removeprefix("amqp.")
         key = field.removeprefix("annotation.")
         if key and key != field:
             return _annotation("message_annotations", key), None
         if field not in _AMQP_NAMES:
-            known = [f"amqp.{known}" for known in (*_AMQP_NAMES, "annotation.<name>")]
-            raise UnknownNameError(_unknown(name, known))
+            names = [f"amqp.{suffix}" for suffix in (*_AMQP_NAMES, "annotation.<name>")]
+            raise UnknownNameError(_suggest(name, names))
         return _AMQP_NAMES[field], None
     get = _JMS_NAMES.get(name)
     return (Entry("application_properties", name), name) if get is None else (get, None)
@@ -167,53 +167,53 @@ _RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
 
 
 def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name in an SQL filter expression (filtex 6.4.4.4)."""
+    """Return the evaluator of a name in an SQL filter expression (filtex 6.4.4.4), and its key."""
     if isinstance(name, str):
         return Entry("application_properties", name), name
-    section, field = name
-    known = _SECTIONS.get(section)
-    if known is None:
-        raise UnknownNameError(_unknown(f"{section}.", [f"{one}." for one in _SECTIONS]))
-    if known in ("header", "properties"):
-        fields: Any = _HEADER if known == "header" else _PROPERTIES
+    prefix, field = name
+    section = _SECTIONS.get(prefix)
+    if section is None:
+        raise UnknownNameError(_suggest(f"{prefix}.", [f"{known}." for known in _SECTIONS]))
+    if section in ("header", "properties"):
+        fields: Any = _HEADER if section == "header" else _PROPERTIES
         if field not in fields:
             raise UnknownNameError(
-                _unknown(f"{section}.{field}", [f"{section}.{one}" for one in fields])
+                _suggest(f"{prefix}.{field}", [f"{prefix}.{known}" for known in fields])
             )
-        return (_header if known == "header" else _property)(field), None
-    if known == "application_properties":
-        return Entry(known, field), field
-    return _annotation(known, field), None
+        return (_header if section == "header" else _property)(field), None
+    if section == "application_properties":
+        return Entry(section, field), field
+    return _annotation(section, field), None
 
 
 def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name that RabbitMQ 4.2 supports."""
-    found = oasis_name(name)
+    """Return the evaluator of a name that RabbitMQ 4.2 supports, and its key."""
+    resolved = oasis_name(name)
     if not isinstance(name, str):
         section = _SECTIONS[name[0]]
         if section not in _RABBITMQ_SECTIONS or (section == "header" and name[1] != "priority"):
             raise UnknownNameError(
                 f"RabbitMQ filters by header.priority, properties and application properties, not "
-                f"by {'.'.join(name)}: the dialect oasis does"
+                f"by {'.'.join(name)}: use the dialect oasis"
             )
-    return found
+    return resolved
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
+def _suggest(name: str, known_names: list[str]) -> str:
+    close = get_close_matches(name, known_names, 1)
     return f"there is no {name}: " + (
-        f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+        f"did you mean {close[0]}?" if close else f"use one of {', '.join(known_names)}"
     )
 
 
 def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the reader of a name, with the values that RabbitMQ sees."""
-    get, _ = rabbitmq_name(name)
-    return Changed(get, seen), None
+    """Return the evaluator of a name, with values converted as RabbitMQ 4.3 does."""
+    evaluator, _ = rabbitmq_name(name)
+    return Changed(evaluator, rabbitmq_value), None
 
 
-def seen(value: Any) -> Any:
-    """Return a value as RabbitMQ sees it; None for what it does not decode."""
+def rabbitmq_value(value: Any) -> Any:
+    """Convert a value as RabbitMQ 4.3 does; None for a value that it does not decode."""
     if isinstance(value, Char):
         return ord(value)
     if isinstance(value, (bool, str, bytes, int)):
@@ -226,11 +226,12 @@ def seen(value: Any) -> Any:
 
 
 def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]:
-    """Return a function that matches text, or binary decoded with surrogates for wrong bytes.
+    """Return a function that matches a pattern as RabbitMQ 4.3 does.
 
-    RabbitMQ compares bytes if the pattern has no ``_`` and at most one ``%``. Any other pattern is
-    a regular expression of ``.`` and ``.*?`` between ``^`` and ``$``: neither wildcard matches a
-    line feed, one line feed at the end is ignored, and binary that is not UTF-8 is unknown.
+    Its argument is a text, or a binary decoded with surrogates for invalid bytes. If the pattern
+    has no ``_`` and at most one ``%``, RabbitMQ compares bytes. Otherwise it builds a regular
+    expression of ``.`` and ``.*?`` between ``^`` and ``$``: neither wildcard matches a line feed, a
+    single line feed at the end is ignored, and binary that is not UTF-8 is unknown.
     """
     matches = compile_like(pattern)
     if ONE not in pattern and pattern.count(MANY) <= 1:
@@ -247,33 +248,36 @@ def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]
     return match
 
 
-#: How a property filter compares values with a reference, where they need not be equal.
+#: The relations other than equality that a property filter tests.
 IS_PRESENT, BEGINS, ENDS = "is present", "begins with", "ends with"
 
 
 def rabbitmq_43_test(relation: str, reference: Any) -> Callable[[Any], bool]:
-    """Return a function that tests a value against a reference of a property filter.
+    """Return a function that tests a value of a property filter as RabbitMQ 4.3 does.
 
-    Strings, symbols, binary and UUIDs are their bytes, timestamps are numbers. None matches what it
-    reads and null; a reference that it does not read, such as a list, nothing.
+    Strings, symbols, binary and UUIDs compare by their bytes, timestamps as numbers. The reference
+    None matches null and every value that RabbitMQ decodes. A reference that it does not decode,
+    such as a list, matches no value.
     """
 
-    def octets(value: Any) -> Any:
-        found = seen(value)
-        return found.encode() if isinstance(found, str) else found
+    def as_bytes(value: Any) -> Any:
+        converted = rabbitmq_value(value)
+        return converted.encode() if isinstance(converted, str) else converted
 
-    wanted = octets(reference)
+    expected = as_bytes(reference)
     if relation in (BEGINS, ENDS):
         holds = bytes.startswith if relation == BEGINS else bytes.endswith
-        return lambda value: isinstance(found := octets(value), bytes) and holds(found, wanted)
+        return lambda value: (
+            isinstance(actual := as_bytes(value), bytes) and holds(actual, expected)
+        )
 
     def test(value: Any) -> bool:
-        found = octets(value)
+        actual = as_bytes(value)
         if reference is None:
-            return value is None or found is not None
-        if found is None:
+            return value is None or actual is not None
+        if actual is None:
             return False
-        is_same_kind = isinstance(found, bool) is isinstance(wanted, bool)
-        return is_same_kind and bool(found == wanted)
+        is_same_kind = isinstance(actual, bool) is isinstance(expected, bool)
+        return is_same_kind and bool(actual == expected)
 
     return test

@@ -1,6 +1,6 @@
-"""JMS selectors and SQL filter expressions: their tokens, and their parser, which compiles them.
+"""Tokenizer and parser of JMS selectors and SQL filter expressions; compiles them to evaluators.
 
-Both are languages of conditions; a `Language` holds the differences: tokens, names and the
+A `Language` holds the differences between the languages: tokens, names, functions and the
 restrictions of JMS.
 """
 
@@ -50,9 +50,9 @@ class Token:
     """A lexical token.
 
     Attributes:
-        kind: ``identifier``, ``number``, ``string``, ``binary`` or ``end``; for a keyword or a sign
-            the keyword in upper case or the sign itself.
-        value: an identifier's name, a literal's value.
+        kind: ``identifier``, ``qualified``, ``function``, ``number``, ``string``, ``binary``,
+            ``boolean`` or ``end``; for a keyword or a sign, the keyword in upper case or the sign.
+        value: the name of an identifier, the value of a literal.
         start: index of its first character.
         end: index after its last character.
         quoted: whether an identifier was in brackets.
@@ -65,19 +65,22 @@ class Token:
     quoted: bool = False
 
 
-#: The kinds of parts: `JOINED` are the conditions joined by ``AND`` or ``OR``.
+#: The kinds of parts; `JOINED` is several conditions joined by ``AND`` or ``OR``.
 LITERAL, NAME, VALUE, CONDITION, JOINED = "literal", "name", "value", "condition", "joined"
 
 
 @attrs.frozen
 class Part:
-    """A part of an expression, which spans ``text[start:end]``, and what evaluates it.
+    """A parsed part of an expression, which spans ``text[start:end]``, and its evaluator.
 
     Attributes:
+        start: index of its first character.
+        end: index after its last character.
         kind: ``literal``, ``name``, ``value`` (calculated), ``condition`` or ``joined``.
-        parts: those that it is made of, in the order of the text.
-        value: of a literal; of a name, how it is written.
-        key: the application property that a name stands for, None for other names.
+        evaluate: the compiled part.
+        parts: its operands, in the order of the text.
+        value: the value of a literal; the spelling of a name.
+        key: the application property that a name refers to; None for other names.
     """
 
     start: int
@@ -90,7 +93,7 @@ class Part:
 
     @property
     def names(self) -> Iterator[Part]:
-        """The names in it, in the order of the text."""
+        """The names that the part contains, in the order of the text."""
         if self.kind == NAME:
             yield self
         for part in self.parts:
@@ -132,14 +135,15 @@ _SQL_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _SQL_SECTION: Final = re.compile(r"[a-zA-Z][a-zA-Z_-]*\.")
 _NAME_PART: Final = re.compile(r"[\w$.]+")
 _ANNOTATION: Final = "amqp.annotation."
-# Artemis reads a selector with this prefix as one whose names may contain dashes.
+# ActiveMQ Artemis allows dashes in the names of a selector with this prefix.
 _HYPHENATED: Final = "hyphenated_props:"
-# Categories of Character.isJavaIdentifierPart that \w lacks: currency, connectors, marks.
+# Unicode categories that Java allows in identifiers (Character.isJavaIdentifierPart) and \w does
+# not match: currency signs, connectors, marks, letter numbers.
 _PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
 
 
 def _tokens(text: str, language: Language, limits: FilterLimits) -> list[Token]:
-    """Return the tokens of a text within the limits; the last is ``end``."""
+    """Split a text into tokens, of which the last is ``end``; raise an error beyond the limits."""
     if len(text) > limits.length:
         raise ExpressionError(
             f"the expression has {len(text):,} characters, and {limits.length:,} are allowed",
@@ -147,34 +151,34 @@ def _tokens(text: str, language: Language, limits: FilterLimits) -> list[Token]:
             limits.length,
         )
     tokens: list[Token] = []
-    at, size = 0, len(text)
+    position, size = 0, len(text)
     if language.jms and text.startswith(_HYPHENATED):
-        at = len(_HYPHENATED)
-    while at < size:
-        if text[at] in _SPACE:
-            at += 1
+        position = len(_HYPHENATED)
+    while position < size:
+        if text[position] in _SPACE:
+            position += 1
             continue
-        token = language.token(text, at)
+        token = language.token(text, position)
         if len(tokens) >= limits.tokens:
             raise ExpressionError(
                 f"the expression has more than {limits.tokens:,} tokens", text, token.start
             )
         tokens.append(token)
-        at = token.end
+        position = token.end
     tokens.append(Token("end", None, size, size))
     return tokens
 
 
-def selector_token(text: str, at: int) -> Token:
-    """Return the token of a JMS selector that begins at a place."""
-    char = text[at]
+def selector_token(text: str, start: int) -> Token:
+    """Return the token of a JMS selector that begins at an index."""
+    char = text[start]
     if char == "'":
-        return _string(text, at, "'")
-    if char.isdecimal() or (char == "." and text[at + 1 : at + 2].isdecimal()):
-        return _java_number(text, at)
+        return _string(text, start, "'")
+    if char.isdecimal() or (char == "." and text[start + 1 : start + 2].isdecimal()):
+        return _java_number(text, start)
     if _starts_name(char):
-        return _selector_name(text, at)
-    return _sign(text, at, _SIGNS)
+        return _selector_name(text, start)
+    return _sign(text, start, _SIGNS)
 
 
 def _starts_name(char: str) -> bool:
@@ -185,9 +189,9 @@ def _selector_name(text: str, start: int) -> Token:
     end = start
     dashed = text.startswith(_HYPHENATED) or text.startswith(_ANNOTATION, start)
     while end < len(text):
-        found = _NAME_PART.match(text, end)
-        if found is not None:
-            end = found.end()
+        match = _NAME_PART.match(text, end)
+        if match is not None:
+            end = match.end()
         elif (dashed and text[end] == "-") or unicodedata.category(text[end]) in _PART_CATEGORIES:
             end += 1
         else:
@@ -206,41 +210,41 @@ def _keyword(keyword: str, start: int, end: int) -> Token:
 
 
 def _string(text: str, start: int, quote: str) -> Token:
-    """Read a literal in quotes; two quotes inside it stand for one."""
-    at = start + 1
+    """Read a literal in quotes, in which a doubled quote is an escaped quote."""
+    position = start + 1
     while True:
-        end = text.find(quote, at)
+        end = text.find(quote, position)
         if end < 0:
             raise ExpressionError(f"this literal has no closing {quote}", text, start)
         if text[end + 1 : end + 2] != quote:
             break
-        at = end + 2
+        position = end + 2
     value = text[start + 1 : end].replace(quote * 2, quote)
     return Token("string", value, start, end + 1)
 
 
-def _sign(text: str, at: int, signs: tuple[str, ...]) -> Token:
+def _sign(text: str, start: int, signs: tuple[str, ...]) -> Token:
     for sign in signs:
-        if text.startswith(sign, at):
-            return Token(sign, sign, at, at + len(sign))
-    char = text[at]
+        if text.startswith(sign, start):
+            return Token(sign, sign, start, start + len(sign))
+    char = text[start]
     hint = {
         '"': ": text is written in single quotes",
         "!": ": not equal is <>",
         "[": ": names are written without brackets",
-        "%": ": there is no remainder in a selector",
+        "%": ": selectors have no remainder operator",
     }.get(char, "")
-    shown = repr(char) if char.isprintable() else f"U+{ord(char):04X}"
-    raise ExpressionError(f"unexpected {shown}{hint}", text, at)
+    printable = repr(char) if char.isprintable() else f"U+{ord(char):04X}"
+    raise ExpressionError(f"unexpected {printable}{hint}", text, start)
 
 
 def _java_number(text: str, start: int) -> Token:
-    found = _JAVA_NUMBER.match(text, start)
-    end = found.end() if found else start + 1
-    if found is None or _runs_on(text, end, SELECTOR_KEYWORDS, _NAME_PART):
+    match = _JAVA_NUMBER.match(text, start)
+    end = match.end() if match else start + 1
+    if match is None or _is_followed_by_word(text, end, SELECTOR_KEYWORDS, _NAME_PART):
         raise ExpressionError("not a Java number", text, start)
-    kind = found.lastgroup or ""
-    digits = found[kind].replace("_", "")
+    kind = match.lastgroup or ""
+    digits = match[kind].replace("_", "")
     value: Any
     if kind in {"float", "hexfloat"}:
         value = _java_float(digits, kind == "hexfloat", text, start)
@@ -253,18 +257,20 @@ def _java_number(text: str, start: int) -> Token:
     return Token("number", value, start, end)
 
 
-def _runs_on(text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]) -> bool:
-    """Return whether a word other than a keyword, as in ``1AND b``, follows a number."""
-    found = word.match(text, end)
-    return found is not None and found[0].upper() not in keywords
+def _is_followed_by_word(
+    text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]
+) -> bool:
+    """Return whether a word follows a number directly; a keyword, as in ``1AND b``, may."""
+    match = word.match(text, end)
+    return match is not None and match[0].upper() not in keywords
 
 
 def _exact(digits: str, base: int, text: str, start: int) -> int:
     try:
         return int(digits, base)
-    except ValueError:  # a digit that octal does not have, or more of them than Python converts
-        what = "8 and 9 are not octal digits" if base == 8 else "this number is too long"
-        raise ExpressionError(what, text, start) from None
+    except ValueError:  # not an octal digit, or more digits than Python converts
+        problem = "8 and 9 are not octal digits" if base == 8 else "this number is too long"
+        raise ExpressionError(problem, text, start) from None
 
 
 def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
@@ -278,66 +284,66 @@ def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
     except OverflowError:
         value = math.inf
     if value == math.inf:
-        raise ExpressionError("this number is too large for a float of Java", text, start)
+        raise ExpressionError("this number is too large for a Java float", text, start)
     return value
 
 
-def sql_token(text: str, at: int) -> Token:
-    """Return the token of an SQL filter expression that begins at a place."""
-    char = text[at]
+def sql_token(text: str, start: int) -> Token:
+    """Return the token of an SQL filter expression that begins at an index."""
+    char = text[start]
     if char in "'\"":
-        return _string(text, at, char)
+        return _string(text, start, char)
     if "0" <= char <= "9":
-        return _sql_number(text, at)
+        return _sql_number(text, start)
     if char == "[":
-        return _delimited(text, at)
+        return _delimited(text, start)
     if _SQL_NAME.match(char):
-        return _sql_name(text, at)
-    if text.startswith("!=", at):
-        return Token("<>", "<>", at, at + 2)
-    return _sign(text, at, (*_SIGNS, "%"))
+        return _sql_name(text, start)
+    if text.startswith("!=", start):
+        return Token("<>", "<>", start, start + 2)
+    return _sign(text, start, (*_SIGNS, "%"))
 
 
 def _sql_number(text: str, start: int) -> Token:
-    found = _SQL_NUMBER.match(text, start)
-    assert found is not None  # noqa: S101 - it begins with a digit
-    end = found.end()
-    follower = text[end : end + 1]
-    if follower == "." or _runs_on(text, end, SQL_KEYWORDS, _SQL_NAME):
+    match = _SQL_NUMBER.match(text, start)
+    assert match is not None  # noqa: S101 - the caller has checked the first digit
+    end = match.end()
+    next_char = text[end : end + 1]
+    if next_char == "." or _is_followed_by_word(text, end, SQL_KEYWORDS, _SQL_NAME):
         hint = (
             ": an exponent is an upper-case E after a fraction"
-            if follower in "eE"
+            if next_char in "eE"
             else ": hexadecimal digits are in upper case, two per byte"
             if text.startswith("0x", start)
             else ""
         )
         raise ExpressionError(f"not a number{hint}", text, start)
-    if found["binary"]:
-        return Token("binary", bytes.fromhex(found["binary"][2:]), start, end)
-    if found["float"]:
-        value = float(found["float"])
+    if match["binary"]:
+        return Token("binary", bytes.fromhex(match["binary"][2:]), start, end)
+    if match["float"]:
+        value = float(match["float"])
         if value == math.inf:
             raise ExpressionError("this number is too large for a double", text, start)
         return Token("number", value, start, end)
-    return Token("number", _exact(found["integer"], 10, text, start), start, end)
+    return Token("number", _exact(match["integer"], 10, text, start), start, end)
 
 
 def _delimited(text: str, start: int) -> Token:
-    """Read a name in brackets; two brackets inside it stand for one."""
-    at = start + 1
+    """Read a name in brackets, in which a doubled bracket is an escaped bracket."""
+    position = start + 1
     name: list[str] = []
-    while at < len(text):
-        char = text[at]
+    while position < len(text):
+        char = text[position]
         if char in "[]":
-            if text[at + 1 : at + 2] != char:
+            if text[position + 1 : position + 2] != char:
                 if char == "]":
-                    return Token("identifier", "".join(name), start, at + 1, quoted=True)
-                raise ExpressionError("a bracket in a name is written twice: [[", text, at)
-            at += 1
+                    return Token("identifier", "".join(name), start, position + 1, quoted=True)
+                raise ExpressionError("a bracket in a name is written twice: [[", text, position)
+            position += 1
         elif ord(char) < 32 or ord(char) == 127:
-            raise ExpressionError("control characters are not allowed in a name", text, at)
+            raise ExpressionError("control characters are not allowed in a name", text, position)
         name.append(char)
-        at += 1
+        position += 1
     raise ExpressionError("this name has no closing ]", text, start)
 
 
@@ -345,14 +351,14 @@ def _sql_name(text: str, start: int) -> Token:
     section = _SQL_SECTION.match(text, start)
     if section is not None:
         return _qualified(text, start, section.end())
-    found = _SQL_NAME.match(text, start)
-    assert found is not None  # noqa: S101 - it begins with a letter
-    name, end = found[0], found.end()
+    match = _SQL_NAME.match(text, start)
+    assert match is not None  # noqa: S101 - the caller has checked the first letter
+    name, end = match[0], match.end()
     upper = name.upper()
     if upper in SQL_KEYWORDS | SQL_FUNCTIONS:
         if name != upper:
             raise ExpressionError(
-                f"{name} is reserved: write {upper} for the word, [{name}] for a property",
+                f"{name} is reserved: write {upper} for the keyword, [{name}] for a property",
                 text,
                 start,
             )
@@ -368,10 +374,10 @@ def _qualified(text: str, start: int, dot: int) -> Token:
     if text[dot : dot + 1] == "[":
         delimited = _delimited(text, dot)
         return Token("qualified", (section, delimited.value), start, delimited.end, quoted=True)
-    found = _SQL_NAME.match(text, dot)
-    if found is None:
+    match = _SQL_NAME.match(text, dot)
+    if match is None:
         raise ExpressionError(f"expected a name after {section}.", text, dot)
-    return Token("qualified", (section, found[0]), start, found.end())
+    return Token("qualified", (section, match[0]), start, match.end())
 
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT = 10, 20, 30, 40, 50, 60
@@ -383,16 +389,16 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
-#: As many as the 200 tokens of RabbitMQ allow.
-_MOST_NOT: Final = 200
-#: Steps that a function takes per character: of most texts, LOWER takes fewer.
+#: Repetitions of NOT; RabbitMQ allows 200 tokens in all.
+_MAX_NOT: Final = 200
+#: Steps counted per character of a function's argument, an upper bound of the cost of LOWER.
 CALL_WEIGHT: Final = 10
 _NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def _milliseconds(text: str) -> int | None:
-    """Parse an ISO 8601 date, by default in UTC, to ms since the Unix epoch."""
+    """Convert an ISO 8601 date, in UTC by default, to ms since the Unix epoch; None if invalid."""
     try:
         return to_milliseconds(moment_of(text))
     except ValueError:
@@ -416,7 +422,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
 
 
 class UnknownNameError(Exception):
-    """A name that the language does not have; the text suggests others."""
+    """The language has no such name; the error text suggests others."""
 
 
 @attrs.frozen
@@ -424,17 +430,18 @@ class Language:
     """The differences between the languages.
 
     Attributes:
-        token: returns the token that begins at a place of a text.
-        resolve: returns what reads a name and, of an application property, its key; takes the
-            token's value and raises `UnknownNameError`.
+        token: returns the token that begins at an index of a text.
+        resolve: returns the evaluator of a name and, if the name is an application property, its
+            key; its argument is the value of the token. Raises `UnknownNameError`.
         functions: names of its functions and of numbers such as ``INF``.
-        jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
-            operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``. Others
-            evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
-            float; they refuse control characters in patterns.
-        oasis: names such as ``m.[x-opt-hop]``, and ``+`` between texts.
-        numeric_names: names that compare as numbers with quoted integers, and for each the function
-            that makes a number of a value or a literal.
+        jms: apply the restrictions of JMS: ``IN`` accepts literals only, and operands must have the
+            type that the operator requires. As in qpidd and ActiveMQ, any operand may precede
+            ``IS NULL``. If False, evaluate as RabbitMQ does (text equals a binary with its UTF-8
+            encoding, the quotient of integers is a float), and reject control characters in
+            patterns.
+        oasis: allow names such as ``m.[x-opt-hop]``, and ``+`` between texts.
+        numeric_names: names that compare as numbers with quoted integers, each with the function
+            that converts a value or a literal to a number.
         broker: evaluate exactly as RabbitMQ 4.3 does.
         like: compiles a pattern.
     """
@@ -450,13 +457,13 @@ class Language:
 
 
 def parse_expression(text: str, language: Language, limits: FilterLimits, work: Work) -> Part:
-    """Parse a whole expression, whose steps are bounded and counted in `work`."""
+    """Parse a whole expression; set its limits in `work`, where evaluation counts its steps."""
     parser = _Parser(text, language, limits, work)
     part = parser.expression(0)
     token = parser.token
     if token.kind != "end":
-        raise parser.error(f"expected an operator or the end, not {parser.shown(token)}")
-    parser.condition(part)
+        raise parser.error(f"expected an operator or the end, not {parser.spelling(token)}")
+    parser.check_condition(part)
     work.longest = limits.steps // parser.weight
     return part
 
@@ -469,7 +476,7 @@ class _Parser:
         self.work = work
         self.octets = not language.jms
         self.tokens = _tokens(text, language, limits)
-        self.at = 0
+        self.position = 0
         self.depth = 0
         self.weight = 1  # steps per character of a text
 
@@ -477,23 +484,23 @@ class _Parser:
 
     @property
     def token(self) -> Token:
-        return self.tokens[self.at]
+        return self.tokens[self.position]
 
-    def take(self) -> Token:
-        token = self.tokens[self.at]
-        self.at += 1
+    def next_token(self) -> Token:
+        token = self.tokens[self.position]
+        self.position += 1
         return token
 
-    def expect(self, kind: str, what: str) -> Token:
+    def expect(self, kind: str, description: str) -> Token:
         if self.token.kind != kind:
-            raise self.error(f"expected {what}, not {self.shown(self.token)}")
-        return self.take()
+            raise self.error(f"expected {description}, not {self.spelling(self.token)}")
+        return self.next_token()
 
-    def shown(self, token: Token) -> str:
+    def spelling(self, token: Token) -> str:
         if token.kind == "end":
             return "the end"
-        written = self.text[token.start : token.end]
-        return written if len(written) <= 30 else f"{written[:30]}…"
+        text = self.text[token.start : token.end]
+        return text if len(text) <= 30 else f"{text[:30]}…"
 
     def error(self, problem: str, token: Token | Part | None = None) -> ExpressionError:
         return ExpressionError(problem, self.text, (token or self.token).start)
@@ -501,7 +508,7 @@ class _Parser:
     # Expressions.
 
     def expression(self, binding: int) -> Part:
-        """Parse what binds more tightly than `binding`."""
+        """Parse an expression whose operators bind more tightly than `binding`."""
         self.depth += 1
         if self.depth > self.limits.depth:
             raise self.error(f"nested more than {self.limits.depth} deep")
@@ -520,19 +527,19 @@ class _Parser:
         return left
 
     def prefix(self, binding: int) -> Part:
-        token = self.take()
+        token = self.next_token()
         match token.kind:
             case "NOT":
                 if binding >= _COMPARISON:
                     raise self.error("NOT needs parentheses around it here", token)
-                count = 1  # a chain of them is not nesting
+                count = 1  # repeated NOT does not count as nesting
                 while self.token.kind == "NOT":
-                    self.take()
+                    self.next_token()
                     count += 1
-                if count > _MOST_NOT:
-                    raise self.error(f"NOT is repeated more than {_MOST_NOT} times", token)
+                if count > _MAX_NOT:
+                    raise self.error(f"NOT is repeated more than {_MAX_NOT} times", token)
                 operand = self.expression(_NOT)
-                self.condition(operand)
+                self.check_condition(operand)
                 evaluate = Negated(operand.evaluate, count % 2 == 1)
                 return Part(token.start, operand.end, CONDITION, evaluate, (operand,))
             case "+" | "-":
@@ -547,13 +554,13 @@ class _Parser:
                 return self.identifier(token)
             case "function":
                 return self.call(token)
-        raise self.error(f"expected a value, a name or (, not {self.shown(token)}", token)
+        raise self.error(f"expected a value, a name or (, not {self.spelling(token)}", token)
 
     def sign(self, token: Token) -> Part:
         if not self.language.jms and self.token.kind in ("+", "-"):
             raise self.error("a second sign needs parentheses")
         operand = self.expression(_PRODUCT)
-        self.number(operand)
+        self.check_number(operand)
         minus = token.kind == "-"
         if operand.kind == LITERAL and type(operand.value) in (int, float):
             return _literal(token.start, operand.end, -operand.value if minus else operand.value)
@@ -575,14 +582,14 @@ class _Parser:
         return Part(token.start, token.end, NAME, read, value=name, key=key)
 
     def logical(self, left: Part, power: int) -> Part:
-        """Parse a chain of one operator; it does not count as nesting."""
-        self.condition(left)
+        """Parse operands joined by the same operator; they do not count as nesting."""
+        self.check_condition(left)
         operator = self.token.kind
         operands = [left]
         while self.token.kind == operator:
-            self.take()
+            self.next_token()
             operand = self.expression(power)
-            self.condition(operand)
+            self.check_condition(operand)
             operands.append(operand)
         conditions = [part.evaluate for part in operands]
         if operator == "AND":
@@ -593,37 +600,37 @@ class _Parser:
         return Part(left.start, operands[-1].end, JOINED, evaluate, tuple(operands))
 
     def arithmetic(self, left: Part, power: int) -> Part:
-        rest = []
-        self.number(left)
+        operations = []
+        self.check_number(left)
         while _BINARY.get(self.token.kind) == power:
-            operator = self.take().kind
+            operator = self.next_token().kind
             operand = self.expression(power)
-            self.number(operand)
-            rest.append((operator, operand))
+            self.check_number(operand)
+            operations.append((operator, operand))
         evaluate = Calculation(
             left.evaluate,
-            [(operator, operand.evaluate) for operator, operand in rest],
+            [(operator, operand.evaluate) for operator, operand in operations],
             exact=self.language.jms,
             concatenate=self.language.oasis,
             finite=self.language.broker,
         )
-        parts = (left, *(operand for _, operand in rest))
+        parts = (left, *(operand for _, operand in operations))
         return Part(left.start, parts[-1].end, VALUE, evaluate, parts)
 
     def comparison(self, left: Part) -> Part:
-        token = self.take()
+        token = self.next_token()
         if token.kind == "IS":
             return self.is_null(left)
         if token.kind in _BINARY and token.kind not in ("NOT", "BETWEEN", "IN", "LIKE"):
             right = self.expression(_COMPARISON)
             if token.kind not in ("=", "<>"):
-                self.ordered(left)
-                self.ordered(right)
+                self.check_ordered(left)
+                self.check_ordered(right)
             evaluate = self.compared(token.kind, left, right)
             return Part(left.start, right.end, CONDITION, evaluate, (left, right))
         negated = token.kind == "NOT"
         if negated:
-            token = self.take()
+            token = self.next_token()
         match token.kind:
             case "BETWEEN":
                 return self.between(left, negated)
@@ -631,8 +638,8 @@ class _Parser:
                 return self.in_list(left, negated)
             case "LIKE":
                 return self.like(left, negated)
-        wanted = "BETWEEN, IN or LIKE" if self.language.jms else "IN or LIKE"
-        raise self.error(f"expected {wanted} after NOT, not {self.shown(token)}", token)
+        operators = "BETWEEN, IN or LIKE" if self.language.jms else "IN or LIKE"
+        raise self.error(f"expected {operators} after NOT, not {self.spelling(token)}", token)
 
     def compared(self, sign: str, left: Part, right: Part) -> Evaluator:
         if left.kind == LITERAL != right.kind:
@@ -645,7 +652,7 @@ class _Parser:
         return WithLiteral(sign, left.evaluate, right.value, self.octets)
 
     def as_numbers(self, name: Part, *literals: Part) -> tuple[Part, ...]:
-        """Return the operands of a comparison, as numbers where Azure compares numbers."""
+        """Return the operands of a comparison, converted to numbers if the name is numeric."""
         number_of = self.language.numeric_names.get(name.value) if name.kind == NAME else None
         if number_of is None:
             return (name, *literals)
@@ -664,21 +671,21 @@ class _Parser:
     def is_null(self, left: Part) -> Part:
         is_name = left.kind == NAME and self.text[left.start] != "("
         if not is_name and not self.language.jms:
-            raise self.error("IS NULL takes a name", left)
+            raise self.error("IS NULL needs a name before it", left)
         negated = self.token.kind == "NOT"
         if negated:
-            self.take()
+            self.next_token()
         last = self.expect("NULL", "NULL" if negated else "NULL or NOT NULL")
         return Part(left.start, last.end, CONDITION, Null(left.evaluate, negated), (left,))
 
     def between(self, left: Part, negated: bool) -> Part:
-        self.number(left)
+        self.check_number(left)
         low = self.expression(_COMPARISON)
-        self.number(low)
+        self.check_number(low)
         self.expect("AND", "AND and the upper bound of BETWEEN")
         high = self.expression(_COMPARISON)
-        self.number(high)
-        # As JMS defines it: a >= low AND a <= high, negated a < low OR a > high.
+        self.check_number(high)
+        # JMS 2.0, 3.8.1: a >= low AND a <= high; negated, a < low OR a > high.
         signs = ("<", ">") if negated else (">=", "<=")
         sides = [self.compared(signs[0], left, low), self.compared(signs[1], left, high)]
         evaluate = Joined(sides, decisive=negated)
@@ -690,21 +697,21 @@ class _Parser:
         while True:
             item = self.expression(_COMPARISON)
             if self.language.jms and item.kind != LITERAL:
-                raise self.error("the list of IN takes literals", item)
+                raise self.error("the list of IN may only contain literals", item)
             items.append(item)
             if self.token.kind != ",":
                 break
-            self.take()
+            self.next_token()
         last = self.expect(")", "a comma or )")
         left, *items = self.as_numbers(left, *items)
-        # Whether Python's own operators compare them as the language does.
-        simple = [_is_plain(one) and (self.octets or is_exact(one.value)) for one in items]
+        # Literals that Python's operators compare as the language does.
+        simple = [_is_plain(item) and (self.octets or is_exact(item.value)) for item in items]
         evaluate = InList(
             left.evaluate,
-            [one.evaluate for one in items],
-            [one.value for one in compress(items, simple)],
-            [one.evaluate for one, is_simple in zip(items, simple, strict=True) if not is_simple],
-            {kind_of(one.value) for one in items} if self.language.jms else set(),
+            [item.evaluate for item in items],
+            [item.value for item in compress(items, simple)],
+            [item.evaluate for item, is_simple in zip(items, simple, strict=True) if not is_simple],
+            {kind_of(item.value) for item in items} if self.language.jms else set(),
             negated,
             self.octets,
         )
@@ -714,11 +721,11 @@ class _Parser:
         token = self.expect("string", "a pattern in quotes")
         last, escape = token, None
         if self.token.kind == "ESCAPE":
-            self.take()
+            self.next_token()
             last = self.expect("string", "one character in quotes")
             escape = last.value
             if len(escape) != 1:
-                raise self.error("ESCAPE takes one character in quotes", last)
+                raise self.error("ESCAPE needs one character in quotes", last)
         match, weight = self.pattern(token, escape)
         errors = "surrogateescape" if self.language.broker else "strict"
         text = Bounded(left.evaluate, weight, self.work)
@@ -726,7 +733,7 @@ class _Parser:
         return Part(left.start, last.end, CONDITION, evaluate, (left,))
 
     def pattern(self, token: Token, escape: str | None) -> tuple[Callable[[str], bool | None], int]:
-        """Return the matcher of a pattern, and its weight."""
+        """Return the function that matches a pattern, and its steps per character."""
         elements: list[Any] = []
         chars = iter(token.value)
         for char in chars:
@@ -758,42 +765,42 @@ class _Parser:
         self.expect("(", f"( after {name}")
         self.weight += CALL_WEIGHT
         if name == "EXISTS":
-            what = self.take()
-            if what.kind not in ("identifier", "qualified"):
-                raise self.error("EXISTS takes a name", what)
-            operand = self.identifier(what)
+            name_token = self.next_token()
+            if name_token.kind not in ("identifier", "qualified"):
+                raise self.error("EXISTS needs a name", name_token)
+            operand = self.identifier(name_token)
             end = self.expect(")", ")").end
             evaluate: Evaluator = Null(operand.evaluate, negated=True)
             return Part(token.start, end, CONDITION, evaluate, (operand,))
         arguments: list[Part] = []
-        function, wanted = _FUNCTIONS.get(name, (None, 0))
-        while len(arguments) < wanted:
+        function, arity = _FUNCTIONS.get(name, (None, 0))
+        while len(arguments) < arity:
             if arguments:
-                self.expect(",", f"a comma: {name} takes {wanted} values")
+                self.expect(",", f"a comma: {name} has {arity} arguments")
             arguments.append(self.expression(_COMPARISON))
-        last = self.expect(")", f"): {name} takes {wanted or 'no'} value{'s' * (wanted != 1)}")
+        last = self.expect(")", f"): {name} has {arity or 'no'} argument{'s' * (arity != 1)}")
         if function is None:
             evaluate = Time()
         else:
-            text, *counts = (one.evaluate for one in arguments)
+            text, *counts = (argument.evaluate for argument in arguments)
             evaluate = TextFunction(function, Bounded(text, CALL_WEIGHT, self.work), counts)
         return Part(token.start, last.end, VALUE, evaluate, tuple(arguments))
 
-    # Restrictions of JMS; some brokers evaluate what breaks them as unknown.
+    # Restrictions of JMS. Some brokers accept such expressions and evaluate them as unknown.
 
-    def condition(self, part: Part) -> None:
-        """Refuse a number or text as a condition."""
+    def check_condition(self, part: Part) -> None:
+        """Raise an error if a part used as a condition is a number or text."""
         is_literal = part.kind == LITERAL and type(part.value) is not bool
         if self.language.jms and (part.kind == VALUE or is_literal):
             raise self.error("expected a condition, not a value", part)
 
-    def number(self, part: Part) -> None:
-        """Refuse a text, boolean or condition as a number."""
+    def check_number(self, part: Part) -> None:
+        """Raise an error if a part used as a number is a text, boolean or condition."""
         if self.language.jms and _is_condition(part, (bool, str)):
             raise self.error("expected a number", part)
 
-    def ordered(self, part: Part) -> None:
-        """Refuse a condition or boolean as an operand of ``<``, ``<=``, ``>`` or ``>=``."""
+    def check_ordered(self, part: Part) -> None:
+        """Raise an error if an operand of ``<``, ``<=``, ``>`` or ``>=`` is a boolean."""
         if self.language.jms and _is_condition(part, (bool,)):
             raise self.error("booleans are compared with = and <> only", part)
 
@@ -807,11 +814,11 @@ def _is_plain(part: Part) -> bool:
 
 
 def _with_equalities_joined(conditions: list[Evaluator]) -> list[Evaluator]:
-    """Return the conditions of an AND; what is ``name = literal`` side by side is one of them."""
+    """Replace adjacent ``name = literal`` conditions of an AND by one `AllEqual`."""
     parts: list[Evaluator] = []
-    for is_equality, group in groupby(conditions, lambda one: isinstance(one, Equal)):
-        found: list[Any] = list(group)
-        parts += [AllEqual(found)] if is_equality and len(found) > 1 else found
+    for is_equality, group in groupby(conditions, lambda condition: isinstance(condition, Equal)):
+        adjacent: list[Any] = list(group)
+        parts += [AllEqual(adjacent)] if is_equality and len(adjacent) > 1 else adjacent
     return parts
 
 

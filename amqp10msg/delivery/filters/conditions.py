@@ -1,4 +1,4 @@
-"""Filters that are conditions on fields: by properties, of legacy AMQP, of brokers."""
+"""Filters by properties, legacy AMQP bindings, and filters of RabbitMQ and Azure Service Bus."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from amqp10msg.wire.primitives import (
 )
 
 _FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
-# How values are compared with a reference: its modifiers, and how it is otherwise.
+# The relation to test for each modifier of a reference string (filtex 4.1.1).
 _MODIFIERS: Final = {"&p:": BEGINS, "&s:": ENDS}
 
 
@@ -66,7 +66,7 @@ class _Map(Filter):
 
 
 def _check_simple(entries: Mapping[str, Any], expected: str) -> None:
-    """Refuse values that are not of simple types."""
+    """Raise EncodeError for a value that is not of a simple type."""
     for key, value in entries.items():
         if isinstance(value, (list, dict, AmqpMap, Array, Described)):
             raise EncodeError(
@@ -76,51 +76,51 @@ def _check_simple(entries: Mapping[str, Any], expected: str) -> None:
 
 @attrs.frozen
 class _PropertyFilter(_Map):
-    """A map of reference values."""
+    """A filter by reference values, one for each field or property."""
 
     dialect: Dialect = attrs.field(
         default="rabbitmq", kw_only=True, repr=False, converter=dialect_of
     )
     _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
 
-    def _settle(self) -> None:
-        entries = self._settled_entries()
+    def _prepare(self) -> None:
+        entries = self._checked_entries()
         broker = Options(dialect=self.dialect).dialect == "rabbitmq-4.3"
         tests = []
         for key, reference in entries.items():
-            relation, wanted = _relation_of(reference, key)
-            condition = relation if relation == IS_PRESENT else f"{relation} {wanted!r}"
-            tests.append((key, condition, _test_of(relation, wanted, broker)))
+            relation, operand = _relation_of(reference, key)
+            condition = relation if relation == IS_PRESENT else f"{relation} {operand!r}"
+            tests.append((key, condition, _test_of(relation, operand, broker)))
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "_tests", tests)
 
-    def _settled_entries(self) -> dict[str, Any]:
+    def _checked_entries(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
-        """Return whether a message has the value that an entry refers to, and the value."""
+    def _value_in(self, message: Message, key: str) -> tuple[bool, Any]:
+        """Return whether a message has the value for a key, and the value."""
         raise NotImplementedError
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         for key, _, test in self._tests:
-            present, value = self._seen(message, key)
+            present, value = self._value_in(message, key)
             if not present or not test(value):
                 return False
         return True
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
-        found = []
+        reasons = []
         for key, condition, test in self._tests:
-            present, value = self._seen(message, key)
+            present, value = self._value_in(message, key)
             if not present or not test(value):
-                found.append(Reason(f"{key} {condition}", False, ((key, value),)))
-        return tuple(found)
+                reasons.append(Reason(f"{key} {condition}", False, ((key, value),)))
+        return tuple(reasons)
 
 
 def _relation_of(reference: Any, key: str) -> tuple[str, Any]:
-    """Return how values are compared with a reference, and with what (filtex 4.1.1).
+    """Return the relation and the operand that a reference stands for (filtex 4.1.1).
 
-    Only an AMQP string may have a modifier.
+    Only an AMQP string can have a modifier.
     """
     if reference is None:
         return IS_PRESENT, None
@@ -137,79 +137,79 @@ def _relation_of(reference: Any, key: str) -> tuple[str, Any]:
     return "=", str(reference.removeprefix("&"))
 
 
-def _test_of(relation: str, wanted: Any, broker: bool) -> Callable[[Any], bool]:
-    """Return the function that tests a value; with `broker`, as RabbitMQ 4.3 does."""
+def _test_of(relation: str, operand: Any, broker: bool) -> Callable[[Any], bool]:
+    """Return a function that tests a value; with `broker`, as RabbitMQ 4.3 does."""
     if broker:
-        return rabbitmq_43_test(relation, wanted)
+        return rabbitmq_43_test(relation, operand)
     if relation == IS_PRESENT:
         return lambda _: True
     if relation == "=":
-        return same_as(wanted)
+        return same_as(operand)
     holds = str.startswith if relation == BEGINS else str.endswith
-    return lambda value: isinstance(value, str) and holds(value, wanted)
+    return lambda value: isinstance(value, str) and holds(value, operand)
 
 
 @register
 @attrs.frozen
 class PropertiesFilter(_PropertyFilter):
-    """Fields of the properties section match: ``amqp:properties-filter`` (filtex 4.2.4).
+    """A filter by fields of the properties section: ``amqp:properties-filter`` (filtex 4.2.4).
 
         PropertiesFilter({"user-id": b"John", "subject": "&p:Order"})
 
-    All entries must match. A string reference that begins with ``&p:`` matches a prefix, with
-    ``&s:`` a suffix; ``&&`` stands for a leading ``&``. None matches any value and a field that is
-    not set, which matches nothing else; RabbitMQ drops a filter with None and delivers every
-    message, so making one warns (`FilterWarning`).
+    All entries must match. A string reference with the prefix ``&p:`` matches strings that begin
+    with the rest, with ``&s:`` strings that end with it; ``&&`` is an escaped leading ``&``. None
+    matches any value and an unset field; an unset field matches no other reference. RabbitMQ drops
+    a filter that contains None and delivers every message, so None raises a `FilterWarning`.
 
     Attributes:
-        entries: references by the name of the field, with dashes or underscores. Plain Python
-            values are converted to the field's type.
-        limits: how many entries there may be.
-        dialect: ``rabbitmq-4.3`` to match as that broker does: strings, symbols, binary and UUIDs
-            with the same bytes are the same, timestamps are numbers, None is refused. The others
-            match as the draft says.
+        entries: references by field name, with dashes or underscores. Plain Python values are
+            converted to the field's type.
+        limits: limits on the number of entries.
+        dialect: ``rabbitmq-4.3`` matches as that broker does: strings, symbols, binary and UUIDs
+            match if their bytes are equal, timestamps compare as numbers, and None raises an error.
+            Other dialects match as in the draft.
 
     Raises:
-        EncodeError: there is no such field, or the reference is not of its type.
+        EncodeError: the field does not exist, or the reference is not of its type.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:properties-filter")
     CODE: ClassVar[int | None] = 0x173
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
 
-    def _settle_descriptor(self) -> None:
-        made_here = self.descriptor is None  # and not by a peer, or as a copy
-        super()._settle_descriptor()
-        given: Any = self.entries
-        if isinstance(given, Mapping) and any(one is None for one in given.values()):
+    def _set_descriptor(self) -> None:
+        is_new = self.descriptor is None  # not received from a peer, and not a copy
+        super()._set_descriptor()
+        entries: Any = self.entries
+        if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
             problem = "RabbitMQ drops a properties filter with None and delivers every message"
             if self.dialect == "rabbitmq-4.3":
                 raise EncodeError(f"{problem}: leave such entries out", "filter")
-            if made_here:
-                # Above: __attrs_post_init__ and __init__.
+            if is_new:
+                # The caller is above this method, __attrs_post_init__ and __init__.
                 warnings.warn(f"{problem}: leave such entries out", FilterWarning, stacklevel=4)
 
-    def _settled_entries(self) -> dict[str, Any]:
+    def _checked_entries(self) -> dict[str, Any]:
         raw = entries_of(self.SYMBOL, self.entries, Char, self.limits)
-        settled: dict[str, Any] = {}
+        checked: dict[str, Any] = {}
         for key, reference in raw.items():
             name = key.replace("_", "-")
             if name not in _FIELDS:
                 raise EncodeError(
                     f"there is no field {key}: use one of {', '.join(_FIELDS)}", "filter"
                 )
-            if name in settled:
+            if name in checked:
                 raise EncodeError(f"duplicate field {name}", "filter")
-            settled[name] = _typed(_FIELDS[name], reference)
-        return settled
+            checked[name] = _typed(_FIELDS[name], reference)
+        return checked
 
-    def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
+    def _value_in(self, message: Message, key: str) -> tuple[bool, Any]:
         properties = message.properties
         if properties is None:
             return True, None
         field = _FIELDS[key]
         value = getattr(properties, field.name)
-        # A lenient decoding leaves values of other types, which match none.
+        # After lenient decoding the value may have another type, which matches no reference.
         if field.type == "timestamp" and (
             type(value) is int or isinstance(value, datetime.datetime)
         ):
@@ -225,7 +225,9 @@ class PropertiesFilter(_PropertyFilter):
             if not isinstance(key, Symbol):
                 raise wrong_type(cls, "a map with symbols as keys", key)
             field = _FIELDS.get(key)
-            if field is None or (reference is not None and type(reference) not in _wire(field)):
+            if field is None or (
+                reference is not None and type(reference) not in _wire_types(field)
+            ):
                 raise EncodeError(
                     f"there is no field {key}"
                     if field is None
@@ -236,7 +238,7 @@ class PropertiesFilter(_PropertyFilter):
 
 
 def _pairs(value: Any) -> Any:
-    """Return the entries of a peer's map; none if it is not a map."""
+    """Return the entries of a peer's map; empty if it is not a map."""
     if isinstance(value, AmqpMap):
         return value.pairs
     return value.items() if isinstance(value, dict) else ()
@@ -249,27 +251,27 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "timestamp": (Timestamp,),
     "uint": (UInt,),
 }
-# Types of the archetypes that fields require.
+# Types that provide the archetypes which fields require.
 _ARCHETYPES: Final[dict[str, tuple[type, ...]]] = {
     "message-id": (ULong, uuid.UUID, bytes, str),
     "address": (str,),
 }
 
 
-def _wire(field: Field) -> tuple[type, ...]:
-    """Return the types that a reference of a field has on the wire."""
+def _wire_types(field: Field) -> tuple[type, ...]:
+    """Return the types that a reference of a field can have on the wire."""
     return _ARCHETYPES[field.requires] if field.requires else _TYPES[field.type]
 
 
-def _timestamp(moment: Any) -> Timestamp:
-    if isinstance(moment, datetime.datetime):
-        return Timestamp.from_datetime(moment)
-    return Timestamp(moment)
+def _timestamp(time: Any) -> Timestamp:
+    if isinstance(time, datetime.datetime):
+        return Timestamp.from_datetime(time)
+    return Timestamp(time)
 
 
 def _typed(field: Field, reference: Any) -> Any:
     """Convert a reference to the field's type."""
-    allowed = _wire(field)
+    allowed = _wire_types(field)
     if reference is None or type(reference) in allowed:
         return reference
     is_number = isinstance(reference, int) and not isinstance(reference, bool)
@@ -293,38 +295,39 @@ def _typed(field: Field, reference: Any) -> Any:
 @register
 @attrs.frozen
 class ApplicationPropertiesFilter(_PropertyFilter):
-    """Application properties match: ``amqp:application-properties-filter`` (filtex 4.2.5).
+    """A filter by application properties: ``amqp:application-properties-filter`` (filtex 4.2.5).
 
         ApplicationPropertiesFilter({"region": "emea", "order": "&s:-eu", "urgent": None})
 
-    All entries must match. A string reference that begins with ``&p:`` matches a prefix, with
-    ``&s:`` a suffix; ``&&`` stands for a leading ``&``. None matches any value of a property that
-    is present. Numbers of different types match if they are equal; there is no other conversion.
+    All entries must match. A string reference with the prefix ``&p:`` matches strings that begin
+    with the rest, with ``&s:`` strings that end with it; ``&&`` is an escaped leading ``&``. None
+    matches any value of a property that is present. Numbers of different types match if they are
+    equal; there is no other conversion.
 
     Attributes:
-        entries: references by the name of the property.
-        limits: how many entries there may be.
-        dialect: ``rabbitmq-4.3`` to match as that broker does: strings, symbols, binary and UUIDs
-            with the same bytes are the same, timestamps and chars are numbers, and a decimal, NaN
-            or infinity is not present; a reference may be a list, map, array or described value,
-            and no message passes. The others match as the draft says.
+        entries: references by property name.
+        limits: limits on the number of entries.
+        dialect: ``rabbitmq-4.3`` matches as that broker does: strings, symbols, binary and UUIDs
+            match if their bytes are equal, timestamps and chars compare as numbers, and a decimal,
+            NaN or infinity counts as not present; a list, map, array or described value is allowed
+            as a reference, but no message passes. Other dialects match as in the draft.
 
     Raises:
-        EncodeError: a key is not a string, or (but for the dialect ``rabbitmq-4.3``) a reference is
-            not of a simple type.
+        EncodeError: a key is not a string, or a reference is not of a simple type (with the dialect
+            ``rabbitmq-4.3`` any type is allowed).
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:application-properties-filter")
     CODE: ClassVar[int | None] = 0x174
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
 
-    def _settled_entries(self) -> dict[str, Any]:
-        settled = entries_of(self.SYMBOL, self.entries, (Symbol, Char), self.limits)
+    def _checked_entries(self) -> dict[str, Any]:
+        entries = entries_of(self.SYMBOL, self.entries, (Symbol, Char), self.limits)
         if self.dialect != "rabbitmq-4.3":
-            _check_simple(settled, "the reference is of")
-        return settled
+            _check_simple(entries, "the reference is of")
+        return entries
 
-    def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
+    def _value_in(self, message: Message, key: str) -> tuple[bool, Any]:
         section = message.application_properties
         return (False, None) if section is None else (key in section, section.get(key))
 
@@ -333,7 +336,7 @@ _EXCHANGES: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
 
 
 def _subject_of(message: Message) -> str | None:
-    """Return the subject; None where there is none, or none of text in what was read leniently."""
+    """Return the subject; None if it is unset or, after lenient decoding, not a string."""
     subject = None if message.properties is None else message.properties.subject
     return subject if isinstance(subject, str) else None
 
@@ -347,7 +350,7 @@ class _Text(Filter):
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
 
-    def _settle(self) -> None:
+    def _prepare(self) -> None:
         if not isinstance(self.text, str):
             raise EncodeError(
                 f"{self.SYMBOL} takes text, not {type(self.text).__name__}", "filter.text"
@@ -360,8 +363,8 @@ class _Text(Filter):
             )
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
-        shown = self.text.replace("'", "''")
-        condition = f"subject {'matches' if isinstance(self, TopicBinding) else '='} '{shown}'"
+        escaped = self.text.replace("'", "''")
+        condition = f"subject {'matches' if isinstance(self, TopicBinding) else '='} '{escaped}'"
         subject = _subject_of(message)
         return (Reason(condition, False, (("subject", subject),)),)
 
@@ -369,7 +372,7 @@ class _Text(Filter):
 @register
 @attrs.frozen
 class DirectBinding(_Text):
-    """The subject is exactly this: ``apache.org:legacy-amqp-direct-binding:string``.
+    """A filter by exact subject: ``apache.org:legacy-amqp-direct-binding:string``.
 
     A message without a subject does not pass.
 
@@ -388,15 +391,15 @@ class DirectBinding(_Text):
 @register
 @attrs.frozen
 class TopicBinding(_Text):
-    """The subject matches this pattern: ``apache.org:legacy-amqp-topic-binding:string``.
+    """A filter by a pattern of the subject: ``apache.org:legacy-amqp-topic-binding:string``.
 
     Subject and pattern are words separated by dots; in the pattern ``*`` matches one word and ``#``
     zero or more: ``*.stock.#`` matches ``usd.stock`` and ``eur.stock.db``. A message without a
-    subject only passes ``#``.
+    subject passes only the pattern ``#``.
 
     Attributes:
         text: the pattern.
-        limits: how long it may be.
+        limits: limits on its length, and on the steps to match a subject.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-topic-binding:string")
@@ -406,8 +409,8 @@ class TopicBinding(_Text):
     _weight: int = attrs.field(init=False, eq=False, repr=False, default=1)
     _work: Work = attrs.field(init=False, eq=False, repr=False, factory=Work)
 
-    def _settle(self) -> None:
-        super()._settle()
+    def _prepare(self) -> None:
+        super()._prepare()
         words = [
             MANY if word == "#" else ONE if word == "*" else word for word in _words(self.text)
         ]
@@ -416,7 +419,7 @@ class TopicBinding(_Text):
 
     @property
     def steps(self) -> int:
-        """The steps that it has taken so far, a hundred or more for each word."""
+        """The steps used so far, at least a hundred per word: see `FilterLimits.steps`."""
         return self._work.steps
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
@@ -447,26 +450,26 @@ _ANY: Final = ("any", "any-with-x")
 @register
 @attrs.frozen
 class HeadersBinding(_Map):
-    """Application properties are these: ``apache.org:legacy-amqp-headers-binding:map``.
+    """A filter by application properties: ``apache.org:legacy-amqp-headers-binding:map``.
 
         HeadersBinding({"x-match": "any", "region": "emea", "urgent": None})
 
-    The entry ``x-match`` is ``all``, the default, or ``any``: how many of the others must match;
-    None matches any value of a property that is present. Numbers of different types match if they
-    are equal. Other keys that begin with ``x-`` are ignored, unless ``x-match`` is ``all-with-x``
-    or ``any-with-x`` (an extension of RabbitMQ). Without entries every message passes ``all``, and
-    none ``any``.
+    The entry ``x-match`` selects whether ``all`` (the default) or ``any`` of the other entries must
+    match. None matches any value of a property that is present. Numbers of different types match if
+    they are equal. Other keys that begin with ``x-`` are ignored, unless ``x-match`` is
+    ``all-with-x`` or ``any-with-x`` (an extension of RabbitMQ). With no other entries, every
+    message passes ``all`` and no message passes ``any``.
 
     Attributes:
         entries: the expected values, of simple types, by key.
-        limits: how many entries there may be.
+        limits: limits on the number of entries.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-headers-binding:map")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0002
     CAPABILITY: ClassVar[str] = _EXCHANGES
 
-    def _settle(self) -> None:
+    def _prepare(self) -> None:
         object.__setattr__(
             self, "entries", entries_of(self.SYMBOL, self.entries, Symbol, self.limits)
         )
@@ -493,31 +496,31 @@ class HeadersBinding(_Map):
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         present: Mapping[str, Any] = message.application_properties or {}
         holds = all if self.x_match in _ALL else any
-        return holds(_holds(key, wanted, present) for key, wanted in self._compared())
+        return holds(_holds(key, expected, present) for key, expected in self._compared())
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         present: Mapping[str, Any] = message.application_properties or {}
         return tuple(
             Reason(
-                f"{key} is present" if wanted is None else f"{key} = {wanted!r}",
+                f"{key} is present" if expected is None else f"{key} = {expected!r}",
                 False,
                 ((key, present.get(key)),),
             )
-            for key, wanted in self._compared()
-            if not _holds(key, wanted, present)
+            for key, expected in self._compared()
+            if not _holds(key, expected, present)
         ) or (Reason("any of no entries"),)
 
 
-def _holds(key: str, wanted: Any, present: Mapping[str, Any]) -> bool:
-    return key in present and (wanted is None or same(wanted, present[key]))
+def _holds(key: str, expected: Any, present: Mapping[str, Any]) -> bool:
+    return key in present and (expected is None or same(expected, present[key]))
 
 
 @register
 @attrs.frozen
 class NoLocal(Filter):
-    """Messages of the same connection do not pass: ``apache.org:no-local-filter:list``.
+    """Rejects messages sent over the link's own connection: ``apache.org:no-local-filter:list``.
 
-    A message does not say where it came from: `matches` takes `local`.
+    A message does not record its connection, so callers pass `local` to `matches`.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:no-local-filter:list")
@@ -530,13 +533,13 @@ class NoLocal(Filter):
     def _passes(self, _message: Message, _now: int | None, local: bool | None) -> bool:
         if local is None:
             raise EvaluationError(
-                "no-local needs to know whether the message came over the connection of the link: "
-                "pass local"
+                "no-local depends on the connection that the message arrived on: pass local=True "
+                "if it is the connection of the link, else local=False"
             )
         return not local
 
     def _reasons(self, _message: Message, _now: int | None) -> tuple[Reason, ...]:
-        return (Reason("the message came over another connection"),)
+        return (Reason("the message arrived on another connection"),)
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
@@ -546,9 +549,9 @@ class NoLocal(Filter):
 @register
 @attrs.frozen
 class XQuery(_Text):
-    """An XQuery expression, which is not evaluated: ``apache.org:xquery-filter:string``.
+    """An XQuery expression, which cannot be evaluated here: ``apache.org:xquery-filter:string``.
 
-    A source that cannot evaluate it leaves it out of its answer (Part 3, 3.5.3).
+    A sender that cannot evaluate it omits it from the source in its attach (Part 3, 3.5.3).
 
     Attributes:
         text: the query.
@@ -569,22 +572,22 @@ def _annotation(message: Message, key: str) -> Any:
 @register
 @attrs.frozen
 class StreamOffset(Filter):
-    """Where reading a RabbitMQ stream begins: ``rabbitmq:stream-offset-spec``.
+    """The position at which reading a RabbitMQ stream starts: ``rabbitmq:stream-offset-spec``.
 
     It is a position rather than a condition. For an offset, `matches` compares the annotation
-    ``x-stream-offset`` that RabbitMQ adds to a message; every message passes ``first``; the other
-    positions depend on the stream, and `matches` raises an error.
+    ``x-stream-offset`` that RabbitMQ adds to each message. Every message passes ``first``. Other
+    positions depend on the stream, so `matches` raises `EvaluationError`.
 
     Attributes:
         start: ``first``, ``last`` (chunk), ``next``, an interval such as ``10m`` (Y, M, D, h, m,
-            s), an offset from 0, or a moment as a Timestamp or an aware datetime.
+            s), an offset from 0, or a time as a Timestamp or an aware datetime.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-offset-spec")
 
     start: str | int | Timestamp
 
-    def _settle(self) -> None:
+    def _prepare(self) -> None:
         start: Any = self.start
         if isinstance(start, datetime.datetime):
             try:
@@ -596,7 +599,7 @@ class StreamOffset(Filter):
             if not isinstance(stream_start(start), str):
                 raise EncodeError(
                     f"a stream is read from {', '.join(STREAM_PLACES)}, an interval such as 10m, "
-                    f"an offset or a moment, not from {start!r}",
+                    f"an offset or a time, not from {start!r}",
                     "filter.start",
                 )
         elif not isinstance(start, int) or isinstance(start, bool):
@@ -611,7 +614,7 @@ class StreamOffset(Filter):
             return True
         if isinstance(self.start, (str, Timestamp)):
             raise EvaluationError(
-                f"{self.SYMBOL} {self.start!s} depends on the stream: it is where reading begins, "
+                f"{self.SYMBOL} {self.start!s} depends on the stream: it is a position in it, "
                 "not a condition"
             )
         offset = _annotation(message, STREAM_OFFSET)
@@ -620,8 +623,8 @@ class StreamOffset(Filter):
         return offset >= self.start
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
-        seen = ((STREAM_OFFSET, _annotation(message, STREAM_OFFSET)),)
-        return (Reason(f"{STREAM_OFFSET} >= {self.start}", False, seen),)
+        values = ((STREAM_OFFSET, _annotation(message, STREAM_OFFSET)),)
+        return (Reason(f"{STREAM_OFFSET} >= {self.start}", False, values),)
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
@@ -630,31 +633,30 @@ class StreamOffset(Filter):
         return cls(value, descriptor=descriptor)
 
 
-def _texts(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _as_tuple(values: str | Iterable[str]) -> tuple[str, ...]:
+    return (values,) if isinstance(values, str) else tuple(values)
 
 
 @register
 @attrs.frozen
 class StreamFilter(Filter):
-    """Messages with one of these filter values: ``rabbitmq:stream-filter``.
+    """A filter by the annotation ``x-stream-filter-value``: ``rabbitmq:stream-filter``.
 
-    The value of a message is its annotation ``x-stream-filter-value``. RabbitMQ looks at whole
-    chunks through a Bloom filter and may deliver others too; `matches` looks at the message, as a
-    consumer then does. A message without the annotation passes where the set of filters has
-    `MatchUnfiltered`.
+    RabbitMQ filters whole chunks with a Bloom filter and may deliver other messages as well, so a
+    consumer tests each message again, as `matches` does. A message without the annotation passes if
+    the filter set contains `MatchUnfiltered`.
 
     Attributes:
-        values: the values, one or more.
-        is_list: whether they stand in a list, as several always do.
+        values: the accepted values, one or more.
+        is_list: whether to encode a single value as a list; several are always a list.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-filter")
 
-    values: tuple[str, ...] = attrs.field(converter=_texts)
+    values: tuple[str, ...] = attrs.field(converter=_as_tuple)
     is_list: bool = attrs.field(default=False, kw_only=True)
 
-    def _settle(self) -> None:
+    def _prepare(self) -> None:
         if not self.values or not all(isinstance(value, str) for value in self.values):
             raise EncodeError(f"{self.SYMBOL} takes one or more strings", "filter.values")
         if len(self.values) > 1:
@@ -670,9 +672,9 @@ class StreamFilter(Filter):
         return _annotation(message, STREAM_FILTER_VALUE) is None
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
-        values = ", ".join(map(repr, self.values))
-        seen = ((STREAM_FILTER_VALUE, _annotation(message, STREAM_FILTER_VALUE)),)
-        return (Reason(f"{STREAM_FILTER_VALUE} IN ({values})", False, seen),)
+        accepted = ", ".join(map(repr, self.values))
+        values = ((STREAM_FILTER_VALUE, _annotation(message, STREAM_FILTER_VALUE)),)
+        return (Reason(f"{STREAM_FILTER_VALUE} IN ({accepted})", False, values),)
 
     def _value(self) -> str | list[str]:
         return list(self.values) if self.is_list else self.values[0]
@@ -682,7 +684,7 @@ class StreamFilter(Filter):
         if isinstance(value, str):
             return cls(value, descriptor=descriptor)
         if not isinstance(value, list):
-            raise wrong_type(cls, "a string or a list of them", value)
+            raise wrong_type(cls, "a string or a list of strings", value)
         if len(value) > options.limits.fields:
             raise EncodeError(f"more than {options.limits.fields:,} values", "filter.values")
         return cls(value, is_list=True, descriptor=descriptor)
@@ -691,12 +693,12 @@ class StreamFilter(Filter):
 @register
 @attrs.frozen
 class MatchUnfiltered(Filter):
-    """Whether messages without a filter value pass: ``rabbitmq:stream-match-unfiltered``.
+    """Lets messages without a filter value pass: ``rabbitmq:stream-match-unfiltered``.
 
-    It applies to the `StreamFilter` of the same set; alone it lets every message pass.
+    It modifies the `StreamFilter` of the same filter set. Without one, every message passes.
 
     Attributes:
-        wanted: whether they pass.
+        wanted: whether messages without a filter value pass.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-match-unfiltered")
@@ -706,7 +708,7 @@ class MatchUnfiltered(Filter):
 
     wanted: bool = True
 
-    def _settle(self) -> None:
+    def _prepare(self) -> None:
         if not isinstance(self.wanted, bool):
             raise EncodeError(f"{self.SYMBOL} takes a bool", "filter.wanted")
 
@@ -717,13 +719,13 @@ class MatchUnfiltered(Filter):
 @register
 @attrs.frozen
 class SessionFilter(Filter):
-    """The messages of one session of Azure Service Bus: ``com.microsoft:session-filter``.
+    """A filter by session of Azure Service Bus: ``com.microsoft:session-filter``.
 
-    A message belongs to the session that its group-id names.
+    The session of a message is its group-id.
 
     Attributes:
-        session_id: the session; None asks the service for the next free one, and `matches` raises
-            an error.
+        session_id: the session; None requests the next free session from the service, and `matches`
+            raises `EvaluationError`.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("com.microsoft:session-filter")
@@ -734,14 +736,14 @@ class SessionFilter(Filter):
 
     session_id: str | None = None
 
-    def _settle(self) -> None:
+    def _prepare(self) -> None:
         if self.session_id is not None and not isinstance(self.session_id, str):
             raise EncodeError(f"{self.SYMBOL} takes a str or None", "filter.session_id")
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         if self.session_id is None:
             raise EvaluationError(
-                "the service chooses the free session: make the filter with its id"
+                "the service chooses the session: construct the filter with its session id"
             )
         return message.properties is not None and message.properties.group_id == self.session_id
 

@@ -1,4 +1,4 @@
-"""JMS selectors and SQL filter expressions as filters: compiled, evaluated, explained."""
+"""JMS selectors and SQL filter expressions as filters."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ from amqp10msg.wire.primitives import Symbol
 
 
 def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator[Reason]:
-    """Find the smallest conditions that keep an expression from being true."""
+    """Yield the innermost conditions that prevent an expression from being true."""
     result = value_of(part.evaluate, message, now)
     if result is True:
         return
     if part.kind == JOINED:
-        # In a failed AND the operands that are not true are at fault, in a failed OR all are.
+        # In an AND the operands that are not true are the cause, in an OR all operands.
         for operand in part.parts:
             yield from reasons_of(operand, text, message, now)
         return
-    seen = {name.value: value_of(name.evaluate, message, now) for name in part.names}
+    values = {name.value: value_of(name.evaluate, message, now) for name in part.names}
     yield Reason(
-        text[part.start : part.end], False if result is False else None, tuple(seen.items())
+        text[part.start : part.end], False if result is False else None, tuple(values.items())
     )
 
 
@@ -69,7 +69,7 @@ _LANGUAGES: Final = {
 
 @attrs.frozen
 class _Expression(Filter):
-    """An expression, compiled when the filter is made."""
+    """A filter with an expression, which is compiled when the filter is constructed."""
 
     text: str
     limits: FilterLimits = attrs.field(
@@ -79,7 +79,7 @@ class _Expression(Filter):
     _whole: Part | None = attrs.field(init=False, eq=False, repr=False, default=None)
     _work: Work = attrs.field(init=False, eq=False, repr=False, factory=Work)
 
-    def _settle(self) -> None:
+    def _prepare(self) -> None:
         if not isinstance(self.text, str):
             raise EncodeError(
                 f"{self.SYMBOL} takes a str, not {type(self.text).__name__}", "filter.text"
@@ -94,7 +94,7 @@ class _Expression(Filter):
                 object.__setattr__(self, "_whole", whole)
                 object.__setattr__(self, "_evaluate", whole.evaluate)
         except RecursionError:
-            problem = "nested too deep for the stack that is left"
+            problem = "nested too deep for the remaining stack"
             raise ExpressionError(problem, self.text, 0) from None
 
     def _parsed(self, text: str) -> Part | None:
@@ -104,7 +104,7 @@ class _Expression(Filter):
     matches = matches
 
     @property
-    def steps(self) -> int:  # as the base class has it
+    def steps(self) -> int:  # documented in the base class
         return self._work.steps
 
     def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
@@ -132,34 +132,35 @@ class Selector(_Expression):
 
         Selector("color = 'red' AND (weight > 2500 OR JMSPriority >= 7)")
 
-    The grammar is that of JMS 2.0, 3.8.1: a condition that is unknown because a name is not set
-    does not pass. A name is an application property, or one of
+    The grammar is JMS 2.0, 3.8.1. A message does not pass if the result is unknown because a name
+    is not set. A name is an application property, or one of
 
     - the JMS headers and properties: ``JMSDeliveryMode`` ('PERSISTENT' or 'NON_PERSISTENT'),
       ``JMSPriority``, ``JMSMessageID`` and ``JMSCorrelationID`` (as `amqp10msg.interop.jms` writes
       them), ``JMSTimestamp`` and ``JMSExpiration`` (ms), ``JMSType``, ``JMSDestination``,
       ``JMSReplyTo``, ``JMSRedelivered``, ``JMSDeliveryTime``, ``JMSXGroupID``, ``JMSXGroupSeq``,
-      ``JMSXUserID``, ``JMSXDeliveryCount``; - ``amqp.`` and a field of the header or the properties
-      with underscores, such as ``amqp.correlation_id`` or ``amqp.priority``, and
-      ``amqp.delivery_mode`` and ``amqp.redelivered``, as in Apache Qpid; - ``amqp.annotation.`` and
-      the key of a message annotation, which may contain dashes:
+      ``JMSXUserID``, ``JMSXDeliveryCount``;
+    - ``amqp.`` and a field of the header or the properties with underscores, such as
+      ``amqp.correlation_id`` or ``amqp.priority``, and ``amqp.delivery_mode`` and
+      ``amqp.redelivered``, as in Apache Qpid;
+    - ``amqp.annotation.`` and the key of a message annotation, which may contain dashes:
       ``amqp.annotation.x-opt-offset > '100'``. As in Azure Event Hubs, ``x-opt-offset``,
       ``x-opt-sequence-number`` and ``x-opt-enqueued-time`` (ms) compare as numbers with quoted
       integers.
 
-    Values of different kinds compare as false. Integers and timestamps (ms) are exact and never
-    overflow; float and double are approximate, and so is a decimal beside one of them, or one with
-    a fraction in arithmetic. The quotient of exact numbers is truncated; division by zero is
-    unknown. Extensions of JMS: texts are ordered by code points, lists may contain numbers, and
-    names may contain dots and, after the prefix ``hyphenated_props:`` of ActiveMQ Artemis, dashes.
-    Every message passes an empty selector.
+    A comparison of values of different kinds is false. Integers and timestamps (ms) are exact and
+    never overflow. Floats and doubles are approximate, and so are decimals that are compared with
+    them or have a fraction in arithmetic. The quotient of exact numbers is truncated; division by
+    zero is unknown. Extensions of JMS: texts are ordered by code points, lists may contain numbers,
+    and names may contain dots and, after the prefix ``hyphenated_props:`` of ActiveMQ Artemis,
+    dashes. Every message passes an empty selector.
 
     Attributes:
         text: the selector.
-        limits: limits on its size.
+        limits: limits on its size and on the steps to evaluate it.
 
     Raises:
-        ExpressionError: the text is not a selector.
+        ExpressionError: the text is not a selector, or exceeds a limit.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:selector-filter:string")
@@ -178,38 +179,44 @@ class SqlFilter(_Expression):
 
         SqlFilter("properties.subject LIKE 'Order%' AND region IN ('emea', 'apac')")
 
-    The language that RabbitMQ 4.2 documents and parses for streams: keywords are in upper case; a
-    name is an application property, in brackets if it is not a plain word (``[order-status]``), or
-    ``application_properties.`` or ``a.``, ``properties.`` or ``p.`` and a field with underscores,
-    ``header.priority`` or ``h.priority``; text in single or double quotes, binary as ``0x0AFF``;
-    ``= <> != < <= > >=``, ``+ - * / %``, ``AND OR NOT``, ``[NOT] LIKE … ESCAPE``, ``[NOT] IN``,
-    ``IS [NOT] NULL``, and ``UTC()``, which is the `now` of `matches`, in ms.
+    This is the language that RabbitMQ 4.2 documents for streams:
 
-    As in RabbitMQ, text compares with binary by its UTF-8 encoding, a UUID is its 16 bytes, ``/``
-    returns a fraction, and values of other different kinds are only ``<>``. A message does not pass
-    if the result is unknown.
+    - keywords and functions in upper case;
+    - names of application properties, in brackets unless they are plain words
+      (``[order-status]``), with an optional prefix ``application_properties.`` or ``a.``;
+    - ``properties.`` or ``p.`` and a field with underscores; ``header.priority`` or ``h.priority``;
+    - text in single or double quotes, binary as ``0x0AFF``;
+    - ``= <> != < <= > >=``, ``+ - * / %``, ``AND OR NOT``, ``[NOT] LIKE … ESCAPE``, ``[NOT] IN``,
+      ``IS [NOT] NULL``, and ``UTC()``, which is the argument `now` of `matches`, in ms.
 
-    RabbitMQ reads the filter under the name ``sql-filter``. It leaves a filter that it refuses out
-    of its answer to the attach, and delivers every message: compare the filters of the answer with
-    those asked for.
+    As in RabbitMQ, text compares with binary by its UTF-8 encoding, a UUID compares as its 16
+    bytes, ``/`` returns a fraction, and for values of other different kinds only ``<>`` is true. A
+    message does not pass if the result is unknown.
+
+    RabbitMQ requires the name ``sql-filter`` for it in the filter set. It omits a filter that it
+    rejects from the source in its attach, and delivers every message: compare the filters in that
+    attach with the requested ones.
 
     Attributes:
         text: the expression.
-        dialect: ``rabbitmq``, which reads values as the draft says; ``rabbitmq-4.3``, also as
-            ``rabbitmq-4.2`` and ``rabbitmq-4``, to predict that broker where it does not: ``_`` and
-            ``%`` do not match a line feed, a char is a number, decimals, NaN and infinity are not
-            set, ``LIKE`` reads any binary and UUID, and an overflow, which ends the session there,
-            raises `EvaluationError` here; or
-            ``oasis`` for more of the draft: every field of the header, the
-            sections ``delivery_annotations`` (``d``), ``message_annotations`` (``m``) and
-            ``footer`` (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``,
-            ``UPPER``, ``LEFT(text, count)``, ``RIGHT(text, count)``,
-            ``SUBSTRING(text, start, count)`` with 1 for the first character, ``DATE('2025-01-31')``
-            in ms, ``INF`` and ``NAN``, and ``+`` between texts.
-        limits: limits on its size; `RABBITMQ` has those of the broker.
+        dialect: one of
+
+            - ``rabbitmq``: this language, with the values of the draft;
+            - ``rabbitmq-4.3`` (also ``rabbitmq-4.2``, ``rabbitmq-4``): predicts the deviations of
+              that broker. ``_`` and ``%`` do not match a line feed, a char compares as a number,
+              decimals, NaN and infinity count as not set, ``LIKE`` accepts any binary and UUID, and
+              an overflow, which ends the session there, raises `EvaluationError`;
+            - ``oasis``: more of the draft. Every field of the header, the sections
+              ``delivery_annotations`` (``d``), ``message_annotations`` (``m``) and ``footer``
+              (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``, ``UPPER``,
+              ``LEFT(text, count)``, ``RIGHT(text, count)``, ``SUBSTRING(text, start, count)`` with
+              1 for the first character, ``DATE('2025-01-31')`` in ms, ``INF`` and ``NAN``, and
+              ``+`` between texts.
+        limits: limits on its size and on the steps to evaluate it; `RABBITMQ` has the limits of
+            the broker.
 
     Raises:
-        ExpressionError: the text is not such an expression.
+        ExpressionError: the text is not an expression of the dialect, or exceeds a limit.
     """
 
     dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True, converter=dialect_of)
@@ -221,8 +228,8 @@ class SqlFilter(_Expression):
     def _parsed(self, text: str) -> Part:
         language = _LANGUAGES.get(self.dialect)
         if language is None:
-            known = ", ".join(DIALECTS.names)
-            raise EncodeError(f"dialect is one of {known}, not {self.dialect!r}", "filter.dialect")
+            names = ", ".join(DIALECTS.names)
+            raise EncodeError(f"dialect is one of {names}, not {self.dialect!r}", "filter.dialect")
         if not text.strip(" \t\f\r\n"):
             raise ExpressionError("the expression is empty", text, 0)
         return parse_expression(text, language, self.limits, self._work)

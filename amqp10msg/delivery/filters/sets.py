@@ -1,4 +1,4 @@
-"""Filter-sets, the filters that a peer sends (Part 3, 3.5.8), and those that one text says."""
+"""Filter sets (Part 3, 3.5.8), parsing of a peer's filters, and the text filter languages."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
 
 @attrs.frozen
 class UnsupportedFilter(Filter):
-    """A filter of an unknown type, or one with an error, that a peer sent.
+    """A peer's filter of an unknown type or with an error.
 
-    It encodes as it was received and cannot be evaluated. `FilterSet.supported` leaves it out.
+    It encodes as received and cannot be evaluated. `FilterSet.supported` omits it.
 
     Attributes:
-        described: the described value as received, or another value in the place of one.
-        problem: why it cannot be evaluated.
+        described: the value as received, usually a described value.
+        problem: the reason why it cannot be evaluated.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("")
@@ -52,7 +52,7 @@ class UnsupportedFilter(Filter):
     described: Any
     problem: str
 
-    def _settle_descriptor(self) -> None:
+    def _set_descriptor(self) -> None:
         if isinstance(self.described, Described):
             object.__setattr__(self, "descriptor", self.described.descriptor)
 
@@ -73,30 +73,31 @@ class UnsupportedFilter(Filter):
 
 @attrs.frozen(eq=False)
 class FilterSet(Mapping[str, Filter | None]):
-    """Filters by name: a message passes if it passes every one (Part 3, 3.5.8).
+    """Filters by name: a message passes if it passes every filter (Part 3, 3.5.8).
 
         filters = FilterSet({"jms-selector": Selector("a = 1"), "no-local": NoLocal()})
         source = Source(address="orders", filter=filters.to_map())
 
-    A mapping of names to filters. Every message passes None.
+    A mapping of names to filters. Every message passes a filter that is None.
 
     Attributes:
-        filters: the filters; names are symbols, so ASCII.
+        filters: the filters by name; names are symbols, that is ASCII text.
     """
 
     filters: Mapping[str, Filter | None] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "filters", dict(self.filters))
-        given: dict[Any, Any] = dict(self.filters)
-        for name, one in given.items():
+        unchecked: dict[Any, Any] = dict(self.filters)
+        for name, entry in unchecked.items():
             if not isinstance(name, str) or not name.isascii():
                 raise EncodeError(
                     f"the name of a filter is a symbol, an ASCII str, not {name!r}", "filter"
                 )
-            if one is not None and not isinstance(one, Filter):
+            if entry is not None and not isinstance(entry, Filter):
                 raise EncodeError(
-                    f"expected a Filter, not {type(one).__name__}: {_hint(one)}", f"filter.{name}"
+                    f"expected a Filter, not {type(entry).__name__}: {_hint(entry)}",
+                    f"filter.{name}",
                 )
 
     def __getitem__(self, name: str) -> Filter | None:
@@ -108,83 +109,92 @@ class FilterSet(Mapping[str, Filter | None]):
     def __len__(self) -> int:
         return len(self.filters)
 
-    def _in_order(self) -> list[tuple[str, Filter]]:
-        return [(name, one) for name, one in self.filters.items() if one is not None]
+    def _pairs(self) -> list[tuple[str, Filter]]:
+        return [(name, entry) for name, entry in self.filters.items() if entry is not None]
 
-    def _unfiltered_pass(self) -> bool:
-        return any(isinstance(one, MatchUnfiltered) and one.wanted for _, one in self._in_order())
+    def _passes_unfiltered(self) -> bool:
+        return any(
+            isinstance(entry, MatchUnfiltered) and entry.wanted for _, entry in self._pairs()
+        )
 
     def matches(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> bool:
         """Return whether a message passes every filter.
 
-        Takes and raises what `Filter.matches` does; a filter after one that stops the message is
-        not evaluated.
+        The arguments and exceptions are those of `Filter.matches`. Evaluation ends at the first
+        filter that the message does not pass.
         """
         if not isinstance(message, Message):
             raise not_a_message(message)
-        for one in self.filters.values():
+        for entry in self.filters.values():
             if (
-                one is not None
-                and not one.matches(message, now=now, local=local)
-                and not self._excused(one, message)
+                entry is not None
+                and not entry.matches(message, now=now, local=local)
+                and not self._is_overridden(entry, message)
             ):
                 return False
         return True
 
     @property
     def steps(self) -> int:
-        """The steps of `FilterLimits.steps` that its filters have taken so far."""
-        return sum(one.steps for _, one in self._in_order())
+        """The steps that all filters have used so far: see `FilterLimits.steps`."""
+        return sum(entry.steps for _, entry in self._pairs())
 
-    def _excused(self, one: Filter, message: Message) -> bool:
-        """Return whether a message that a filter stops passes because of another filter."""
+    def _is_overridden(self, entry: Filter, message: Message) -> bool:
+        """Return whether `MatchUnfiltered` lets a message pass that a `StreamFilter` rejects."""
         return (
-            isinstance(one, StreamFilter) and one.is_unfiltered(message) and self._unfiltered_pass()
+            isinstance(entry, StreamFilter)
+            and entry.is_unfiltered(message)
+            and self._passes_unfiltered()
         )
 
     def explain(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> tuple[Reason, ...]:
-        """Return why a message does not pass, filter by filter; empty if it does.
+        """Return the conditions that a message does not meet, by filter; empty if it passes.
 
-        Takes and raises what `matches` does.
+        The arguments and exceptions are those of `matches`.
         """
         if not isinstance(message, Message):
             raise not_a_message(message)
-        found: list[Reason] = []
-        for name, one in self._in_order():
+        reasons: list[Reason] = []
+        for name, entry in self._pairs():
             try:
-                reasons = one.explain(message, now=now, local=local)
+                failed = entry.explain(message, now=now, local=local)
             except EvaluationError:
-                if not found:
+                if not reasons:
                     raise
-                continue  # a filter before it stops the message
-            if reasons and not self._excused(one, message):
-                found += [attrs.evolve(reason, filter=name) for reason in reasons]
-        return tuple(found)
+                continue  # an earlier filter rejects the message already
+            if failed and not self._is_overridden(entry, message):
+                reasons += [attrs.evolve(reason, filter=name) for reason in failed]
+        return tuple(reasons)
 
     @property
     def supported(self) -> FilterSet:
-        """The filters that can be evaluated, for the answer of a source (Part 3, 3.5.3).
+        """The filters that can be evaluated, for the source in a sender's attach (Part 3, 3.5.3).
 
-        A receiver compares them with the filters it asked for, and detaches if it needs others.
+        A receiver compares them with the filters it requested, and detaches if it needs the
+        missing ones.
         """
         return FilterSet(
-            {name: one for name, one in self.filters.items() if one is None or one.supported}
+            {
+                name: entry
+                for name, entry in self.filters.items()
+                if entry is None or entry.supported
+            }
         )
 
     @property
     def unsupported(self) -> dict[str, Filter]:
         """The filters that cannot be evaluated, by name."""
-        return {name: one for name, one in self._in_order() if not one.supported}
+        return {name: entry for name, entry in self._pairs() if not entry.supported}
 
     def to_map(self) -> dict[Symbol, Any]:
         """Return the map for the field `filter` of a source: described values by name."""
         return {
-            Symbol(name): None if one is None else one.to_described()
-            for name, one in self.filters.items()
+            Symbol(name): None if entry is None else entry.to_described()
+            for name, entry in self.filters.items()
         }
 
     def encode(self) -> bytes:
@@ -197,10 +207,10 @@ class FilterSet(Mapping[str, Filter | None]):
         return encoded
 
 
-def _hint(given: object) -> str:
-    if isinstance(given, str):
-        return f"make it with Selector({given[:30]!r}) or another class, or use parse"
-    return "use parse for what a peer sent"
+def _hint(value: object) -> str:
+    if isinstance(value, str):
+        return f"use Selector({value[:30]!r}) or another class, or use parse"
+    return "use parse for a peer's filters"
 
 
 @overload
@@ -236,26 +246,26 @@ def parse(
     limits: FilterLimits = DEFAULT_FILTER_LIMITS,
     dialect: Dialect = "rabbitmq",
 ) -> Filter | FilterSet:
-    """Make filters from what a peer sent.
+    """Construct filters from a peer's source.
 
-        parse(source.filter)            # the filter-set of a source: a FilterSet
-        parse(source.filter["colour"])  # one entry of it: a Filter
-        parse(data)                     # either of them, encoded
+        parse(source.filter)            # the filter set of a source: a FilterSet
+        parse(source.filter["colour"])  # a single entry: a Filter
+        parse(data)                     # an encoded filter or filter set
 
-    None, the value of a source without filters, returns an empty set; a `Filter` or `FilterSet` is
-    returned unchanged. A filter of an unknown type becomes an `UnsupportedFilter`.
+    For None, which is a source's value if it has no filters, return an empty set. Return a `Filter`
+    or `FilterSet` unchanged. A filter of an unknown type becomes an `UnsupportedFilter`.
 
     Args:
         given: a described value, a mapping of names to described values or None, or bytes.
-        strict: raise an error for a filter that is wrong. If False, a wrong filter becomes an
-            `UnsupportedFilter` with the problem, also a value that is not described, and the other
-            filters of the set are parsed.
+        strict: raise an error for an invalid filter. If False, an invalid filter, also a value that
+            is not described, becomes an `UnsupportedFilter` with the problem, and parsing
+            continues.
         limits: limits on the size of each filter.
         dialect: the dialect of SQL filter expressions; see `SqlFilter`.
 
     Raises:
-        DecodeError: the bytes do not parse, a value is not described, or a filter is wrong; its
-            cause is an `ExpressionError` if an expression is.
+        DecodeError: the bytes cannot be decoded, a value is not described, or a filter is invalid;
+            for an invalid expression its cause is an `ExpressionError`.
         TypeError: `given` is of another type.
     """
     options = Options(limits, dialect)
@@ -273,7 +283,7 @@ def parse(
         return FilterSet()
     if isinstance(given, (Mapping, AmqpMap)):
         pairs = given.pairs if isinstance(given, AmqpMap) else given.items()
-        return FilterSet({str(name): _entry(name, one, strict, options) for name, one in pairs})
+        return FilterSet({str(name): _entry(name, value, strict, options) for name, value in pairs})
     raise TypeError(
         f"parse takes a described value, a mapping or bytes, not {type(given).__name__}: for an "
         "expression, make a Selector or an SqlFilter"
@@ -287,18 +297,18 @@ def _check_names(given: Any) -> None:
             raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
 
 
-def _entry(name: Any, one: Any, strict: bool, options: Options) -> Filter | None:
+def _entry(name: Any, value: Any, strict: bool, options: Options) -> Filter | None:
     if not isinstance(name, str):
         raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
-    if one is None or isinstance(one, Filter):
-        return one
+    if value is None or isinstance(value, Filter):
+        return value
     try:
-        if not isinstance(one, Described):
-            problem = f"a filter is a described value or null, not {type(one).__name__}"
+        if not isinstance(value, Described):
+            problem = f"a filter is a described value or null, not {type(value).__name__}"
             if strict:
                 raise fault(problem)
-            return UnsupportedFilter(one, problem)
-        return _parsed(one, strict, options)
+            return UnsupportedFilter(value, problem)
+        return _parsed(value, strict, options)
     except DecodeError as error:
         error.path = f"filter.{name}"
         raise
@@ -320,8 +330,8 @@ def _oasis(text: str) -> Filter:
     return SqlFilter(text, dialect="oasis")
 
 
-#: Makes the filter of a text, by its language: a JMS selector, an SQL filter expression as RabbitMQ
-#: has it or with more of the OASIS draft, a topic pattern, a subject.
+#: Constructors of a filter from text, by language: a JMS selector, an SQL filter expression of
+#: RabbitMQ or of the OASIS draft, a topic pattern, a subject.
 LANGUAGES: Mapping[str, Callable[[str], Filter]] = MappingProxyType(
     dict(
         zip(
