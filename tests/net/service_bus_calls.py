@@ -53,7 +53,7 @@ class _Calls:
             made = await _get(make())
         except Exception as error:  # noqa: BLE001  (told)
             words = f"{type(error).__name__}: {error}"
-            self.found[name] = "501" if "has no operation" in words else words
+            self.found[name] = "501" if "does not implement the operation" in words else words
             return None
         self.found[name] = "yes"
         return made

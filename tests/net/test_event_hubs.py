@@ -188,7 +188,9 @@ def test_what_retention_removed_is_told(namespace: Namespace) -> None:
 def test_what_does_not_come_is_an_error(namespace: Namespace) -> None:
     namespace.streams["0"].stalls = 40
 
-    with pytest.raises(LateRangeError, match="orders/Partitions/0, offsets 40 to 59 did not come"):
+    with pytest.raises(
+        LateRangeError, match="offsets 40 to 59 of the stream orders/Partitions/0 were not received"
+    ):
         read(namespace, 30, 60, timeout=0.3)
 
 
@@ -208,7 +210,7 @@ def test_too_many_readers_wait_for_one_another(namespace: Namespace) -> None:
             r"\$management: status 404 for the event hub other: The messaging entity",
         ),
         (HUB, 401, r"\$management: status 401 for the event hub orders: refused"),
-        (HUB, 503, r"not reached within 0\.5 s \(\$management: 503"),
+        (HUB, 503, r"not reached within 0\.5 s \(\$management: status 503"),
     ],
 )
 def test_a_refusal_is_told(namespace: Namespace, hub: Hub, status: int, said: str) -> None:

@@ -339,7 +339,7 @@ def test_server_stops_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "amqp10msg.serve")
     server = Server()
     with server:
-        with pytest.raises(RuntimeError, match="runs already"):
+        with pytest.raises(RuntimeError, match="is running already"):
             server.start()
         connection = utils.BlockingConnection(server.url, timeout=TIMEOUT)
         connection.create_receiver("q")

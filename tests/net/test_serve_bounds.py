@@ -73,14 +73,14 @@ def test_a_peer_that_does_not_read_is_not_answered_without_end() -> None:
 
 def test_no_more_connections_than_descriptors(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), Server() as server:
-        server.call(lambda _: setattr(server, "_most", 5))
+        server.call(lambda _: setattr(server, "_connection_limit", 5))
         with clients(server, 12) as many:
             closed = 0
             for client in many[5:]:
                 with contextlib.suppress(ConnectionError):
                     assert b"" == client.recv(1)
                 closed += 1
-            assert (7, 1) == (closed, caplog.text.count("are closed at once"))
+            assert (7, 1) == (closed, caplog.text.count("are closed immediately"))
             assert 5 == len(server.broker.connections)
         until(lambda: not server.broker.connections)
         with clients(server, 1) as (client,):
@@ -162,12 +162,12 @@ def test_tls_handshakes_count_as_connections(
     tls: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING), Server(tls=tls) as server:
-        server.call(lambda _: setattr(server, "_most", 5))
+        server.call(lambda _: setattr(server, "_connection_limit", 5))
         with clients(server, 12) as many:
             for client in many[5:]:
                 assert b"" == _read_to_end(client)
             assert 5 == len(server.broker.handshakes)
-            assert 1 == caplog.text.count("are closed at once")
+            assert 1 == caplog.text.count("are closed immediately")
             many[0].close()
             until(lambda: len(server.broker.handshakes) == 4)
             with clients(server, 1) as (client,), _client_tls().wrap_socket(client) as secure:

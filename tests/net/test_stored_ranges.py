@@ -368,7 +368,7 @@ def test_by_tls(server: ChunkServer, tmp_path: Path) -> None:
             read(url, 0, 300)
         listener.close()
     plainly = server.url.replace("stream:", "stream+tls:") + "/?connection_timeout=200"
-    with pytest.raises(LateRangeError, match=r"no response within 0.2 s"):
+    with pytest.raises(LateRangeError, match=r"no answer within 0.2 s"):
         read(plainly, 0, 10, timeout=0.3)
 
 
