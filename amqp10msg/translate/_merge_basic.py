@@ -1,4 +1,4 @@
-"""Restores a 0-9-1 message from its 1.0 translation, and keeps edits made to that."""
+"""Restoration of a 0-9-1 message from its 1.0 translation, which may have been edited."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire.primitives import identical
 
 
-def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
-    """Restore the original 0-9-1 message of a 1.0 message that has its residual.
+def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
+    """Restore the original 0-9-1 message of a 1.0 message that has a residual.
 
     A value of the residual is used if its translation is still in the 1.0 message; otherwise the
     message was edited, and the residual's value is dropped. Restored values are removed from
-    `made.carried`.
+    `draft.carried`.
     """
-    content = made.saved or {}
-    basic = made.basic
-    message = made.message
-    if content.get(BODY) == 1 and (payload := octets_of_sections(made.wire, BODY_CODES)):
+    content = draft.saved or {}
+    basic = draft.basic
+    message = draft.message
+    if content.get(BODY) == 1 and (payload := octets_of_sections(draft.wire, BODY_CODES)):
         basic.body = payload
         basic.properties.type = MARKER
-        made.restored.add("body")
-        made.carried.pop(UNMARKED, None)
+        draft.restored.add("body")
+        draft.carried.pop(UNMARKED, None)
     body = message.body[0] if isinstance(message.body, list) else message.body
     is_data = type(body).__name__ == "Data"
     for row in ROWS:
@@ -62,14 +62,14 @@ def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
             same = annotations.get(row.annotation) == place.value
         else:
             current = getattr(basic.properties, row.name)
-            # RabbitMQ 4.0 and 4.1 make a message durable if it does not say otherwise.
+            # RabbitMQ 4.0 and 4.1 make a message durable if the field is unset.
             by_broker = row.name == "delivery_mode" and current == 2 and is_delivered(basic)
             same = current is None or by_broker
         if same:
             setattr(basic.properties, row.name, value)
-            made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
+            draft.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
             if row.section == "properties":
-                _drop(made, SPARSE_PROPERTIES, PROPERTY_FIELDS.index(row.field))
+                _drop(draft, SPARSE_PROPERTIES, PROPERTY_FIELDS.index(row.field))
         else:
             notes.add(
                 f"properties.{row.name.replace('_', '-')}",
@@ -81,116 +81,118 @@ def restored_basic(made: BasicDraft, notes: Notes) -> BasicMessage:
     if EXCHANGE in content and not (basic.exchange or basic.routing_key):
         basic.exchange = content[EXCHANGE].decode("utf-8", "surrogateescape")
         basic.routing_key = content.get(ROUTING_KEY, b"").decode("utf-8", "surrogateescape")
-    entries = _headers(made, content)
-    if entries or (content.get(EMPTY) == 1 and not made.entries):
+    entries = _headers(draft, content)
+    if entries or (content.get(EMPTY) == 1 and not draft.entries):
         basic.properties.headers = FieldTable.of(entries)
     else:
         basic.properties.headers = None
     return basic
 
 
-def _headers(made: BasicDraft, content: dict[int, Any]) -> list[Any]:
+def _headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
     if TABLE in content:
-        return _whole_table(made, decode_table(content[TABLE]).entries)
-    entries = list(made.entries)
+        return _whole_table(draft, decode_table(content[TABLE]).entries)
+    entries = list(draft.entries)
     if FIELDS in content:
-        _restore_fields(made, entries, content[FIELDS])
+        _restore_fields(draft, entries, content[FIELDS])
     order = content.get(ORDER)
     if order is not None:
-        return _ordered(entries[: made.split], entries[made.split :], order)
+        return _ordered(entries[: draft.split], entries[draft.split :], order)
     return entries
 
 
-def _restore_fields(made: BasicDraft, entries: list[Any], fields: dict[str, bytes]) -> None:
+def _restore_fields(draft: BasicDraft, entries: list[Any], fields: dict[str, bytes]) -> None:
     """Replace each header that was not edited by its original from the residual."""
-    now = _values_by_name(made)
+    current = _values_by_name(draft)
     # The first index of each name.
-    places = {entry[0]: place for place, entry in reversed(list(enumerate(entries)))}
+    indexes = {entry[0]: index for index, entry in reversed(list(enumerate(entries)))}
     for name, octets in fields.items():
-        place = places.get(name)
+        index = indexes.get(name)
         key = place_of(name)
-        if place is None or key not in now:
+        if index is None or key not in current:
             continue
         letter, value = decode_field(octets)
         mapped, _ = header_value(name, letter, value)
-        if mapped is not NOTHING and identical(mapped, now[key]):
-            entries[place] = (name, letter, value)
+        if mapped is not NOTHING and identical(mapped, current[key]):
+            entries[index] = (name, letter, value)
             if key == ("p", name):
-                _drop(made, SPARSE_APPLICATION, name)
+                _drop(draft, SPARSE_APPLICATION, name)
 
 
-def _drop(made: BasicDraft, code: int, key: Any) -> None:
-    """Remove a restored entry from `made.carried`."""
+def _drop(draft: BasicDraft, code: int, key: Any) -> None:
+    """Remove a restored entry from `draft.carried`."""
     if code == SPARSE_APPLICATION:
-        made.restored.add(f"application-properties[{key!r}]")
-    found = made.carried.get(code)
-    if found is not None:
-        found.pop(key, None)
-        if not found:
-            del made.carried[code]
+        draft.restored.add(f"application-properties[{key!r}]")
+    entries = draft.carried.get(code)
+    if entries is not None:
+        entries.pop(key, None)
+        if not entries:
+            del draft.carried[code]
 
 
 def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[Any]:
-    """Put the x- headers back to the positions that they had among the others.
+    """Merge the x- headers into the other headers, at their original positions.
 
     Args:
-        plain: the others.
+        plain: the other headers.
         annotated: the x- headers.
-        order: their positions, which ascend.
+        order: the positions of the x- headers, ascending.
     """
     result: list[Any] = []
-    rest = iter(plain)
-    for at, entry in zip(order, annotated, strict=False):
-        result += islice(rest, max(0, at - len(result)))
+    remaining = iter(plain)
+    for position, entry in zip(order, annotated, strict=False):
+        result += islice(remaining, max(0, position - len(result)))
         result.append(entry)
-    return [*result, *rest, *annotated[len(order) :]]
+    return [*result, *remaining, *annotated[len(order) :]]
 
 
-def _values_by_name(made: BasicDraft) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for key, value in (made.message.application_properties or {}).items():
-        found["p", key] = value
-    for key, value in (made.message.message_annotations or {}).items():
-        found["a", key] = value
-    return found
+def _values_by_name(draft: BasicDraft) -> dict[Any, Any]:
+    values: dict[Any, Any] = {}
+    for key, value in (draft.message.application_properties or {}).items():
+        values["p", key] = value
+    for key, value in (draft.message.message_annotations or {}).items():
+        values["a", key] = value
+    return values
 
 
-def _whole_table(made: BasicDraft, original: list[Any]) -> list[Any]:
-    """Merge the table that was with what stands in the message now.
+def _whole_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
+    """Merge the original table of headers with the entries that the 1.0 message has now.
 
-    Of headers of one name, 1.0 has the first that it can say. If that was edited, it becomes the
-    first of all, and the others stay; if it was taken away, they go with it.
+    Of several headers with the same name, 1.0 holds the first that it can represent. If that entry
+    was edited, it becomes the first of its name, and the others stay; if it was removed, so are
+    they.
     """
-    now = _values_by_name(made)
-    current = {entry[0]: entry for entry in made.entries}
-    places: dict[str, int] = {}
+    values = _values_by_name(draft)
+    current = {entry[0]: entry for entry in draft.entries}
+    represented: dict[str, int] = {}  # the index of the header that 1.0 holds, by name
     edited: set[str] = set()
-    for place, (name, letter, value) in enumerate(original):
+    for index, (name, letter, value) in enumerate(original):
         key = place_of(name)
         mapped, _ = header_value(name, letter, value) if key is not None else (NOTHING, False)
-        if mapped is NOTHING or name in places:
+        if mapped is NOTHING or name in represented:
             continue
-        places[name] = place
-        if key not in now or not identical(mapped, now[key]):
+        represented[name] = index
+        if key not in values or not identical(mapped, values[key]):
             edited.add(name)
         elif key == ("p", name):
-            _drop(made, SPARSE_APPLICATION, name)
-    for place, (name, _, _) in enumerate(original):
-        if name in current and name not in places:  # it was added in the place of one without
-            places[name] = place
+            _drop(draft, SPARSE_APPLICATION, name)
+    for index, (name, _, _) in enumerate(original):
+        # Added with the name of a header that 1.0 cannot represent.
+        if name in current and name not in represented:
+            represented[name] = index
             edited.add(name)
     result: list[Any] = []
-    met: set[str] = set()
-    for place, entry in enumerate(original):
+    replaced: set[str] = set()
+    for index, entry in enumerate(original):
         name = entry[0]
         if name in edited:
             if name not in current:
                 continue
-            if name not in met:
+            if name not in replaced:
                 result.append(current[name])
-            met.add(name)
-            if places[name] == place:
+            replaced.add(name)
+            if represented[name] == index:
                 continue
         result.append(entry)
     names = {entry[0] for entry in original}
-    return result + [entry for entry in made.entries if entry[0] not in names]
+    return result + [entry for entry in draft.entries if entry[0] not in names]

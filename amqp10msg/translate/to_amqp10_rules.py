@@ -1,6 +1,6 @@
-"""What becomes of a message of 0-9-1 in 1.0, as data: one `ToAmqp10Rules` for each profile.
+"""The rules of the translation from 0-9-1 to 1.0 as data: a `ToAmqp10Rules` for each profile.
 
-The compiled engine is filled from them. The rows without loss are those of `table`.
+The compiled engine is configured from them. The lossless rules are derived from `table`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from amqp10msg.wire.kernel.codes import HEADER_CODE, PROPERTIES_CODE
 
 
 class Form(IntEnum):
-    """What a property must be for the engine to know it, and what it becomes."""
+    """The values of a property that the engine converts itself, and the conversion."""
 
     #: A short string.
     TEXT = 0
-    #: One that begins with neither ``urn:`` nor ``ID:``, or a UUID after ``urn:uuid:``.
+    #: A short string that begins with neither ``urn:`` nor ``ID:``, or ``urn:uuid:`` and a UUID.
     ID = 1
-    #: A short string, of which RabbitMQ takes 45 bytes from ``urn:uuid:`` on for a UUID.
+    #: A short string; RabbitMQ converts one of 45 bytes that begins with ``urn:uuid:`` to a UUID.
     BROKER_ID = 2
-    #: A symbol that the rules of 1.0 allow; other ASCII stands in an annotation.
+    #: A symbol that the rules of 1.0 allow; other ASCII text becomes an annotation.
     KNOWN = 3
     #: ASCII.
     SYMBOL = 4
@@ -43,21 +43,21 @@ class Form(IntEnum):
     PRIORITY = 6
     #: Any byte.
     NUMBER = 7
-    #: The usual decimal digits of a ttl.
+    #: A ttl in decimal digits without sign or leading zeros.
     DIGITS = 8
-    #: Seconds, which become milliseconds.
+    #: Seconds, converted to milliseconds.
     SECONDS = 9
-    #: Seconds that are taken for milliseconds.
+    #: Seconds that the broker treats as milliseconds.
     MOMENT = 10
     #: The name of the connection's user.
     USER = 11
-    #: The name of a queue, which becomes its address.
+    #: The name of a queue, converted to its address.
     ADDRESS = 12
 
 
 _NUMBERS = {name: number for number, name in enumerate(TO_AMQP10_LOSSES)}
 _INDEXES = {row.name: index for index, row in enumerate(BASIC_PROPERTIES)}
-#: What a loss says stands there after, in the engine's numbers.
+#: The engine's numbers for the value after a loss: `Loss.after`.
 AFTER = {"nothing": 0, "same": 1, "one": 2, "binary": 3}
 _NOTHING, _SAME = AFTER["nothing"], AFTER["same"]
 _STRING, _BINARY, _SYMBOL = 0xA1, 0xA0, 0xA3
@@ -65,17 +65,17 @@ _STRING, _BINARY, _SYMBOL = 0xA1, 0xA0, 0xA3
 
 @attrs.frozen
 class PropertyRule:
-    """What becomes of one property of class basic.
+    """The conversion of a property of class basic.
 
     Attributes:
         wire_name: its name, such as ``content-type``.
-        form: how it is read.
-        section: the code of the section whose field holds it; 0 where no field does.
-        place: of the field in the section.
-        code: the constructor of the field's text.
-        annotation: the key of the annotation that holds it; "" where none does.
-        only: where a field holds it as well, the one number that stands in the annotation; -1
-            where none does.
+        form: the values that the engine converts.
+        section: the code of the section with the field that it becomes; 0 if no field holds it.
+        place: the index of the field in the section.
+        code: the constructor of the field, if it is text.
+        annotation: the key of the annotation that it becomes; "" if no annotation holds it.
+        only: if the property has both a field and an annotation, the only number that becomes the
+            annotation; -1 if no number does.
     """
 
     wire_name: str
@@ -88,27 +88,27 @@ class PropertyRule:
 
     @property
     def name(self) -> str:
-        """The attribute of `BasicProperties`."""
+        """The name of the attribute of `BasicProperties`."""
         return self.wire_name.replace("-", "_")
 
 
 @attrs.frozen
 class ToAmqp10Rules:
-    """What becomes of messages in one profile.
+    """The rules of a profile.
 
     Attributes:
-        properties: by property of class basic, in the order of the flags.
-        losses: of properties, in the order in which they are told: the property's number, the
-            loss's, and what stands there after.
-        address: what the address of a queue begins with; "" where it is its name.
-        unplaced: names of headers that no annotation can have, without loss.
-        history: names of headers that RabbitMQ adds to dead letters, and their letters as numbers.
-        delivery_count: how that of the header is encoded, which is always 0.
-        is_lossless: without loss, by the residual; else as RabbitMQ does it.
-        is_plugin: as RabbitMQ 3.10 does it.
-        is_stream: from a stream.
-        own_first: the broker's annotations precede the others, the routing key first.
-        trims: trailing nulls of the properties are left out.
+        properties: the rule of each property of class basic, in the order of the flags.
+        losses: the losses of properties in the order of their report: index of the property, number
+            of the loss, number of the value after it (see `AFTER`).
+        address: the prefix of a queue's address; "" if the address is the name of the queue.
+        unplaced: names of headers that the lossless profile does not convert to annotations.
+        history: names of headers that RabbitMQ adds to dead letters, and the codes of their types.
+        delivery_count: the encoding of the header's delivery-count, which is always 0.
+        is_lossless: whether the profile is lossless, by means of the residual, and not a broker's.
+        is_plugin: convert as the plugin of RabbitMQ 3.10 does.
+        is_stream: convert as for a message read from a stream.
+        own_first: the broker's annotations precede the others, with the routing key first.
+        trims: omit trailing nulls of the properties.
     """
 
     properties: tuple[PropertyRule, ...]
@@ -142,7 +142,7 @@ _FORMS = {
 
 
 def _lossless_rule(row: table.Row) -> PropertyRule:
-    """Derive what the engine is told of a row of the correspondence."""
+    """Derive the engine's rule from a row of the table of correspondences."""
     section, place = _FIELDS.get(f"{row.section}.{row.field}", (0, 0))
     return PropertyRule(
         row.annotation.removeprefix(table.PREFIX),
@@ -167,7 +167,7 @@ def _lossless_rules() -> tuple[PropertyRule, ...]:
     return tuple(rules.get(name, _HEADERS) for name in _INDEXES)
 
 
-def _told(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
+def _losses(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
     return tuple((_INDEXES[name], _NUMBERS[loss], after) for name, loss, after in losses)
 
 
@@ -187,11 +187,11 @@ _RABBITMQ = (
     _field("app-id", Form.TEXT, "properties.group_id"),
     PropertyRule("cluster-id", Form.TEXT),
 )
-_TOLD = _told(
+_LOSSES_4 = _losses(
     ("type", "type", _SAME), ("app_id", "app-id", _SAME), ("cluster_id", "cluster-id", _NOTHING)
 )
-# As its plugin has it.
-_OF_3_10 = {
+# The rules of 3.10 that differ from those of 4.
+_RABBITMQ_3_10 = {
     "correlation-id": _field("correlation-id", Form.TEXT, "properties.correlation_id"),
     "message-id": _field("message-id", Form.TEXT, "properties.message_id"),
     "timestamp": _field("timestamp", Form.MOMENT, "properties.creation_time"),
@@ -199,7 +199,7 @@ _OF_3_10 = {
     "user-id": _field("user-id", Form.USER, "properties.user_id"),
     "app-id": PropertyRule("app-id", Form.TEXT),
 }
-_TOLD_3_10 = _told(
+_LOSSES_3_10 = _losses(
     ("type", "left-out", _NOTHING),
     ("app_id", "left-out", _NOTHING),
     ("cluster_id", "left-out", _NOTHING),
@@ -207,7 +207,7 @@ _TOLD_3_10 = _told(
     ("user_id", "user", _SAME),
 )
 
-#: Without loss.
+#: The rules of the lossless profile.
 LOSSLESS = ToAmqp10Rules(
     _lossless_rules(),
     unplaced=[name.encode() for name in sorted({NAME, *BY_ANNOTATION, *OF_BROKER, *SECTIONS})],
@@ -219,8 +219,8 @@ LOSSLESS = ToAmqp10Rules(
 def _rules_of(version: BrokerVersion) -> ToAmqp10Rules:
     if version.is_plugin:
         return ToAmqp10Rules(
-            tuple(_OF_3_10.get(rule.wire_name, rule) for rule in _RABBITMQ),
-            _TOLD_3_10,
+            tuple(_RABBITMQ_3_10.get(rule.wire_name, rule) for rule in _RABBITMQ),
+            _LOSSES_3_10,
             address="/queue/",
             delivery_count=0x40,
             is_plugin=True,
@@ -229,7 +229,7 @@ def _rules_of(version: BrokerVersion) -> ToAmqp10Rules:
         )
     return ToAmqp10Rules(
         _RABBITMQ,
-        _TOLD,
+        _LOSSES_4,
         address="/queues/" if version.queue_addresses else "",
         is_stream=version.stream,
         own_first=version.metadata_first,

@@ -1,7 +1,8 @@
-"""What the engine from 1.0 to 0-9-1 does for each profile, and what the plain rules tell it.
+"""The rules of the translation from 1.0 to 0-9-1 as data, and the plain rules for the engine.
 
-A `ToBasicRules` says what becomes of the sections, and has a row for each field of the properties.
-The engine, which is compiled, reads it when it is made; the words of its forms stand there, too.
+A `ToBasicRules` says how sections are converted, and has a row for each field of the properties.
+The compiled engine reads it when it is constructed; the names of its forms are defined there.
+`PlainValues` converts the values that the engine does not convert itself.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ from amqp10msg.wire.primitives import Symbol
 
 __all__ = ["PlainValues", "ToBasicRules", "rules_of"]
 
-#: A field of the properties, the number of its property or -1, and how one becomes the other.
+#: The index of a field of the properties section, that of its property or -1, and the conversion.
 Row: TypeAlias = tuple[int, int, str]
 
-# The property that each field becomes.
+# The index of the property for each field.
 _TARGETS = {
     row.field.replace("_", "-"): row.number - 1 for row in ROWS if row.section == "properties"
 }
 _BY_NUMBER = {row.number: row for row in ROWS}
 _INDEXES = {row.name: row.number - 1 for row in ROWS}
-#: Names of headers and keys of annotations that mean something to the translator or to brokers.
+#: Names of headers and keys of annotations with a meaning to the translator or to brokers.
 ODD_NAMES = [
     name.encode()
     for name in sorted({NAME, STREAM_FILTER_VALUE, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
@@ -69,28 +70,28 @@ ODD_NAMES = [
 # The types of the annotations that RabbitMQ adds.
 _KINDS = {int: "long", str: "string"}
 _FACTS = [(key.encode(), _KINDS.get(kind, "array")) for key, kind in ANNOTATIONS.items()]
-# What the plain rules are asked about is a single value of a message that no limit concerns.
+# The plain rules decode single values of messages that have passed the caller's limits already.
 _SINGLE = Limits(depth=64, zero_width=1_000)
-_COMPOUND = 0xC0  # the least constructor of a list, map or array, but for the empty list
+_COMPOUND = 0xC0  # the lowest constructor of lists, maps and arrays, except the empty list
 _LIST0 = 0x45
 _DESCRIBED = 0x00
-# A body beside properties: one of data, and one that is not.
+# Encoded bodies to complete a message that has properties only: of data, and of another kind.
 _DATA, _VALUE = bytes.fromhex("005375a000"), bytes.fromhex("00537740")
 
 
 @attrs.frozen
 class ToBasicRules:
-    """What the engine does with a message of 1.0.
+    """The rules of a profile.
 
     Attributes:
-        way: ``lossless``; ``converted``, section by section; ``kept whole``, as headers.
-        early: rows whose losses are told before those of the application properties.
-        late: rows whose losses are told after them.
-        durable_by_default: as `BrokerVersion` has it.
-        stream: likewise.
-        number_prefix: stands before an id that is a number.
-        odd_names: names of headers, and keys, that the lossless profile treats otherwise.
-        facts: the annotations that a delivery adds, and whether each is a long, string or array.
+        way: ``lossless``; ``converted``, section by section; ``kept whole``, sections as headers.
+        early: rows whose losses are reported before those of the application properties.
+        late: rows whose losses are reported after them.
+        durable_by_default: see `BrokerVersion`.
+        stream: see `BrokerVersion`.
+        number_prefix: the prefix of an id that is a number.
+        odd_names: names of headers and keys that need special treatment in the lossless profile.
+        facts: the annotations that a delivery adds, with their types: long, string or array.
     """
 
     way: str
@@ -104,7 +105,7 @@ class ToBasicRules:
 
 
 def _rows(forms: dict[str, str]) -> tuple[Row, ...]:
-    """Return rows in this order."""
+    """Return a row for each field, in the order of the forms."""
     renamed = {"group-id": _INDEXES["app_id"]} if forms.get("group-id") == "renamed" else {}
     targets = _TARGETS | renamed
     return tuple(
@@ -144,7 +145,7 @@ _KEPT_WHOLE = _rows(
 
 
 def rules_of(version: BrokerVersion | None) -> ToBasicRules:
-    """Return the engine's rules of a RabbitMQ version; None for the lossless profile."""
+    """Return the rules of a RabbitMQ version; for None, those of the lossless profile."""
     if version is None:
         return ToBasicRules("lossless", _LOSSLESS, number_prefix=ULONG_ID.encode(), facts=_FACTS)
     if version.is_plugin:
@@ -161,14 +162,14 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
     return ToBasicRules("converted", _IDS, _rows(late), version.durable_by_default, version.stream)
 
 
-# Texts repeat themselves. A short string has at most 255 bytes: with what the cache takes for an
-# entry of its own some 600 in all, so 0.6 MB.
+# The same texts recur in many messages. A short string has at most 255 bytes, and an entry of the
+# cache about 600 with its overhead, so the cache needs at most 0.6 MB.
 @functools.lru_cache(maxsize=1024)
 def is_symbol(row: int, octets: bytes) -> bool:
-    """Whether the field of 1.0 holds this text, with a body of data.
+    """Return whether a field of 1.0 can hold a text exactly, if the body is data.
 
     Args:
-        row: of `ROWS`: 0 for the content-type, 1 for the content-encoding.
+        row: the index in `ROWS`: 0 for the content-type, 1 for the content-encoding.
         octets: the text.
     """
     try:
@@ -179,16 +180,16 @@ def is_symbol(row: int, octets: bytes) -> bool:
     return place.where == "field" and place.exact and shortstr(text)
 
 
-#: What the plain rules make of a value: the name of the header, None where it is left out; letter
-#: and value of the field; the value in its smallest encoding; whether the header says all; losses.
-Said: TypeAlias = tuple[bytes | None, bytes, bytes, bool, list[tuple[Any, ...]]]
+#: The header of a value: its name, None if the value is dropped; the type and value of the field;
+#: the original value in its smallest encoding; whether the header holds it exactly; the losses.
+PlainHeader: TypeAlias = tuple[bytes | None, bytes, bytes, bool, list[tuple[Any, ...]]]
 
 
 class PlainValues:
-    """What the plain rules say of the values that the engine does not read.
+    """The plain rules for values that the engine does not convert itself.
 
     Args:
-        version: of RabbitMQ, None for the lossless profile.
+        version: the version of RabbitMQ; None for the lossless profile.
     """
 
     is_symbol = staticmethod(is_symbol)
@@ -201,7 +202,7 @@ class PlainValues:
         self._is_old = version is not None and version.is_plugin
 
     def is_body(self, octets: bytes) -> bool:
-        """Whether these are body sections."""
+        """Return whether bytes are valid body sections."""
         try:
             Message.decode(octets, limits=_SINGLE)
             if self._is_old:
@@ -211,10 +212,10 @@ class PlainValues:
         return True
 
     def section(self, octets: bytes) -> tuple[bytes, int] | None:
-        """Return delivery-annotations or a footer as a loss tells them; None where they are odd.
+        """Describe lost delivery-annotations or a lost footer; None if they are invalid.
 
         Returns:
-            What is lost, as JSON, and how many keys are.
+            The lost entries as JSON, and their number.
         """
         try:
             message = Message.decode(octets, limits=_SINGLE)
@@ -222,51 +223,51 @@ class PlainValues:
                 v3.assembled(octets)
             elif self._version is not None:
                 name, pairs = decoded(TermReader(self._version.codec, octets, 0).term())
-                told = pairs if name == "footer" else len(pairs)
-                return str(as_json(told)).encode(), len(pairs)
+                lost = pairs if name == "footer" else len(pairs)
+                return str(as_json(lost)).encode(), len(pairs)
         except (AmqpError, BrokerError):
             return None
-        found = message.delivery_annotations if message.footer is None else message.footer
-        lost: dict[Any, Any] = dict(found or {})
-        return str(as_json(lost)).encode("utf-8", "backslashreplace"), len(lost)
+        section = message.delivery_annotations if message.footer is None else message.footer
+        entries: dict[Any, Any] = dict(section or {})
+        return str(as_json(entries)).encode("utf-8", "backslashreplace"), len(entries)
 
     def properties(self, octets: bytes, is_data: bool) -> tuple[Any, ...] | None:
-        """Return the properties of class basic without loss; None where they are odd.
+        """Convert the properties section without loss; None if it is invalid.
 
         Args:
             octets: the section.
             is_data: whether the body is data.
 
         Returns:
-            The texts, each with the number of its property; the seconds of the timestamp, None
-            for none; encoded fields for the residual by their numbers; whether that has the whole
-            section; the losses.
+            The texts, each with the index of its property; the timestamp in seconds, or None;
+            encoded fields for the residual by index; whether the residual needs the whole section;
+            the losses.
         """
         wire = octets + (_DATA if is_data else _VALUE)
         try:
             message = Message.decode(wire, limits=_SINGLE)
         except AmqpError:
             return None
-        made, notes = BasicDraft(message, wire), Notes()
+        draft, notes = BasicDraft(message, wire), Notes()
         properties: Any = message.properties
-        set_properties(made, properties, notes)
-        carry_encodings(made)
-        seconds = made.given.pop("timestamp", None)
-        texts = [(_INDEXES[name], text.encode("utf-8")) for name, text in made.given.items()]
-        kept = made.carried.get(SPARSE_PROPERTIES, {})
-        is_whole = PROPERTIES_CODE in made.carried
-        return texts, seconds, list(kept.items()), is_whole, list(map(_told, notes.losses))
+        set_properties(draft, properties, notes)
+        carry_encodings(draft)
+        seconds = draft.given.pop("timestamp", None)
+        texts = [(_INDEXES[name], text.encode("utf-8")) for name, text in draft.given.items()]
+        residual = draft.carried.get(SPARSE_PROPERTIES, {})
+        is_whole = PROPERTIES_CODE in draft.carried
+        return texts, seconds, list(residual.items()), is_whole, list(map(_members, notes.losses))
 
     def is_rewritten(self, octets: bytes) -> bool:
-        """Whether a payload is body sections that are not data, and RabbitMQ can deliver them."""
-        found = body_of(octets)
-        if found is None or rewritten(octets) is None:
+        """Return whether a payload is body sections other than data that RabbitMQ can deliver."""
+        message = body_of(octets)
+        if message is None or rewritten(octets) is None:
             return False
-        body = found.body
+        body = message.body
         return not isinstance(body[0] if isinstance(body, list) else body, Data)
 
     def is_nowhere(self, number: int, value: Any, is_data: bool) -> bool:
-        """Whether the residual alone holds a property, given its number and value there."""
+        """Return whether only the residual holds a property; its number and value are the args."""
         row = _BY_NUMBER.get(number)
         if row is None or not is_of_basic({number: value}):
             return False
@@ -274,7 +275,7 @@ class PlainValues:
         return row.forward(text, is_data).where == "residual"
 
     def value_of(self, name: bytes, field: bytes) -> bytes | None:
-        """Return the value of a header in 1.0, encoded; None for a header that has none there."""
+        """Return the encoded 1.0 value of a header; None if 1.0 cannot hold it."""
         try:
             text = name.decode("utf-8")
             value, _ = header_value(text, *decode_field(field))
@@ -283,39 +284,42 @@ class PlainValues:
             return None
 
     def has_place(self, name: bytes, field: bytes) -> bool:
-        """Whether a header stands in a message of 1.0, given its name, and letter and value."""
+        """Return whether a 1.0 message can hold a header, given its name and its encoded field."""
         text = name.decode("utf-8", "surrogateescape")
         if place_of(text) is None:
             return False
         return header_value(text, *decode_field(field))[0] is not NOTHING
 
     def former_ttl(self, octets: bytes) -> list[tuple[Any, ...]] | None:
-        """Return the losses of a dead letter without ttl, given its deaths; None if odd."""
+        """Return the losses of a dead letter, given its deaths, whose ttl was removed.
+
+        Return None if the deaths are invalid.
+        """
         notes = Notes()
         try:
             tell_former_ttl(kernel.decode_value(octets, limits=_SINGLE), notes)
         except (AmqpError, ValueError, TypeError):
             return None
-        return [_told(loss) for loss in notes.losses]
+        return [_members(loss) for loss in notes.losses]
 
     def told(self, octets: bytes) -> bytes | None:
-        """Return a lost value as JSON; None where it cannot be read."""
+        """Return a lost value as JSON; None if it cannot be decoded."""
         try:
-            said = as_json(kernel.decode_value(octets, limits=_SINGLE))
+            text = as_json(kernel.decode_value(octets, limits=_SINGLE))
         except AmqpError:
             return None
-        return None if said is None else said.encode()
+        return None if text is None else text.encode()
 
     def header(
         self, key: bytes, octets: bytes, is_annotation: bool, is_saved: bool = False
-    ) -> Said | None:
-        """Make the header of an annotation or application property; None where it is odd.
+    ) -> PlainHeader | None:
+        """Convert an annotation or application property to a header; None if it is invalid.
 
         Args:
-            key: of it.
-            octets: its value, encoded.
+            key: its key.
+            octets: its encoded value.
             is_annotation: whether it is a message annotation.
-            is_saved: whether a residual from 0-9-1 stands beside it.
+            is_saved: whether the message has a residual from 0-9-1.
         """
         if not is_annotation and (octets[0] >= _COMPOUND or octets[0] in (_LIST0, _DESCRIBED)):
             return None
@@ -323,17 +327,17 @@ class PlainValues:
         try:
             value = kernel.decode_value(octets, limits=_SINGLE)
             if self._version is None:
-                found = _lossless_header(key, value, is_annotation, is_saved, notes)
+                header = _lossless_header(key, value, is_annotation, is_saved, notes)
             elif self._is_old:
                 TermReader(self._version.codec, octets, 0).term()
-                found = None, b"", True
+                header = None, b"", True
             else:
-                found = self._converted(key, octets, is_annotation, notes)
+                header = self._converted(key, octets, is_annotation, notes)
             wire = kernel.encode_value(value)
         except (AmqpError, BrokerError):
             return None
-        name, field, is_exact = found
-        return name, field, wire, is_exact, [_told(loss) for loss in notes.losses]
+        name, field, is_exact = header
+        return name, field, wire, is_exact, [_members(loss) for loss in notes.losses]
 
     def _converted(
         self, key: bytes, octets: bytes, is_annotation: bool, notes: Notes
@@ -344,7 +348,7 @@ class PlainValues:
             pairs = [(("symbol", key), term)]
             to_basic.check_routes(version, pairs)
             if version.stream:
-                generate(("map", pairs))  # or the publisher's session dies
+                generate(("map", pairs))  # if the broker cannot write it, the session crashes
             headers = to_basic.annotation_headers(version, pairs, notes)
         else:
             headers = to_basic.property_headers(version, [(("utf8", key), term)], notes)
@@ -369,8 +373,8 @@ def _lossless_header(
     return name.encode("utf-8"), encode_field(letter, item), is_exact
 
 
-def _told(loss: Loss) -> tuple[Any, ...]:
-    """Return the members of a loss as the engine takes them."""
+def _members(loss: Loss) -> tuple[Any, ...]:
+    """Return the members of a loss in the form that the engine expects."""
     before, after = as_json(loss.before), as_json(loss.after)
     return (
         loss.path.encode("utf-8", "backslashreplace"),

@@ -1,4 +1,4 @@
-"""Properties and headers of 0-9-1 as RabbitMQ holds them, and what it refuses to read."""
+"""Properties and headers of 0-9-1 in RabbitMQ: conversions, and the checks of a publish."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
 
 
 def text(data: bytes) -> str:
-    """Decode bytes, invalid UTF-8 as lone surrogates."""
+    """Decode bytes; invalid UTF-8 becomes lone surrogates."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -34,34 +34,34 @@ def cut(milliseconds: int) -> int:
 
 
 def signed(number: int) -> int:
-    """Return the signed number of the same 64 bits."""
+    """Reinterpret an unsigned 64-bit number as signed."""
     return number - 2**64 if number >= 2**63 else number
 
 
 def octets(text: Any) -> bytes:
-    """Encode text, lone surrogates as the bytes that they stand for."""
+    """Encode text; lone surrogates become the bytes that `text` decoded them from."""
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
 
 
-def checked_headers(given: BasicProperties) -> FieldTable:
-    """Return the headers of a message that is published, which the broker looks at first.
+def checked_headers(properties: BasicProperties) -> FieldTable:
+    """Return the headers of a published message after the checks that the broker makes first.
 
     Raises:
         RefusedError: publishing fails, or the publisher's connection is closed.
     """
-    table = as_table(given.headers)
+    table = as_table(properties.headers)
     _check_readable(table)
     _check_routes(table)
-    if given.reply_to is not None:
-        check_reply_to(octets(given.reply_to))
+    if properties.reply_to is not None:
+        check_reply_to(octets(properties.reply_to))
     return table
 
 
 def check_reply_to(queue: bytes) -> None:
-    """Raise for the name of the pseudo-queue of direct replies, as the channel does.
+    """Check that reply-to is not the pseudo-queue of direct replies, as the channel does.
 
     Raises:
-        RefusedError: publishing fails, as the channel does not consume direct replies.
+        RefusedError: it is, and publishing fails, because the channel does not consume replies.
     """
     if queue == b"amq.rabbitmq.reply-to":
         raise RefusedError(
@@ -70,24 +70,24 @@ def check_reply_to(queue: bytes) -> None:
         )
 
 
-def header_fields(given: BasicProperties, notes: Notes) -> dict[str, Term]:
-    """Return the fields of the header that properties say: durable, priority and ttl.
+def header_fields(properties: BasicProperties, notes: Notes) -> dict[str, Term]:
+    """Convert delivery-mode, priority and expiration to the header: durable, priority and ttl.
 
     Raises:
-        RefusedError: publishing fails, as the expiration is not a number.
+        RefusedError: publishing fails, because the expiration is not a number.
     """
     header: dict[str, Term] = dict.fromkeys(HEADER_NAMES)
-    header["durable"] = given.delivery_mode == 2
-    if given.priority is not None:
-        header["priority"] = ("ubyte", given.priority)
-    if given.expiration is not None:
-        ttl = checked_expiration(given.expiration)
+    header["durable"] = properties.delivery_mode == 2
+    if properties.priority is not None:
+        header["priority"] = ("ubyte", properties.priority)
+    if properties.expiration is not None:
+        ttl = checked_expiration(properties.expiration)
         header["ttl"] = ("uint", ttl)
         if ttl >= 2**32:
             notes.add(
                 "properties.expiration",
                 "wrapped",
-                given.expiration,
+                properties.expiration,
                 ttl % 2**32,
                 "ttl wrapped modulo 2^32",
             )
@@ -95,18 +95,18 @@ def header_fields(given: BasicProperties, notes: Notes) -> dict[str, Term]:
 
 
 def _check_readable(table: FieldTable) -> None:
-    """Raise for fields that RabbitMQ's parser of field tables cannot read.
+    """Check that RabbitMQ's parser of field tables can read every field.
 
     Raises:
-        RefusedError: the publisher's connection is closed (541).
+        RefusedError: it cannot, and the publisher's connection is closed (541).
     """
     for name, letter, value in table.entries:
-        # Of the other letters every value can be read.
+        # The parser reads every value of the other field types.
         if letter in "UfdFA":
-            _readable(letter, value, f"headers[{name!r}]", 0)
+            _check_field(letter, value, f"headers[{name!r}]", 0)
 
 
-def _readable(letter: str, value: Any, path: str, level: int) -> None:
+def _check_field(letter: str, value: Any, path: str, level: int) -> None:
     check_level(level)
     if letter == "U":
         raise RefusedError(
@@ -118,14 +118,14 @@ def _readable(letter: str, value: Any, path: str, level: int) -> None:
         )
     if letter == "F":
         for name, inner, item in as_table(value).entries:
-            _readable(inner, item, f"{path}[{name!r}]", level + 1)
+            _check_field(inner, item, f"{path}[{name!r}]", level + 1)
     elif letter == "A":
         for index, (inner, item) in enumerate(as_array(value).entries):
-            _readable(inner, item, f"{path}[{index}]", level + 1)
+            _check_field(inner, item, f"{path}[{index}]", level + 1)
 
 
 def _check_routes(table: FieldTable) -> None:
-    """Raise for CC and BCC that are not arrays, as the channel does at publishing."""
+    """Raise RefusedError if CC or BCC is not an array, as the channel does on a publish."""
     for name in ("CC", "BCC"):
         if name in table and table.letter(name) != "A":
             raise RefusedError(
@@ -135,10 +135,10 @@ def _check_routes(table: FieldTable) -> None:
 
 
 def checked_expiration(text: str) -> int:
-    """Read an expiration as the channel does at publishing.
+    """Parse an expiration as the channel does on a publish; return it in ms.
 
     Raises:
-        RefusedError: publishing fails with 406.
+        RefusedError: it is not a number in range, and publishing fails with 406.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or not digits.isascii() or not digits.isdigit():
@@ -155,12 +155,12 @@ def checked_expiration(text: str) -> int:
 
 
 def no_sections(offset: int | None, reason: str) -> str:
-    """Return why a broker fails on a body that its type promises to be sections of AMQP 1.0.
+    """Return the error for a body that is marked as encoded sections, but cannot be decoded.
 
     Args:
-        offset: where the section begins on which the broker fails, in bytes of the body; None if it
-            fails on all of them together.
-        reason: what is wrong with it.
+        offset: the offset of the invalid section in the body; None if the sections are valid one by
+            one, but not together.
+        reason: the fault.
     """
     where = "" if offset is None else f" at byte {offset} of the body"
     return (
@@ -170,7 +170,7 @@ def no_sections(offset: int | None, reason: str) -> str:
 
 
 def utf8_without_nul(data: bytes) -> bool:
-    """Whether bytes are UTF-8 without a NUL."""
+    """Return whether bytes are UTF-8 without a NUL."""
     if 0 in data:
         return False
     try:
@@ -180,7 +180,7 @@ def utf8_without_nul(data: bytes) -> bool:
     return True
 
 
-#: The values that RabbitMQ's generator of property lists can write, by the property's domain.
+#: The domain of each property of class basic, by name.
 DOMAINS = {row.name: row.domain for row in PROPERTIES}
 
 
@@ -191,10 +191,10 @@ def _unwritten(name: str, reason: str) -> CrashedError:
 
 
 def written(name: str, value: Any) -> Any:
-    """Return a property as the broker writes it in 0-9-1.
+    """Return a property as the broker encodes it in 0-9-1.
 
     Raises:
-        CrashedError: the generator fails on it, and with it the consumer's connection.
+        CrashedError: the generator crashes on the value, which closes the consumer's connection.
     """
     if value is None:
         return None

@@ -1,7 +1,7 @@
-"""What RabbitMQ 4 makes of a message that is published over 0-9-1 for a consumer of 1.0.
+"""RabbitMQ 4's conversion of a message published over 0-9-1 for a 1.0 consumer.
 
-Rules of its message containers (modules mc, mc_amqp and mc_amqpl of the broker), its codecs' limits
-included.
+The rules are those of its message containers (modules mc, mc_amqp and mc_amqpl of the broker),
+including the limits of its codecs.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from amqp10msg.wire.primitives import Float
 _F64 = struct.Struct(">d")
 _TEXTS = ("utf8", "symbol")
 _LONGSTR_TEXT = 4096
-# A uuid in its usual form, and what version 4.0 reads as one: parts of whole bytes.
+# The canonical form of a UUID, and the forms that 4.0 accepts: hexadecimal bytes and dashes.
 _CANONICAL = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PAIRS = re.compile(rb"(?:[0-9a-fA-F]{2})*(?:-(?:[0-9a-fA-F]{2})*)*")
-#: What stands for whole sections, by its beginning.
-_FORGING = "x-amqp-1.0-"
+#: Prefix of headers that the broker interprets as whole encoded sections.
+_SECTION_HEADER_PREFIX = "x-amqp-1.0-"
 _NUMBERS = {
     "b": "byte",
     "B": "ubyte",
@@ -89,49 +89,49 @@ _PLAIN: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def to_amqp10(
-    broker: BrokerVersion, basic: BasicMessage, notes: Notes, given: Circumstances
+    broker: BrokerVersion, basic: BasicMessage, notes: Notes, circumstances: Circumstances
 ) -> bytes:
     """Return the bytes that a 1.0 consumer receives."""
     if basic.properties.user_id is not None:
-        check_user(octets(basic.properties.user_id), given.user)
-    found = _from_basic(broker, basic, notes)
-    header = found["header"]
-    before = redelivery(broker, given)
-    died = bool(given.deaths) and not broker.stream
-    header["first-acquirer"] = not (basic.redelivered or before.again or died)
-    header["delivery-count"] = ("uint", before.failed)
-    annotations = found.get("message-annotations", [])
+        check_user(octets(basic.properties.user_id), circumstances.user)
+    message = _from_basic(broker, basic, notes)
+    header = message["header"]
+    earlier = redelivery(broker, circumstances)
+    is_dead_letter = bool(circumstances.deaths) and not broker.stream
+    header["first-acquirer"] = not (basic.redelivered or earlier.again or is_dead_letter)
+    header["delivery-count"] = ("uint", earlier.failed)
+    annotations = message.get("message-annotations", [])
     if broker.stream:
         check_filter(annotations, "headers")
     own = [(b"x-exchange", basic.exchange), (b"x-routing-key", basic.routing_key)]
     added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
-    told = history.added_annotations(given)
-    counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in before.counts]
-    said = added_terms(broker, given)
-    check_typed(said)
-    # After x-opt-deaths they stand in the order of their names.
-    told = [*told[:1], *sorted({**dict(counts + told[1:]), **said}.items())]
+    deaths = history.added_annotations(circumstances)
+    counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in earlier.counts]
+    modified = added_terms(broker, circumstances)
+    check_typed(modified)
+    # x-opt-deaths comes first, the others are sorted by name.
+    recorded = [*deaths[:1], *sorted({**dict(counts + deaths[1:]), **modified}.items())]
     if broker.stream and broker.metadata_first:
         names = [name for name, _ in own]
-        added = [*(one for one in told if one[0] not in names), *added]
+        added = [*(pair for pair in recorded if pair[0] not in names), *added]
     else:
-        added += told
+        added += recorded
     _report_replaced(annotations, {name for name, _ in added}, notes)
     sections = [
         section(HEADER_CODE, ("list", [*header.values()])),
         section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added))),
     ]
-    fields = [*found.get("properties", {}).values()]
+    fields = [*message.get("properties", {}).values()]
     if fields.count(None) < len(fields):
         sections.append(section(PROPERTIES_CODE, ("list", _trimmed(broker, fields))))
-    if found.get("application-properties"):
-        application = ("map", found["application-properties"])
+    if message.get("application-properties"):
+        application = ("map", message["application-properties"])
         sections.append(section(APPLICATION_PROPERTIES_CODE, application))
-    sections += [section(code, content) for code, content in found["body"]]
-    if found.get("footer"):
-        sections.append(section(FOOTER_CODE, ("map", found["footer"])))
-    delivered = b"".join(sections)
-    return _from_stream(broker, delivered, given) if broker.stream else delivered
+    sections += [section(code, content) for code, content in message["body"]]
+    if message.get("footer"):
+        sections.append(section(FOOTER_CODE, ("map", message["footer"])))
+    encoded = b"".join(sections)
+    return _from_stream(broker, encoded, circumstances) if broker.stream else encoded
 
 
 def _report_replaced(annotations: list[Any], names: set[bytes], notes: Notes) -> None:
@@ -145,20 +145,21 @@ def _report_replaced(annotations: list[Any], names: set[bytes], notes: Notes) ->
             )
 
 
-def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> bytes:
-    """Read a message out of a stream, and write again what stands before the bare message."""
-    found = received(broker, stored)
-    header: Any = found.header
-    expiration(header, found.annotations)
-    added = list(found.annotations)
+def _from_stream(broker: BrokerVersion, stored: bytes, circumstances: Circumstances) -> bytes:
+    """Return a message as read from a stream, with a new header and message annotations."""
+    message = received(broker, stored)
+    header: Any = message.header
+    expiration(header, message.annotations)
+    annotations = list(message.annotations)
     for name in (b"x-exchange", b"x-routing-key"):
-        said = [value for key, value in added if key[1] == name and kind_of(value) == "utf8"]
-        if said:  # the last text is read, and written in the place of the first of the name
-            added = with_metadata(broker, added, [(name, said[-1])])
-    if given.stream_offset is not None:
-        added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])
+        texts = [value for key, value in annotations if key[1] == name and kind_of(value) == "utf8"]
+        if texts:  # of several annotations with the name, the last value replaces the first
+            annotations = with_metadata(broker, annotations, [(name, texts[-1])])
+    if circumstances.stream_offset is not None:
+        offset = (b"x-stream-offset", ("long", circumstances.stream_offset))
+        annotations = with_metadata(broker, annotations, [offset])
     front = section(HEADER_CODE, ("list", [*header.values()]))
-    return front + section(MESSAGE_ANNOTATIONS_CODE, ("map", added)) + stored[found.bare :]
+    return front + section(MESSAGE_ANNOTATIONS_CODE, ("map", annotations)) + stored[message.bare :]
 
 
 def _trimmed(broker: BrokerVersion, fields: list[Term]) -> list[Term]:
@@ -169,45 +170,45 @@ def _trimmed(broker: BrokerVersion, fields: list[Term]) -> list[Term]:
 
 
 def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dict[str, Any]:
-    given = basic.properties
-    table = checked_headers(given)
-    for place, entry in enumerate(table.entries):
+    properties = basic.properties
+    table = checked_headers(properties)
+    for index, entry in enumerate(table.entries):
         if entry[0] == "BCC":
             notes.tell(LOSSES["hidden-routes"], "headers['BCC']", entry[2])
-            table = FieldTable.of([*table.entries[:place], *table.entries[place + 1 :]])
+            table = FieldTable.of([*table.entries[:index], *table.entries[index + 1 :]])
             break
-    forged = any(entry[0].startswith(_FORGING) for entry in table.entries)
-    if given.delivery_mode not in (None, 1, 2):
-        notes.add(
-            "properties.delivery-mode", "retyped", given.delivery_mode, False, "only 2 is durable"
-        )
-    header = header_fields(given, notes)
+    has_sections = any(entry[0].startswith(_SECTION_HEADER_PREFIX) for entry in table.entries)
+    mode = properties.delivery_mode
+    if mode not in (None, 1, 2):
+        notes.add("properties.delivery-mode", "retyped", mode, False, "only 2 is durable")
+    header = header_fields(properties, notes)
     ttl = None if header["ttl"] is None else header["ttl"][1]
-    if ttl is not None and ttl < 2**32 and given.expiration != str(ttl):
+    if ttl is not None and ttl < 2**32 and properties.expiration != str(ttl):
         notes.add(
             "properties.expiration",
             "retyped",
-            given.expiration,
+            properties.expiration,
             ttl,
             "the number is kept, its digits are not",
         )
     parts: list[tuple[str, Any]] = [("header", header)]
     for name in ("message-annotations", "properties", "application-properties"):
-        part = _forged(broker, table, name) if forged else None
+        part = _section_of_header(broker, table, name) if has_sections else None
         if part is not None and name == "properties":
-            _properties(broker, given, Notes(enabled=False))  # which it fails on all the same
+            # The broker converts the properties although it does not use the result: it may crash.
+            _properties(broker, properties, Notes(enabled=False))
         if part is None and name == "message-annotations":
-            part = name, _annotations(table, given, notes)
+            part = name, _annotations(table, properties, notes)
         elif part is None and name == "properties":
-            part = name, _properties(broker, given, notes)
+            part = name, _properties(broker, properties, notes)
         elif part is None:
             part = name, _application_properties(table, notes)
         parts.append(part)
-    if given.type == MARKER:
+    if properties.type == MARKER:
         parts += _marked_body(broker, basic.body)
     else:
         parts.append(("data", ("binary", basic.body)))
-    footer = _forged(broker, table, "footer") if forged else None
+    footer = _section_of_header(broker, table, "footer") if has_sections else None
     if footer is not None:
         if footer[0] != "footer":
             raise CrashedError("the 1.0 consumer's session dies: the header holds no footer")
@@ -215,16 +216,16 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     try:
         return _folded(parts)
     except BrokerError as error:
-        if given.type != MARKER:
+        if properties.type != MARKER:
             raise
         raise type(error)(no_sections(None, error.reason), "body") from None
 
 
 def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
-    """Read a body whose type says that it is encoded sections of AMQP 1.0.
+    """Decode a body which the type property marks as encoded sections of AMQP 1.0.
 
     Raises:
-        BrokerError: it is something else, on which the broker fails.
+        BrokerError: the broker cannot decode it.
     """
     reader = TermReader(broker.codec, body, 0)
     terms: list[tuple[int, Term]] = []
@@ -234,8 +235,8 @@ def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
             start = reader.pos
             terms.append((start, reader.term()))
         parts = []
-        for place, term in terms:
-            start = place
+        for offset, term in terms:
+            start = offset
             parts.append(_section(term))
     except BrokerError as error:
         raise type(error)(no_sections(start, error.reason), "body") from None
@@ -243,13 +244,13 @@ def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
 
 
 def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Put sections together: the last of each name, but of data and amqp-sequence all."""
-    found: dict[str, Any] = {}
+    """Combine sections: of each name the last, but all sections of data and amqp-sequence."""
+    sections: dict[str, Any] = {}
     body: list[tuple[int, Term]] = []
     for name, content in parts:
         code = BODY_CODES.get(name)
         if code is None:
-            found[name] = content
+            sections[name] = content
             continue
         if code == BODY_CODES["amqp-value"]:
             body = []
@@ -261,11 +262,13 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
             raise CrashedError("the session dies: data is not a binary", "data")
         if content is None and code == BODY_CODES["amqp-sequence"]:
             raise CrashedError("the session dies: amqp-sequence is not a list", "amqp-sequence")
-    return {**found, "body": body}
+    return {**sections, "body": body}
 
 
-def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str, Any] | None:
-    """Read the header that stands for a whole section, which the broker believes."""
+def _section_of_header(
+    broker: BrokerVersion, table: FieldTable, section: str
+) -> tuple[str, Any] | None:
+    """Decode the header that replaces a whole section; None if the message does not have it."""
     name = SAVED_SECTIONS[section]
     if name not in table or table.letter(name) not in "Sx":
         return None
@@ -285,22 +288,22 @@ def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str
 def _section(term: Term) -> tuple[str, Any]:
     is_described = kind_of(term) == "described"
     if is_described and section_name(term[1]) == "amqp-sequence" and kind_of(term[2]) == "map":
-        return "amqp-sequence", None  # nobody looks into it if a value follows
+        return "amqp-sequence", None  # the broker does not use the content if a value follows
     if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXTS:
-        return "data", None  # likewise
-    made = decoded(term)
-    if made[0] == "footer" and kind_of(term[2]) == "list":
+        return "data", None  # as for amqp-sequence
+    name, content = decoded(term)
+    if name == "footer" and kind_of(term[2]) == "list":
         raise CrashedError("the 1.0 consumer's session dies: footer is not a map", "footer")
-    return made
+    return name, content
 
 
-def property_fields(broker: BrokerVersion, given: BasicProperties) -> dict[str, Term]:
-    """Return the fields of the properties section, as the rules of the version say."""
+def property_fields(broker: BrokerVersion, properties: BasicProperties) -> dict[str, Term]:
+    """Convert properties of class basic to fields of the properties section."""
     fields: dict[str, Term] = dict.fromkeys(PROPERTY_NAMES)
     rules = [rule for rule in rules_of(broker).properties if rule.section == PROPERTIES_CODE]
-    # The broker reads the ids first.
+    # The broker converts the ids first, so their errors take precedence.
     for rule in sorted(rules, key=lambda rule: (rule.form != Form.BROKER_ID, rule.place)):
-        value = getattr(given, rule.name)
+        value = getattr(properties, rule.name)
         if value is not None:
             fields[PROPERTY_NAMES[rule.place]] = _field(broker, rule, value)
     return fields
@@ -318,22 +321,25 @@ def _field(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Term:
     return (CODES[rule.code][0], octets(value))
 
 
-def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> dict[str, Term]:
-    fields = property_fields(broker, given)
-    if given.timestamp is not None:
-        moment = fields["creation-time"][1]
-        if moment >= 2**63:
+def _properties(
+    broker: BrokerVersion, properties: BasicProperties, notes: Notes
+) -> dict[str, Term]:
+    fields = property_fields(broker, properties)
+    if properties.timestamp is not None:
+        milliseconds = fields["creation-time"][1]
+        if milliseconds >= 2**63:
             notes.add(
                 "properties.timestamp",
                 "wrapped",
-                given.timestamp,
-                (moment + 2**63) % 2**64 - 2**63,
+                properties.timestamp,
+                (milliseconds + 2**63) % 2**64 - 2**63,
                 "the milliseconds wrapped modulo 2^64",
             )
-    if given.app_id is not None:
-        notes.tell(LOSSES["app-id"], "properties.app-id", given.app_id, given.app_id)
-    if given.cluster_id is not None:
-        notes.tell(LOSSES["cluster-id"], "properties.cluster-id", given.cluster_id)
+    app_id, cluster_id = properties.app_id, properties.cluster_id
+    if app_id is not None:
+        notes.tell(LOSSES["app-id"], "properties.app-id", app_id, app_id)
+    if cluster_id is not None:
+        notes.tell(LOSSES["cluster-id"], "properties.cluster-id", cluster_id)
     return fields
 
 
@@ -365,7 +371,7 @@ def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
     return pairs
 
 
-def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> list[Any]:
+def _annotations(table: FieldTable, properties: BasicProperties, notes: Notes) -> list[Any]:
     pairs = []
     for name, letter, value in table.entries:
         path = f"headers[{name!r}]"
@@ -378,9 +384,10 @@ def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> lis
         pairs.append((("symbol", key), _from_field(letter, value, path, notes, 0)))
         if name == "CC":
             notes.tell(LOSSES["routes"], path, value, value)
-    if given.type is not None:
-        pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(given.type))))
-        notes.tell(LOSSES["type"], "properties.type", given.type, given.type)
+    kind = properties.type
+    if kind is not None:
+        pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(kind))))
+        notes.tell(LOSSES["type"], "properties.type", kind, kind)
     return pairs
 
 
@@ -395,16 +402,16 @@ def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
         raise CrashedError(
             "the 1.0 consumer's session dies: no hexadecimal uuid", f"properties.{name}"
         )
-    found = bytes.fromhex(digits.replace(b"-", b"").decode())
-    if len(found) < 16:
+    value = bytes.fromhex(digits.replace(b"-", b"").decode())
+    if len(value) < 16:
         raise CrashedError(
             "the 1.0 consumer's session dies: the uuid is too short", f"properties.{name}"
         )
-    return ("uuid", found)
+    return ("uuid", value)
 
 
 def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) -> Term:
-    """Return the 1.0 value of a 0-9-1 field at a level of nesting."""
+    """Convert a 0-9-1 field to a term; `level` is its depth of nesting."""
     if letter == "S":
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):
@@ -414,26 +421,26 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
     if letter in _NUMBERS:
         return (_NUMBERS[letter], value)
     if letter in _PLAIN:
-        kind, converted = _PLAIN[letter]
-        return (kind, converted(value))
+        kind, convert = _PLAIN[letter]
+        return (kind, convert(value))
     if letter == "T":
-        moment = seconds_of(value) * 1000
-        if moment >= 2**63:
+        milliseconds = seconds_of(value) * 1000
+        if milliseconds >= 2**63:
             notes.add(path, "wrapped", value, None, "the milliseconds wrapped modulo 2^64")
-        return ("timestamp", moment)
+        return ("timestamp", milliseconds)
     if letter == "V":
         return None
     if letter in "AF":
         check_level(level)
     if letter == "A":
         items = as_array(value).entries
-        return "list", [_from_field(one, item, path, notes, level + 1) for one, item in items]
+        return "list", [_from_field(kind, item, path, notes, level + 1) for kind, item in items]
     if letter == "F":
         return (
             "map",
             [
-                (("symbol", octets(name)), _from_field(one, item, path, notes, level + 1))
-                for name, one, item in as_table(value).entries
+                (("symbol", octets(name)), _from_field(kind, item, path, notes, level + 1))
+                for name, kind, item in as_table(value).entries
             ],
         )
     raise CrashedError(

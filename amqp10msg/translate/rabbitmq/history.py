@@ -1,4 +1,4 @@
-"""What a message tells of its past: deaths, deliveries before, and what consumers said."""
+"""The headers and annotations that record dead-lettering, redeliveries and modified outcomes."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ _DEATH = (
 
 
 def to_header(value: Term) -> FieldArray | None:
-    """Return the value of the header x-death that the annotation x-opt-deaths becomes."""
+    """Convert the annotation x-opt-deaths to the header x-death; None if it has another type."""
     if kind_of(value) != "array" or value[1] != "map":
         return None
-    made = []
+    deaths = []
     for _, pairs in value[2]:
-        rest = list(pairs)
+        remaining = list(pairs)
         entries: list[tuple[str, str, Any]] = []
-        if rest and rest[0][0] == ("symbol", b"ttl") and kind_of(rest[0][1]) == "uint":
-            entries.append(("original-expiration", "S", str(rest[0][1][1])))
-            rest = rest[1:]
-        if [(key, kind_of(item)) for key, item in rest] != [
+        if remaining and remaining[0][0] == ("symbol", b"ttl"):
+            ttl = remaining[0][1]
+            if kind_of(ttl) == "uint":
+                entries.append(("original-expiration", "S", str(ttl[1])))
+                remaining = remaining[1:]
+        if [(key, kind_of(item)) for key, item in remaining] != [
             (("symbol", name), kind) for name, kind in _DEATH
         ]:
             raise CrashedError(
                 "the consumer's connection dies (541): deaths of another shape",
                 "message-annotations['x-opt-deaths']",
             )
-        death = {key[1]: item for key, item in rest}
+        death = {key[1]: item for key, item in remaining}
         keys = death[b"routing-keys"]
         if keys[1] != "utf8":
             raise CrashedError("the consumer's connection dies (541): routing keys of another type")
@@ -56,8 +58,8 @@ def to_header(value: Term) -> FieldArray | None:
             text(death[b"exchange"][1]),
             [text(key[1]) for key in keys[2]],
         )
-        made.append(("F", FieldTable.of(entries)))
-    return FieldArray.of(made)
+        deaths.append(("F", FieldTable.of(entries)))
+    return FieldArray.of(deaths)
 
 
 def _fields(
@@ -73,18 +75,20 @@ def _fields(
     ]
 
 
-def added_headers(given: Circumstances, *, is_old: bool = False) -> list[tuple[bytes, str, Any]]:
-    """Return the headers that say of deaths.
+def added_headers(
+    circumstances: Circumstances, *, is_old: bool = False
+) -> list[tuple[bytes, str, Any]]:
+    """Return the headers that the broker adds to a dead letter.
 
     Args:
-        given: the deaths.
-        is_old: as RabbitMQ 3.10 does.
+        circumstances: the circumstances of the delivery, with the deaths.
+        is_old: return the headers of RabbitMQ 3.10.
     """
-    made: list[tuple[bytes, str, Any]] = []
-    if not given.deaths:
-        return made
+    headers: list[tuple[bytes, str, Any]] = []
+    if not circumstances.deaths:
+        return headers
     tables = []
-    for death in given.deaths:
+    for death in circumstances.deaths:
         entries = _fields(
             death.count,
             death.reason,
@@ -97,51 +101,48 @@ def added_headers(given: Circumstances, *, is_old: bool = False) -> list[tuple[b
             ttl = ("original-expiration", "S", str(death.ttl))
             entries.insert(len(entries) if is_old else 0, ttl)
         tables.append(("F", FieldTable.of(entries)))
-    made.append((b"x-death", "A", FieldArray.of(tables)))
-    made += [
+    headers.append((b"x-death", "A", FieldArray.of(tables)))
+    headers += [
         (name, "S", value)
-        for name, value in _ends(given)
+        for name, value in _first_and_last(circumstances)
         if not (is_old and name.startswith(b"x-last"))
     ]
-    return made
+    return headers
 
 
-def added_annotations(given: Circumstances) -> list[tuple[bytes, Term]]:
-    """Return the message annotations that say of deaths."""
-    if not given.deaths:
+def added_annotations(circumstances: Circumstances) -> list[tuple[bytes, Term]]:
+    """Return the message annotations that the broker adds to a dead letter."""
+    if not circumstances.deaths:
         return []
     maps = []
-    for death in given.deaths:
+    for death in circumstances.deaths:
         last = death.time if death.last_time is None else death.last_time
         pairs: list[tuple[bytes, Term]] = [
             (b"queue", ("utf8", octets(death.queue))),
             (b"reason", ("symbol", octets(death.reason))),
             (b"count", ("ulong", death.count)),
             (b"first-time", ("timestamp", death.time)),
-            (
-                b"last-time",
-                ("timestamp", last),
-            ),
+            (b"last-time", ("timestamp", last)),
             (b"exchange", ("utf8", octets(death.exchange))),
             (b"routing-keys", ("array", "utf8", [("utf8", octets(k)) for k in death.routing_keys])),
         ]
         if death.ttl is not None:
             pairs.insert(0, (b"ttl", ("uint", death.ttl)))
         maps.append(("map", [(("symbol", key), value) for key, value in pairs]))
-    ends = [(name, ("utf8", octets(value))) for name, value in _ends(given)]
-    return [(b"x-opt-deaths", ("array", "map", maps)), *ends]
+    summary = [(name, ("utf8", octets(value))) for name, value in _first_and_last(circumstances)]
+    return [(b"x-opt-deaths", ("array", "map", maps)), *summary]
 
 
-def _ends(given: Circumstances) -> list[tuple[bytes, str]]:
-    """Return the headers on the first death and the last one."""
-    which: dict[str, Death] = {
-        "first": min(given.deaths, key=lambda death: death.time),
-        "last": given.deaths[0],
+def _first_and_last(circumstances: Circumstances) -> list[tuple[bytes, str]]:
+    """Return the names and values of the x-first-death and x-last-death entries."""
+    deaths: dict[str, Death] = {
+        "first": min(circumstances.deaths, key=lambda death: death.time),
+        "last": circumstances.deaths[0],
     }
     return [
-        (f"x-{name}-death-{what}".encode(), getattr(death, what))
-        for name, death in which.items()
-        for what in ("exchange", "queue", "reason")
+        (f"x-{name}-death-{attribute}".encode(), getattr(death, attribute))
+        for name, death in deaths.items()
+        for attribute in ("exchange", "queue", "reason")
     ]
 
 
@@ -150,20 +151,20 @@ def _ends(given: Circumstances) -> list[tuple[bytes, str]]:
 
 _DELIVERIES = b"x-delivery-count"
 _ACQUISITIONS = b"x-acquired-count"
-#: The annotations that say of deaths.
+#: The annotations of a dead letter.
 DEATH_NAMES = {b"x-opt-deaths", *(name.encode() for name in OF_DEATHS)}
-#: What gives a message up as rejected does.
+#: The ways to give a message back that discard it, as the outcome rejected does.
 _DISCARDS = frozenset({"nack", "reject"})
 
 
 @attrs.frozen
 class Redelivery:
-    """What a queue says of earlier deliveries.
+    """The marks of earlier deliveries that a queue sets on a message.
 
     Attributes:
-        failed: how many of them failed: the delivery-count of the header.
-        again: the message was delivered before: redelivered, and not its first acquirer.
-        counts: the annotations or headers that the queue adds, in the order of their names.
+        failed: the number of failed deliveries: the delivery-count of the header.
+        again: whether the message was delivered before: redelivered is true, first-acquirer false.
+        counts: the annotations or headers that the queue adds, sorted by name.
     """
 
     failed: int
@@ -174,52 +175,52 @@ class Redelivery:
 _FIRST = Redelivery(0, False, ())
 
 
-def redelivery(broker: BrokerVersion, given: Circumstances) -> Redelivery:
-    """Return the marks of earlier deliveries that a queue sets; a stream sets none."""
-    if broker.stream or not (given.given_back or given.deaths):
+def redelivery(broker: BrokerVersion, circumstances: Circumstances) -> Redelivery:
+    """Return the marks of earlier deliveries that a queue sets; streams do not set any."""
+    if broker.stream or not (circumstances.given_back or circumstances.deaths):
         return _FIRST
-    failed = _failed(broker, given.queue_type, given.given_back)
-    for death in given.deaths:
-        failed += _failed(broker, death.queue_type, death.given_back)
+    failed = _count_failed(broker, circumstances.queue_type, circumstances.given_back)
+    for death in circumstances.deaths:
+        failed += _count_failed(broker, death.queue_type, death.given_back)
         is_discarded = death.reason == "rejected" and death.given_back[-1:]
         if is_discarded and broker.discards_fail and death.queue_type == "quorum":
             failed += death.given_back[-1] in _DISCARDS
-    # A quorum queue that has not given it to anybody takes what failed in other queues for that.
-    acquired = len(given.given_back) or failed
+    # A quorum queue that has not delivered the message yet counts its failures in other queues.
+    acquired = len(circumstances.given_back) or failed
     counts = [(_DELIVERIES, acquired)]
     if broker.acquisitions:
         counts = [(_ACQUISITIONS, acquired), (_DELIVERIES, failed)]
-    is_quorum = given.queue_type == "quorum"
-    again = bool(acquired if is_quorum or broker.acquisitions else given.given_back)
-    return Redelivery(failed, again, [one for one in counts if is_quorum and one[1]])
+    is_quorum = circumstances.queue_type == "quorum"
+    again = bool(acquired if is_quorum or broker.acquisitions else circumstances.given_back)
+    return Redelivery(failed, again, [count for count in counts if is_quorum and count[1]])
 
 
-def _failed(broker: BrokerVersion, queue_type: str, ways: Sequence[GivenBack]) -> int:
+def _count_failed(broker: BrokerVersion, queue_type: str, ways: Sequence[GivenBack]) -> int:
     counted = broker.failures.get(queue_type, frozenset())
     return sum(way in counted for way in ways)
 
 
-def added_terms(broker: BrokerVersion, given: Circumstances) -> dict[bytes, Term]:
-    """Return the annotations that outcomes modified added in quorum queues, in the order of names.
+def added_terms(broker: BrokerVersion, circumstances: Circumstances) -> dict[bytes, Term]:
+    """Return the annotations that modified outcomes added in quorum queues, sorted by name.
 
-    The broker takes each value out of its type and gives it one again: numbers become longs, text
-    and bytes strings. Compound values stay as they are.
+    The broker removes the type of each value and infers a new one: integers become longs, text and
+    bytes become strings. Compound values are unchanged.
     """
-    said: dict[str, Any] = {}
-    places: Sequence[Circumstances | Death] = [*reversed(given.deaths), given]
-    for place in () if broker.is_plugin else places:
-        if place.queue_type == "quorum" and not (broker.stream and place is given):
-            said |= place.annotations
-    made = {}
-    for name in sorted(said, key=str.encode):
-        if name in OF_DEATHS and given.deaths and name not in given.annotations:
-            continue  # what the broker says of the death comes later
-        octets = encode_value(said[name])
-        made[name.encode()] = _typed_again(TermReader(broker.codec, octets, 0).term())
-    return made
+    added: dict[str, Any] = {}
+    queues: Sequence[Circumstances | Death] = [*reversed(circumstances.deaths), circumstances]
+    for queue in () if broker.is_plugin else queues:
+        if queue.queue_type == "quorum" and not (broker.stream and queue is circumstances):
+            added |= queue.annotations
+    terms = {}
+    for name in sorted(added, key=str.encode):
+        if name in OF_DEATHS and circumstances.deaths and name not in circumstances.annotations:
+            continue  # the broker sets its own value for the death later
+        octets = encode_value(added[name])
+        terms[name.encode()] = _infer_type(TermReader(broker.codec, octets, 0).term())
+    return terms
 
 
-def _typed_again(term: Term) -> Term:
+def _infer_type(term: Term) -> Term:
     if isinstance(term, bool):
         return "boolean", term
     value = untyped(term)
@@ -229,10 +230,10 @@ def _typed_again(term: Term) -> Term:
 
 
 def check_typed(annotations: dict[bytes, Term]) -> None:
-    """Raise for values to which the broker gives no type again before a consumer of 1.0 gets them.
+    """Check that the broker can infer a type for each value before it delivers to a 1.0 consumer.
 
     Raises:
-        CrashedError: there is one.
+        CrashedError: it cannot.
     """
     for name, term in annotations.items():
         if term is None or kind_of(term) in ("float", "double", "unread"):
@@ -243,14 +244,14 @@ def check_typed(annotations: dict[bytes, Term]) -> None:
 
 
 def typed_fields(annotations: dict[bytes, Term]) -> list[tuple[bytes, str, Any]]:
-    """Return the headers that such annotations become; values of other types become none."""
-    made: list[tuple[bytes, str, Any]] = []
+    """Convert annotations of `added_terms` to headers; values of other types are omitted."""
+    headers: list[tuple[bytes, str, Any]] = []
     for name, term in annotations.items():
         kind = kind_of(term)
         if kind == "boolean":
-            made.append((name, "t", term[1]))
+            headers.append((name, "t", term[1]))
         elif kind == "utf8":
-            made.append((name, "S", text(term[1])))
+            headers.append((name, "S", text(term[1])))
         elif kind == "long":
-            made.append((name, "l", signed(term[1] % 2**64)))
-    return made
+            headers.append((name, "l", signed(term[1] % 2**64)))
+    return headers

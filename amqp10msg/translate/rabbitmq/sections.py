@@ -1,4 +1,4 @@
-"""What the two ways through RabbitMQ 4 share: how it takes described values for sections."""
+"""How RabbitMQ 4 decodes the sections of an incoming 1.0 message, and rules that use them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 
-#: The sections that RabbitMQ 3.10 makes headers of, in their order, and these.
+#: The headers in which RabbitMQ 3.10 stores whole sections, in the order of the sections.
 SAVED_SECTIONS = {
     "message-annotations": "x-amqp-1.0-message-annotations",
     "properties": "x-amqp-1.0-properties",
     "application-properties": "x-amqp-1.0-app-properties",
     "footer": "x-amqp-1.0-footer",
 }
-#: How the names of annotations begin that may be RabbitMQ 4's own.
+#: Prefixes of annotations that RabbitMQ 4 itself sets or interprets.
 OWN_ANNOTATIONS = (
     *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
     *("x-routing-key", "x-exchange", "x-death"),
 )
 _FIELDS = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
-#: Of the others, what they must be.
+#: The required types of other sections that are not maps.
 _KINDS = {"data": "binary", "amqp-sequence": "list"}
 
 
@@ -50,7 +50,7 @@ _COMPOSITES = {
 
 
 def _is_composite(descriptor: Term) -> bool:
-    """Whether the broker knows the type of a described value."""
+    """Return whether the broker knows the type of a described value."""
     if not isinstance(descriptor, tuple):
         return False
     if descriptor[0] == "symbol":
@@ -59,7 +59,7 @@ def _is_composite(descriptor: Term) -> bool:
 
 
 def decoded(term: Term) -> tuple[str, Any]:
-    """Return the name and the content of the section that a described value is."""
+    """Interpret a described value as a section; return its name and content."""
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
         raise CrashedError("the session dies: no section")
@@ -70,42 +70,42 @@ def decoded(term: Term) -> tuple[str, Any]:
     if name == "amqp-value":
         return name, value
     if kind == "list" and len(value[1]) < 2 and name in ("delivery-annotations", "footer"):
-        return name, []  # nobody looks into it
-    wanted = _KINDS.get(name, "map")
+        return name, []  # the broker does not use the content
+    expected = _KINDS.get(name, "map")
     if name == "data" and kind == "list" and len(value[1]) < 2:
-        return name, None  # nobody looks into it if a value follows
-    if kind != wanted:
-        raise CrashedError(f"the session dies: {name} is not a {wanted}", name)
+        return name, None  # the broker does not use the content if a value follows
+    if kind != expected:
+        raise CrashedError(f"the session dies: {name} is not a {expected}", name)
     if name == "amqp-sequence":
         for item in value[1]:
             if isinstance(item, tuple) and item[0] == "described" and not _is_composite(item[1]):
                 raise CrashedError("the session dies: a described value in amqp-sequence", name)
-    if wanted == "map":
+    if expected == "map":
         return name, _decoded_map(name, value[1], name != "application-properties")
     return name, value
 
 
 def fields_of(section: str, value: Term) -> dict[str, Term]:
-    """Return the fields of header or properties, which are a list, or a map by their names."""
+    """Return the fields of header or properties by name; the section is a list or a map."""
     fields: dict[str, Term] = dict.fromkeys(_FIELDS[section])
     kind = value[0] if isinstance(value, tuple) else ""
     if kind == "map":
-        found: dict[Any, Term] = {
+        by_name: dict[Any, Term] = {
             key[1]: item for key, item in reversed(value[1]) if kind_of(key) == "symbol"
         }
-        fields = {name: found.get(name.encode()) for name in fields}
+        fields = {name: by_name.get(name.encode()) for name in fields}
     elif kind == "list" and len(value[1]) <= len(fields):
         fields.update(zip(fields, value[1], strict=False))
     else:
         raise CrashedError(f"the session dies: {section} of the wrong shape", section)
-    if any(kind_of(one) == "described" for one in fields.values()):
+    if any(kind_of(field) == "described" for field in fields.values()):
         raise CrashedError(f"the session dies: a described value in {section}", section)
     return fields
 
 
-def _decoded_map(name: str, given: list[Any], reserved: bool) -> list[Any]:
+def _decoded_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
     pairs = []
-    for pair in given:
+    for pair in entries:
         key, item = pair
         if reserved and not (
             isinstance(key, tuple) and key[0] == "symbol" and key[1].startswith(b"x-")
@@ -122,19 +122,19 @@ def _decoded_map(name: str, given: list[Any], reserved: bool) -> list[Any]:
 
 
 class Received:
-    """A message as the broker reads it when it comes in, up to the body.
+    """An incoming message as the broker decodes it, up to the body.
 
     Attributes:
-        header: its fields, None where there is no header.
-        annotations: of the message, pairs.
-        properties: the fields, None where there are none.
-        application: the application properties, pairs.
-        delivery_annotations: how many there are.
-        are_annotations_last: those of the message stand after properties or application
+        header: the fields of the header; None if the message has no header.
+        annotations: the message annotations, as pairs.
+        properties: the fields of the properties; None if the message has none.
+        application: the application properties, as pairs.
+        delivery_annotations: the number of delivery annotations.
+        are_annotations_last: whether the message annotations follow the properties or application
             properties.
-        is_header_last: the header stands after properties or application properties.
-        bare: where the properties begin, or what follows them where there are none.
-        body: where the body begins.
+        is_header_last: whether the header follows the properties or application properties.
+        bare: offset of the bare message: of the properties, the application properties or the body.
+        body: offset of the body.
     """
 
     def __init__(self) -> None:
@@ -148,8 +148,8 @@ class Received:
         self.bare = -1
         self.body = 0
 
-    def take(self, name: str, content: Any) -> None:
-        """Set a section, in the place of an earlier one."""
+    def set_section(self, name: str, content: Any) -> None:
+        """Set a section; it replaces an earlier section of the same name."""
         if name == "header":
             self.header, self.is_header_last = content, self.bare >= 0
         elif name == "message-annotations":
@@ -163,30 +163,30 @@ class Received:
 
 
 def received(broker: BrokerVersion, data: bytes) -> Received:
-    """Read a message up to its body.
+    """Decode a message up to its body.
 
     Raises:
-        BrokerError: the broker refuses it, or the session dies.
+        BrokerError: the broker rejects the message, or the session crashes.
     """
-    made = Received()
+    message = Received()
     reader = TermReader(broker.codec, data, 0)
     while reader.pos < reader.end and not data.startswith(BODY_HEADS, reader.pos):
         start = reader.pos
         name, content = decoded(reader.term())
-        if name == "footer" or (name == "properties" and made.bare >= 0):
+        if name == "footer" or (name == "properties" and message.bare >= 0):
             raise RefusedError("refused: sections in another order", name)
-        if made.bare < 0 and name in ("properties", "application-properties"):
-            made.bare = start
-        made.take(name, content)
-    made.body = reader.pos
-    if made.body >= reader.end:
+        if message.bare < 0 and name in ("properties", "application-properties"):
+            message.bare = start
+        message.set_section(name, content)
+    message.body = reader.pos
+    if message.body >= reader.end:
         raise RefusedError("refused: the message has no body")
-    if made.bare < 0:
-        made.bare = made.body
-    return made
+    if message.bare < 0:
+        message.bare = message.body
+    return message
 
 
-#: How body sections begin, four heads for each of data, amqp-sequence and amqp-value.
+#: The first bytes of body sections: four encodings of the descriptor of each kind.
 BODY_HEADS = tuple(
     head
     for code, symbol in ((kind.code, kind.symbol.encode()) for kind in BODY_KINDS)
@@ -200,7 +200,7 @@ BODY_HEADS = tuple(
 
 
 def annotation(pairs: list[Any], name: bytes) -> Term:
-    """Return the value of the first annotation of a name; None where it is null, or not there."""
+    """Return the value of the first annotation with a name; None if it is null or missing."""
     for key, value in pairs:
         if key[1] == name:
             return None if value is UNDEFINED else value
@@ -210,17 +210,17 @@ def annotation(pairs: list[Any], name: bytes) -> Term:
 def with_metadata(
     broker: BrokerVersion, annotations: list[Any], own: list[tuple[bytes, Term]]
 ) -> list[Any]:
-    """Return annotations with those of the broker, in the place of any of the same name."""
-    if broker.metadata_first:  # its own twice, where it has a name twice
-        made = [(("symbol", name), value) for name, value in reversed(own)]
-        keys = {key for key, _ in made}
-        return made + [pair for pair in annotations if pair[0] not in keys]
+    """Add the broker's own annotations; they replace annotations of the same name."""
+    if broker.metadata_first:  # it does not remove duplicates among its own annotations
+        added = [(("symbol", name), value) for name, value in reversed(own)]
+        keys = {key for key, _ in added}
+        return added + [pair for pair in annotations if pair[0] not in keys]
     result = list(annotations)
     for name, value in own:
         key = ("symbol", name)
-        for place, pair in enumerate(result):
+        for index, pair in enumerate(result):
             if pair[0] == key:
-                result[place] = (key, value)
+                result[index] = (key, value)
                 break
         else:
             result.append((key, value))
@@ -228,9 +228,9 @@ def with_metadata(
 
 
 def check_filter(annotations: list[Any], path: str) -> None:
-    """Raise where the annotation by which a stream filters is not text."""
-    found = annotation(annotations, b"x-stream-filter-value")
-    if found is not None and not (isinstance(found, tuple) and found[0] == "utf8"):
+    """Raise CrashedError if the filter value of a stream is not a string."""
+    value = annotation(annotations, b"x-stream-filter-value")
+    if value is not None and not (isinstance(value, tuple) and value[0] == "utf8"):
         raise CrashedError(
             "the publisher's session or connection dies (541): x-stream-filter-value is not text",
             path,
@@ -238,19 +238,19 @@ def check_filter(annotations: list[Any], path: str) -> None:
 
 
 def expiration(header: dict[str, Term] | None, annotations: list[Any]) -> int | None:
-    """Return the time to live that the broker finds when a message comes in.
+    """Return the time to live in ms that the broker reads from an incoming message, or None.
 
     Raises:
-        CrashedError: the annotation in the place of the header is not an expiration.
+        CrashedError: the annotation that replaces the header's ttl is not an expiration.
     """
     ttl = header["ttl"] if header else None
     if isinstance(ttl, tuple) and ttl[0] == "uint":
         return int(ttl[1])
-    found = annotation(annotations, b"x-basic-expiration")
-    if not (isinstance(found, tuple) and found[0] == "utf8"):
+    value = annotation(annotations, b"x-basic-expiration")
+    if not (isinstance(value, tuple) and value[0] == "utf8"):
         return None
     try:
-        return checked_expiration(found[1].decode("latin-1"))
+        return checked_expiration(value[1].decode("latin-1"))
     except RefusedError:
         raise CrashedError(
             "the session dies: the annotation is not an expiration",
@@ -259,7 +259,7 @@ def expiration(header: dict[str, Term] | None, annotations: list[Any]) -> int | 
 
 
 def shown(value: Term) -> Any:
-    """Return a term as a report shows it."""
+    """Convert a term to the form in which reports show it."""
     if not isinstance(value, tuple):
         return value
     if value is UNDEFINED:
@@ -272,13 +272,13 @@ def shown(value: Term) -> Any:
 
 
 def check_user(name: bytes, user: str | None) -> None:
-    """Raise for a user-id that is not the user's name; without a user, that no user can have."""
+    """Raise RefusedError if a user-id is not the user's name or, without a user, no valid name."""
     if user is not None:
         if name != octets(user):
             raise RefusedError(
                 "refused: the user-id is not the connection's user", "properties.user-id"
             )
     elif not name or not utf8_without_nul(name):
-        # Names are not empty, are UTF-8 (tools and the HTTP interface take no other), and SASL
-        # PLAIN ends them with a NUL.
+        # A name of a user is not empty, is UTF-8 (the tools and the HTTP API accept nothing else),
+        # and contains no NUL, which ends it in SASL PLAIN.
         raise RefusedError("refused: no user can have this name", "properties.user-id")

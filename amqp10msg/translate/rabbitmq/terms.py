@@ -1,9 +1,10 @@
-"""1.0 values as RabbitMQ's codec holds, reads, writes and checks them.
+"""RabbitMQ's AMQP 1.0 codec: its terms, reader, writer, and checks of incoming messages.
 
-A term is None, True, False, or a tuple that begins with the type: ("uint", 5), ("utf8", bytes),
-("list", items), ("map", pairs), ("array", type, items), ("described", descriptor, value) and
-("as_is", code, bytes) for what the broker carries without reading it; ("unread", code, bytes)
-where it cannot write that again. Text is bytes: the broker does not look whether it is text.
+A term is the broker's representation of a value: None, True, False, or a tuple that begins with the
+type: ("uint", 5), ("utf8", bytes), ("list", items), ("map", pairs), ("array", type, items),
+("described", descriptor, value). ("as_is", code, bytes) is a value that the broker copies without
+decoding; ("unread", code, bytes) is such a value in a version that cannot write it again. Text is
+bytes, because the broker does not check its encoding.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 
 Term = Any
 
-#: Null as the value of a map that is a section: the broker reads it as no value at all.
+#: A null value in a map section, which the broker decodes to Erlang's `undefined`.
 UNDEFINED = ("undefined",)
 
 
@@ -29,8 +30,8 @@ class BrokerError(Exception):
     """A broker does not deliver a message.
 
     Attributes:
-        reason: what happens, in words.
-        path: the place in the message, as far as it is known.
+        reason: a description of the failure.
+        path: the path of the cause in the message; empty if unknown.
     """
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -40,22 +41,22 @@ class BrokerError(Exception):
 
 
 class RefusedError(BrokerError):
-    """The broker takes no such message: publishing it fails, or the publisher is cut off."""
+    """The broker rejects the message, or closes the publisher's link, session or connection."""
 
 
 class CrashedError(BrokerError):
-    """A process of the broker dies on the message: a session, or a consumer's connection."""
+    """A process of the broker crashes on the message: a session, or a consumer's connection."""
 
 
-#: More levels of nesting than any message has that this library reads: beyond, C would fail where
-#: Python raises.
-MOST_LEVELS = 300
+#: Maximum levels of nesting, more than `Limits.depth` allows. Deeper recursion would overflow the
+#: C stack instead of raising RecursionError.
+MAX_LEVELS = 300
 
 
 def check_level(level: int) -> None:
-    """Raise RecursionError for a value within more others than a message can have."""
-    if level > MOST_LEVELS:
-        raise RecursionError(f"values are nested in more than {MOST_LEVELS} others")
+    """Raise RecursionError for a value that is nested more than `MAX_LEVELS` deep."""
+    if level > MAX_LEVELS:
+        raise RecursionError(f"values are nested more than {MAX_LEVELS} deep")
 
 
 _SECTIONS: dict[Any, str] = {kind.code: kind.name for kind in KINDS}
@@ -68,12 +69,12 @@ _FLOAT_FORMS = {"float": struct.Struct(">f"), "double": struct.Struct(">d")}
 
 
 def kind_of(term: Term) -> str:
-    """Return the type of a term, "" of null, true and false."""
+    """Return the type of a term; "" for null, true and false."""
     return term[0] if isinstance(term, tuple) else ""
 
 
 def untyped(value: Term) -> Any:
-    """Return the number or bytes of a value without its type; None of values with none."""
+    """Return the number or bytes of a term; None for a term of any other form."""
     if not isinstance(value, tuple) or len(value) != 2:
         return None
     if value[0] in _FLOAT_FORMS:
@@ -82,7 +83,7 @@ def untyped(value: Term) -> Any:
 
 
 def section_name(descriptor: Term) -> str | None:
-    """Return the name of the section that a descriptor stands for."""
+    """Return the name of the section with a descriptor; None if no section has it."""
     if isinstance(descriptor, tuple) and descriptor[0] == "ulong":
         return _SECTIONS.get(descriptor[1])
     if isinstance(descriptor, tuple) and descriptor[0] == "symbol":
@@ -92,30 +93,32 @@ def section_name(descriptor: Term) -> str | None:
 
 # Reading.
 
-#: By constructor: the type of its values, and the width of the value or of its size.
+#: The type and width of each constructor; for variable widths, the width of the size.
 CODES = {
     row.code: ({"string": "utf8"}.get(row.type, row.type), row.width)
     for row in FORMAT_CODES.values()
 }
-_CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]  # from 0x40 on
+_CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]  # of 0x40 to 0x44
 _UNSIGNED = {"ubyte", "ushort", "uint", "ulong", "char"}
 _SIGNED = {"byte", "short", "int", "long", "timestamp"}
 _TEXTS = {"utf8", "symbol", "binary"}
 _COMPOUNDS = {"list", "map", "array"}
-# The constructors of elements of arrays that versions read.
+# The element constructors of arrays that RabbitMQ 3 and 4 decode.
 _ARRAYS_3 = bytes.fromhex("a3b3a1b150516061707180814056f0")
 _ARRAYS_4 = _ARRAYS_3 + bytes.fromhex("a0b07273828398d0d1")
 
 
 @attrs.frozen
 class Codec:
-    """How a version of RabbitMQ reads 1.0 values.
+    """The AMQP 1.0 decoder of a version of RabbitMQ.
 
     Attributes:
-        arrays: the element constructors that it knows.
-        opaque_zero_width: arrays of elements without bytes are carried unread; else refused.
-        wide_boolean: 0x56 gives ("boolean", value), which is not true or false there.
-        writes_unread: what it carries unread it can write again.
+        arrays: the element constructors of arrays that it decodes.
+        opaque_zero_width: it copies arrays of zero-width elements without decoding; if False, it
+            crashes on them.
+        wide_boolean: it decodes 0x56 to ("boolean", value), which it does not treat as true or
+            false.
+        writes_unread: it can write values again that it did not decode.
     """
 
     arrays: bytes
@@ -124,16 +127,16 @@ class Codec:
     writes_unread: bool = False
 
     def parse_all(self, data: bytes) -> list[Term]:
-        """Read all values of the input.
+        """Decode a sequence of values.
 
         Raises:
-            CrashedError: the broker does not read it.
+            CrashedError: the broker cannot decode the bytes.
         """
         reader = TermReader(self, data, 0)
-        found = []
+        terms = []
         while reader.pos < reader.end:
-            found.append(reader.term())
-        return found
+            terms.append(reader.term())
+        return terms
 
 
 _NO_ITEMS: Term = ("list", [])
@@ -152,16 +155,16 @@ class TermReader:
         self.unread = "as_is" if codec.writes_unread else "unread"
 
     def term(self) -> Term:
-        """Read one value.
+        """Decode a value.
 
         Raises:
-            CrashedError: the broker does not read it.
-            RecursionError: it nests deeper than any message.
+            CrashedError: the broker cannot decode the bytes.
+            RecursionError: the value is nested more than `MAX_LEVELS` deep.
         """
         return self.value(self.end, 0)
 
     def value(self, end: int, level: int) -> Term:
-        """Read one value that ends at `end` at the latest, withat a level of nesting."""
+        """Decode a value that ends at or before `end`; `level` is its depth of nesting."""
         pos = self.pos
         if pos >= end:
             raise CrashedError("the bytes end where a value must stand")
@@ -174,7 +177,7 @@ class TermReader:
         return self.primitive(code, end, level)
 
     def primitive(self, code: int, end: int, level: int) -> Term:
-        """Read what stands after a constructor."""
+        """Decode a primitive value whose constructor was read already."""
         kind, width = CODES.get(code, ("", 0))
         if kind in _TEXTS:
             size = self.octets(width, end)
@@ -193,7 +196,7 @@ class TermReader:
                 raise CrashedError(f"a boolean of {octets[0]:#04x}")
             flag = octets == b"\1"
             return ("boolean", flag) if self.wide_boolean else flag
-        # Erlang has no NaN and no infinities: they are carried as they came, like decimals.
+        # Erlang has no NaN and no infinities: the broker copies them undecoded, like decimals.
         if kind.startswith("decimal") or (
             kind != "uuid"
             and octets[0] & 0x7F == 0x7F
@@ -203,7 +206,7 @@ class TermReader:
         return (kind, octets)
 
     def octets(self, size: int, end: int) -> bytes:
-        """Read so many bytes."""
+        """Read `size` bytes."""
         start = self.pos
         if size > end - start:
             raise CrashedError("the bytes end within a value")
@@ -211,12 +214,12 @@ class TermReader:
         return self.buf[start : self.pos]
 
     def compound(self, code: int, end: int, level: int) -> Term:
-        """Read a list, a map or an array."""
+        """Decode a list, map or array whose constructor was read already."""
         check_level(level)
         kind, width = CODES[code]
         if width == 0:
-            # A message may have as many of them as it has bytes. Nobody changes what is in values;
-            # the lists of sections, further out, become longer.
+            # A message can contain as many empty lists as it has bytes, so nested ones share one
+            # object. The lists of sections (level 0 and 1) are modified and must not be shared.
             return _NO_ITEMS if level > 1 else ("list", [])
         size = int.from_bytes(self.octets(width, end), "big")
         stop = self.pos + size
@@ -235,7 +238,7 @@ class TermReader:
         return ("map", list(zip(items[::2], items[1::2], strict=True)))
 
     def array(self, whole: int, count: int, stop: int, level: int) -> Term:
-        """Read the elements of an array, from their constructor on."""
+        """Decode the elements of an array, starting at their constructor."""
         check_level(level)
         code = self.octets(1, stop)[0]
         if code == 0:
@@ -269,7 +272,8 @@ CODEC_43 = Codec(_ARRAYS_4, opaque_zero_width=True, writes_unread=True)
 
 # Writing.
 
-# By type: the widest constructor; of numbers a short one with its bounds, and that of zero.
+# For each type: the widest constructor; for integers also the short one with the bounds of its
+# values, and the constructor of zero.
 _CONSTRUCTORS = {CODES[code][0]: code for code in sorted(_ARRAYS_4)}
 _SHORT = {
     "uint": (0x52, 0, 255),
@@ -281,21 +285,21 @@ _ZERO = {"uint": 0x43, "ulong": 0x44}
 
 
 def rewritten(sections: bytes) -> bytes | None:
-    """Return encoded body sections as RabbitMQ 4.0 writes them again, in a stream for example.
+    """Return body sections as RabbitMQ 4.0 encodes them after decoding, for example in a stream.
 
-    None where it cannot: it reads no arrays of constructors without bytes, of compact ones and of
-    some types, and cannot write what it carries unread: decimals, NaN and infinities. It takes
-    described values for sections.
+    Return None if it cannot: it does not decode arrays of zero-width or compact constructors and of
+    some types, cannot write values that it did not decode (decimals, NaN and infinities), and
+    treats described values as sections.
     """
-    written = []
+    encoded = []
     try:
         terms = CODEC_40.parse_all(sections)
         for term in terms:
             name = section_name(term[1]) if kind_of(term) == "described" else None
             if name in BODY_CODES:
-                written.append(section(BODY_CODES[name], term[2]))
+                encoded.append(section(BODY_CODES[name], term[2]))
             else:
-                written.append(generate(term))
+                encoded.append(generate(term))
     except CrashedError:
         return None
     pending: list[Any] = [term[2] for term in terms]
@@ -304,28 +308,30 @@ def rewritten(sections: bytes) -> bytes | None:
         if isinstance(term, tuple):
             if term[0] == "described":
                 return None
-            pending += term  # all of it, since the key of a map's entry comes first
+            pending += term  # also its first item: in an entry of a map it is the key
         elif isinstance(term, list):
             pending += term
-    return b"".join(written)
+    return b"".join(encoded)
 
 
 def section(code: int, content: Term) -> bytes:
-    """Write a section."""
+    """Encode a section."""
     return b"\x00\x53" + bytes([code]) + generate(content)
 
 
 def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
-    """Write a term as RabbitMQ 4 does, or 3.10, whose short forms end one byte earlier.
+    """Encode a term as RabbitMQ 4 or, with `is_old`, as RabbitMQ 3.10 does.
+
+    RabbitMQ 3.10 uses the compact forms up to a size of 254 instead of 255 bytes.
 
     Args:
-        term: what is written.
-        level: of nesting.
-        is_old: as RabbitMQ 3.10 does.
+        term: the value.
+        level: its depth of nesting.
+        is_old: encode as RabbitMQ 3.10 does.
 
     Raises:
-        CrashedError: the broker's generator has no clause for it.
-        RecursionError: it nests deeper than any message.
+        CrashedError: the broker's generator has no clause for the term.
+        RecursionError: the term is nested more than `MAX_LEVELS` deep.
     """
     if term is None:
         return b"\x40"
@@ -358,7 +364,7 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
     items = _items(term)
     if kind == "list" and not items:
         return b"\x45"
-    # One after the other: to join many parts takes 80 bytes for each, and a frame for each level.
+    # Appending needs less memory than joining, which takes 80 bytes per part.
     content = bytearray()
     for item in items:
         content += generate(item, level, is_old)
@@ -367,13 +373,14 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
 
 def _items(term: Term) -> list[Any]:
     """Return the items of a list, or the keys and values of a map."""
-    return term[1] if term[0] == "list" else [one for pair in term[1] for one in pair]
+    return term[1] if term[0] == "list" else [item for pair in term[1] for item in pair]
 
 
 def _octets(kind: str, octets: bytes, is_old: bool) -> bytes:
-    """Write a text or bytes."""
+    """Encode a string, symbol or binary."""
     code, size = _CONSTRUCTORS[kind], len(octets)
-    if is_old and kind == "symbol":  # its size is cut to one byte: longer ones come out damaged
+    if is_old and kind == "symbol":
+        # 3.10 truncates the size to one byte, which corrupts longer symbols.
         return bytes([code - 0x10, size % 256]) + octets
     if size < (255 if is_old else 256):
         return bytes([code - 0x10, size]) + octets
@@ -381,7 +388,7 @@ def _octets(kind: str, octets: bytes, is_old: bool) -> bytes:
 
 
 def _number(kind: str, value: int) -> bytes:
-    """Write a whole number, wrapped where it does not fit."""
+    """Encode an integer; one that does not fit its type wraps around."""
     if value == 0 and kind in _ZERO:
         return bytes([_ZERO[kind]])
     short = _SHORT.get(kind)
@@ -391,13 +398,13 @@ def _number(kind: str, value: int) -> bytes:
 
 
 def _wrapped(kind: str, value: int) -> bytes:
-    """Return the low bytes, as Erlang's bit syntax does."""
+    """Return the low bytes of an integer, as Erlang's bit syntax does."""
     width = CODES[_CONSTRUCTORS[kind]][1]
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
 
 
 def _sized(kind: str, count: int, content: bytes, is_old: bool = False) -> bytes:
-    """Put the head of a compound before its content; each item has a byte at least."""
+    """Add the constructor, size and count of a compound to its encoded items."""
     code, size = _CONSTRUCTORS[kind], len(content)
     if size < 255 and count < (255 if is_old else 256):
         return bytes([code - 0x10, size + 1, count]) + content
@@ -405,7 +412,7 @@ def _sized(kind: str, count: int, content: bytes, is_old: bool = False) -> bytes
 
 
 def _wide(count: int, content: bytes) -> bytes:
-    """Put size and count, four bytes each, before the content of a compound."""
+    """Add the size and count of a compound, four bytes each, to its encoded items."""
     return (len(content) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + content
 
 
@@ -435,16 +442,16 @@ def _element(kind: Term, item: Term, level: int) -> bytes:
     if kind in ("list", "map"):
         items = _items(item)
         check_level(level)
-        return _wide(len(items), b"".join([generate(one, level + 1) for one in items]))
+        return _wide(len(items), b"".join([generate(nested, level + 1) for nested in items]))
     if item[0] == "as_is":
         raise CrashedError("an array of arrays whose elements have no bytes")
     check_level(level)
-    elements = [_element(item[1], one, level + 1) for one in item[2]]
+    elements = [_element(item[1], nested, level + 1) for nested in item[2]]
     content = _constructor(item[1], level + 1) + b"".join(elements)
     return _wide(len(item[2]), content)
 
 
-# Checking a message when it comes in, without reading its values.
+# The check of an incoming message, which does not decode its values.
 
 _SHAPES = {
     "header": b"\x45\xc0\xd0",
@@ -464,10 +471,10 @@ _RANKS = {name: rank for rank, name in enumerate(_SHAPES)}
 
 
 def check(data: bytes) -> None:
-    """Raise for sections of another order, number or shape.
+    """Check the order, number and types of the sections, as RabbitMQ 4.1 and later do.
 
     Raises:
-        RefusedError: the link is closed.
+        RefusedError: the broker closes the link.
     """
     last = -1
     pos = 0
@@ -484,11 +491,11 @@ def check(data: bytes) -> None:
         if name is None:
             raise RefusedError("refused: an unexpected section")
         rank = _RANKS[name]
-        again = name in ("data", "amqp-sequence") and rank == last
-        # After one kind of body only the footer may follow, and that only after a body.
+        repeats = name in ("data", "amqp-sequence") and rank == last
+        # Only the footer may follow a body, and the footer may only follow a body.
         if (
-            (rank <= last and not again)
-            or (last >= DATA and rank < FOOTER and not again)
+            (rank <= last and not repeats)
+            or (last >= DATA and rank < FOOTER and not repeats)
             or (name == "footer" and last < DATA)
         ):
             raise RefusedError("refused: an unexpected section", name)

@@ -1,4 +1,4 @@
-"""What RabbitMQ 4 makes of a 1.0 message for a consumer of 0-9-1."""
+"""RabbitMQ 4's conversion of a 1.0 message for a 0-9-1 consumer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import INTEGERS, MARKER
 from amqp10msg.wire.primitives import Float
 
-#: The fields that become no property.
+#: The fields of the properties section that have no property in class basic.
 LEFT_OUT = ("to", "subject", "absolute-expiry-time", "group-sequence", "reply-to-group-id")
 _DATA_HEADS = BODY_HEADS[:4]
 _INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
@@ -68,113 +68,114 @@ _WRONG_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 
 def to_basic(
-    broker: BrokerVersion, data: bytes, notes: Notes, given: Circumstances
+    broker: BrokerVersion, data: bytes, notes: Notes, circumstances: Circumstances
 ) -> BasicMessage:
     """Return the message that a 0-9-1 consumer receives."""
     if broker.validates:
         check(data)
-    found = received(broker, data)
-    annotations = found.annotations
+    message = received(broker, data)
+    annotations = message.annotations
     check_routes(broker, annotations)
-    _check_user(found.properties, given.user)
-    arrived = _Arrived(
-        _durable(broker, found.header, annotations),
-        _priority(found.header, annotations),
-        expiration(found.header, annotations),
+    _check_user(message.properties, circumstances.user)
+    metadata = _Metadata(
+        _durable(broker, message.header, annotations),
+        _priority(message.header, annotations),
+        expiration(message.header, annotations),
     )
-    said = added_terms(broker, given)
+    added = added_terms(broker, circumstances)
     if broker.stream:
-        check_typed(said)
-        kept = [pair for pair in annotations if pair[0][1] not in said]
-        annotations = found.annotations = [
-            *((("symbol", name), _read_again(term)) for name, term in said.items()),
-            *kept,
+        check_typed(added)
+        others = [pair for pair in annotations if pair[0][1] not in added]
+        annotations = message.annotations = [
+            *((("symbol", name), _read_again(term)) for name, term in added.items()),
+            *others,
         ]
         check_filter(annotations, "message-annotations")
-        # What is stored has a header section, which says what the broker takes it for.
+        # A stored message always has a header, with the durability that the broker assumed.
         mode = annotation(annotations, b"x-basic-delivery-mode")
         is_durable = broker.durable_by_default or mode == ("ubyte", 2)
-        found.header = found.header or {**dict.fromkeys(HEADER_NAMES), "durable": is_durable}
-        if given.deaths and not found.is_header_last:
-            # The queue that it left wrote down what it took it for.
-            _check_written(arrived.priority)
-            found.header = dict.fromkeys(HEADER_NAMES)
-            found.header |= {"durable": arrived.durable, "priority": arrived.priority}
-            annotations = found.annotations = _without_deaths(annotations, notes)
-            # The time to live is gone, but a header that it hid is read again.
-            arrived.expiration = expiration(found.header, annotations)
-        found.is_header_last = True
-        for part in (("list", [*found.header.values()][:3]), ("map", _stored(annotations))):
-            generate(part)  # or the publisher's session dies
-        arrived.durable = _durable(broker, found.header, annotations)
-    before_body = found.annotations
-    moment = found.properties["creation-time"] if found.properties else None
-    marker, payload, footer = _payload(broker, data, found, notes)
-    # Annotations in or after the bare message hide those of the stream, deaths among them.
+        message.header = message.header or {**dict.fromkeys(HEADER_NAMES), "durable": is_durable}
+        if circumstances.deaths and not message.is_header_last:
+            # The queue that dead-lettered the message wrote its metadata to the header.
+            _check_priority_of_dead_letter(metadata.priority)
+            message.header = dict.fromkeys(HEADER_NAMES)
+            message.header |= {"durable": metadata.durable, "priority": metadata.priority}
+            annotations = message.annotations = _without_deaths(annotations, notes)
+            # The header's ttl is removed, so the broker now reads the annotation that it hid.
+            metadata.expiration = expiration(message.header, annotations)
+        message.is_header_last = True
+        for part in (("list", [*message.header.values()][:3]), ("map", _stored(annotations))):
+            generate(part)  # if the broker cannot write it, the publisher's session crashes
+        metadata.durable = _durable(broker, message.header, annotations)
+    annotations_before_body = message.annotations
+    creation_time = message.properties["creation-time"] if message.properties else None
+    marker, payload, footer = _payload(broker, data, message, notes)
+    # Annotations in or after the bare message replace those of the stream, also the deaths.
     is_hidden = broker.stream and (
-        found.are_annotations_last or found.annotations is not before_body
+        message.are_annotations_last or message.annotations is not annotations_before_body
     )
-    annotations = found.annotations
-    fields: dict[str, Term] = found.properties or dict.fromkeys(PROPERTY_NAMES)
-    made = BasicProperties()
-    # A queue sets no time to live for a dead letter, so that it does not expire again.
-    _transport(made, found, arrived, expires=broker.stream or not given.deaths)
-    extra = [] if broker.stream else typed_fields(said)
-    if broker.stream and given.stream_offset is not None:
-        extra.append((b"x-stream-offset", "l", given.stream_offset))
-    before = redelivery(broker, given)
-    extra += [(name, "l", count) for name, count in before.counts]
+    annotations = message.annotations
+    fields: dict[str, Term] = message.properties or dict.fromkeys(PROPERTY_NAMES)
+    properties = BasicProperties()
+    # A queue removes the time to live of a dead letter, so that it does not expire again.
+    _set_transport(properties, message, metadata, expires=broker.stream or not circumstances.deaths)
+    headers = [] if broker.stream else typed_fields(added)
+    if broker.stream and circumstances.stream_offset is not None:
+        headers.append((b"x-stream-offset", "l", circumstances.stream_offset))
+    earlier = redelivery(broker, circumstances)
+    headers += [(name, "l", count) for name, count in earlier.counts]
     if not is_hidden:
-        extra += history.added_headers(given)
-    extra += annotation_headers(broker, annotations, notes)
+        headers += history.added_headers(circumstances)
+    headers += annotation_headers(broker, annotations, notes)
     message_id = _id(fields["message-id"], b"x-message-id", notes)
     correlation = _id(fields["correlation-id"], b"x-correlation-id", notes)
-    extra += correlation[1] + message_id[1]
-    extra += property_headers(broker, found.application, notes)
-    made.headers = _sorted(extra, notes)
-    made.message_id = written("message_id", message_id[0])
-    made.correlation_id = written("correlation_id", correlation[0])
-    # Properties after the body may have one of any type, which nobody has checked.
+    headers += correlation[1] + message_id[1]
+    headers += property_headers(broker, message.application, notes)
+    properties.headers = _sorted(headers, notes)
+    properties.message_id = written("message_id", message_id[0])
+    properties.correlation_id = written("correlation_id", correlation[0])
+    # The broker does not check the types of properties that follow the body.
     user_id = plain(fields["user-id"])
     if user_id is not None and not (
         isinstance(user_id, bytes) and len(user_id) < 256 and utf8_without_nul(user_id)
     ):
         notes.dropped("properties.user-id", shown(fields["user-id"]), "no short string")
         user_id = None
-    made.user_id = written("user_id", user_id)
-    made.reply_to = written("reply_to", _queue_of(broker, fields["reply-to"], notes))
-    made.app_id = written("app_id", short_string(fields["group-id"], "group-id", notes))
-    if made.app_id is not None:
-        notes.tell(LOSSES["group-id"], "properties.group-id", made.app_id, made.app_id)
+    properties.user_id = written("user_id", user_id)
+    properties.reply_to = written("reply_to", _queue_of(broker, fields["reply-to"], notes))
+    group_id = short_string(fields["group-id"], "group-id", notes)
+    properties.app_id = app_id = written("app_id", group_id)
+    if app_id is not None:
+        notes.tell(LOSSES["group-id"], "properties.group-id", app_id, app_id)
     kind = plain(annotation(annotations, b"x-basic-type")) if marker is None else marker
-    made.type = written("type", kind)
-    made.content_type = written("content_type", plain(fields["content-type"]))
-    made.content_encoding = written("content_encoding", plain(fields["content-encoding"]))
-    # Remembered when the message came in, whatever properties stand after the body, but it is
-    # taken out of its type there, too.
+    properties.type = written("type", kind)
+    properties.content_type = written("content_type", plain(fields["content-type"]))
+    properties.content_encoding = written("content_encoding", plain(fields["content-encoding"]))
+    # The broker uses the creation-time that it read on arrival. It also unwraps the one of
+    # properties after the body, and crashes if it cannot.
     plain(fields["creation-time"])
-    made.timestamp = seconds_of(moment, notes)
+    properties.timestamp = seconds_of(creation_time, notes)
     for name in LEFT_OUT:
         if fields[name] is not None:
             notes.tell(LOSSES["field"], f"properties.{name}", shown(fields[name]))
-    report_delivery_count(found.header, notes)
+    report_delivery_count(message.header, notes)
     if footer:
         notes.tell(LOSSES["footer"], "footer", footer)
-    if found.delivery_annotations:
+    if message.delivery_annotations:
         rule = LOSSES["delivery-annotations"]
-        notes.tell(rule, "delivery-annotations", found.delivery_annotations)
-    return BasicMessage(made, payload, "", "", before.again)
+        notes.tell(rule, "delivery-annotations", message.delivery_annotations)
+    return BasicMessage(properties, payload, "", "", earlier.again)
 
 
 def report_delivery_count(header: dict[str, Term] | None, notes: Notes) -> None:
-    """Report a count of earlier deliveries, for which 0-9-1 has no place."""
+    """Report a delivery-count above 0 as lost: 0-9-1 has no field for it."""
     count = untyped(header["delivery-count"]) if header else None
     if count:
         notes.tell(LOSSES["fact"], "header.delivery-count", count)
 
 
 def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
-    """Leave out what the broker says itself of the deaths, in the place of the sender's."""
+    """Remove the sender's annotations of deaths, which the broker replaces; report them lost."""
     for key, value in annotations:
         if key[1] in DEATH_NAMES:
             path = f"message-annotations[{text(key[1])!r}]"
@@ -183,29 +184,29 @@ def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
 
 
 def _read_again(term: Term) -> Term:
-    """Return a boolean or a number as it is read out of a stream."""
+    """Return a term as the broker decodes it after storing it in a stream."""
     if is_kind(term, "long"):
         return "long", signed(term[1] % 2**64)
     return term[1] if is_kind(term, "boolean") else term
 
 
 def check_routes(broker: BrokerVersion, annotations: list[Any]) -> None:
-    """Raise for routes that are not a list of strings, where the broker looks at them."""
+    """Raise RefusedError for routes (x-cc) that are not strings, if the broker validates them."""
     routes = annotation(annotations, b"x-cc") if broker.validates else None
     if routes is not None and not (
-        is_kind(routes, "list") and all(is_kind(one, "utf8") for one in routes[1])
+        is_kind(routes, "list") and all(is_kind(route, "utf8") for route in routes[1])
     ):
         raise RefusedError("refused: bad value for 'x-cc'", "message-annotations['x-cc']")
 
 
 @attrs.define
-class _Arrived:
-    """What the broker remembers of a message that came in, beside it.
+class _Metadata:
+    """The metadata that the broker extracts from an incoming message.
 
     Attributes:
-        durable: it is taken for durable.
-        priority: a term, or None.
-        expiration: in ms, or None.
+        durable: whether the broker treats the message as durable.
+        priority: the priority as a term, or None.
+        expiration: the time to live in ms, or None.
     """
 
     durable: bool
@@ -214,15 +215,18 @@ class _Arrived:
 
 
 def _stored(annotations: list[Any]) -> list[Any]:
-    """Return the annotations that a stream stores as they are."""
+    """Return the annotations that a stream stores unchanged."""
     return [pair for pair in annotations if pair[0][1] not in (b"x-exchange", b"x-routing-key")]
 
 
 def _payload(
-    broker: BrokerVersion, data: bytes, found: Received, notes: Notes
+    broker: BrokerVersion, data: bytes, message: Received, notes: Notes
 ) -> tuple[bytes | None, bytes, Any]:
-    """Return the marker, the payload and the footer that is left out."""
-    start = found.body
+    """Return the marker for the type property, the payload, and the footer, which is lost.
+
+    Sections after the body are set in `message`.
+    """
+    start = message.body
     if not data.startswith(_DATA_HEADS, start):
         notes.tell(LOSSES["sections"], "body", "sections", "bytes")
         return MARKER.encode(), data[start:], None
@@ -235,11 +239,11 @@ def _payload(
         elif kind == "footer":
             footer = value
         else:
-            found.take(kind, value)
+            message.set_section(kind, value)
     if body[-1][0] != "data":
-        # The kind of the last one is believed.
-        written_ = b"".join([section(BODY_CODES[kind], value) for kind, value in body])
-        return MARKER.encode(), written_, footer
+        # The kind of the last section decides.
+        encoded = b"".join([section(BODY_CODES[kind], value) for kind, value in body])
+        return MARKER.encode(), encoded, footer
     content = []
     for kind, value in body:
         if kind != "data":
@@ -254,41 +258,47 @@ def _payload(
     return None, b"".join(content), footer
 
 
-def _transport(made: BasicProperties, found: Received, arrived: _Arrived, *, expires: bool) -> None:
-    """Set what comes from the header section, from annotations in its place, or is remembered.
+def _set_transport(
+    properties: BasicProperties, message: Received, metadata: _Metadata, *, expires: bool
+) -> None:
+    """Set delivery-mode, priority and expiration.
 
-    Of a header before the bare message a queue keeps only what the broker remembers of it.
+    They come from a header that follows the bare message, else from the annotations that replace
+    it, else from the metadata: a queue keeps only the metadata of a header that precedes the bare
+    message.
     """
-    annotations = found.annotations
-    header = (found.header if found.is_header_last else None) or dict.fromkeys(HEADER_NAMES)
+    annotations = message.annotations
+    header = (message.header if message.is_header_last else None) or dict.fromkeys(HEADER_NAMES)
     durable, priority, ttl = header["durable"], header["priority"], header["ttl"]
     mode: Any = 2 if durable else 1
     if not isinstance(durable, bool):
         mode = plain(annotation(annotations, b"x-basic-delivery-mode"))
-    if mode is None and arrived.durable:
+    if mode is None and metadata.durable:
         mode = 2
-    made.delivery_mode = written("delivery_mode", mode)
+    properties.delivery_mode = written("delivery_mode", mode)
     rank = untyped(priority)
     if rank is None:
         rank = plain(annotation(annotations, b"x-basic-priority"))
-    made.priority = written("priority", untyped(arrived.priority) if rank is None else rank)
+    properties.priority = written("priority", untyped(metadata.priority) if rank is None else rank)
     lifetime = untyped(ttl)
     if lifetime is not None and not isinstance(lifetime, int):
         raise CrashedError("the consumer's connection dies (541): no number", "header.ttl")
-    # What is remembered is believed, but the broker takes the annotation out of its type before.
-    given = None if lifetime is not None else plain(annotation(annotations, b"x-basic-expiration"))
+    # The metadata takes precedence, but the broker unwraps the annotation first, and may crash.
+    fallback = None
+    if lifetime is None:
+        fallback = plain(annotation(annotations, b"x-basic-expiration"))
     if not expires:
         return
-    if arrived.expiration is not None:
-        made.expiration = str(arrived.expiration)
+    if metadata.expiration is not None:
+        properties.expiration = str(metadata.expiration)
     elif lifetime is not None:
-        made.expiration = str(lifetime)
+        properties.expiration = str(lifetime)
     else:
-        made.expiration = written("expiration", given)
+        properties.expiration = written("expiration", fallback)
 
 
-def _check_written(priority: Term) -> None:
-    """Raise for a number that does not fit into the header of a dead letter for a stream."""
+def _check_priority_of_dead_letter(priority: Term) -> None:
+    """Raise RefusedError for a priority that does not fit the header of a dead letter."""
     number = untyped(priority)
     if type(number) is int and not 0 <= number <= 255:
         raise RefusedError(
@@ -298,7 +308,7 @@ def _check_written(priority: Term) -> None:
 
 
 def _durable(broker: BrokerVersion, header: dict[str, Term] | None, annotations: list[Any]) -> bool:
-    """Whether the broker takes the message for durable."""
+    """Return whether the broker treats the message as durable."""
     durable = header["durable"] if header else None
     if isinstance(durable, bool):
         return durable
@@ -307,7 +317,7 @@ def _durable(broker: BrokerVersion, header: dict[str, Term] | None, annotations:
 
 
 def _priority(header: dict[str, Term] | None, annotations: list[Any]) -> Term:
-    """Return the priority that the broker remembers."""
+    """Return the priority that the broker extracts, as a term, or None."""
     if header and is_kind(header["priority"], "ubyte"):
         return header["priority"]
     return annotation(annotations, b"x-basic-priority")
@@ -316,19 +326,19 @@ def _priority(header: dict[str, Term] | None, annotations: list[Any]) -> Term:
 def annotation_headers(
     broker: BrokerVersion, annotations: list[Any], notes: Notes
 ) -> list[tuple[bytes, str, Any]]:
-    """Make headers of message annotations, pairs of terms: name, letter and value of each."""
-    out: list[tuple[bytes, str, Any]] = []
+    """Convert message annotations, pairs of terms, to headers: name, field type and value."""
+    headers: list[tuple[bytes, str, Any]] = []
     for key, value in annotations:
         name: bytes = key[1]
         path = f"message-annotations[{name.decode('utf-8', 'replace')!r}]"
         if name == b"x-cc":
-            out.append((b"CC", *field_of(broker, value, path, notes)))
+            headers.append((b"CC", *field_of(broker, value, path, notes)))
         elif name == b"x-opt-rabbitmq-received-time" and is_kind(value, "timestamp"):
-            out.append((b"timestamp_in_ms", "l", value[1]))
+            headers.append((b"timestamp_in_ms", "l", value[1]))
         elif name == b"x-opt-deaths":
             deaths = history.to_header(value)
             if deaths is not None:
-                out.append((b"x-death", "A", deaths))
+                headers.append((b"x-death", "A", deaths))
             else:
                 notes.dropped(path, shown(value), "no list of deaths")
         elif broker.drops_unread and is_kind(value, "as_is"):
@@ -337,17 +347,17 @@ def annotation_headers(
             if name != b"x-basic-type":
                 notes.tell(LOSSES["broker's-own"], path, shown(value))
         elif len(name) < 256:
-            out.append((name, *field_of(broker, value, path, notes)))
+            headers.append((name, *field_of(broker, value, path, notes)))
         else:
             notes.dropped(path, shown(value), "the name is too long")
-    return out
+    return headers
 
 
 def property_headers(
     broker: BrokerVersion, pairs: list[Any], notes: Notes
 ) -> list[tuple[bytes, str, Any]]:
-    """Make headers of application properties, likewise."""
-    out: list[tuple[bytes, str, Any]] = []
+    """Convert application properties, pairs of terms, to headers: name, field type and value."""
+    headers: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
         path = f"application-properties[{shown(key)}]"
         if broker.drops_unread and is_kind(value, "as_is"):
@@ -355,8 +365,8 @@ def property_headers(
         elif not is_kind(key, "utf8") or len(key[1]) > 255:
             notes.dropped(path, shown(value), "no name of a header")
         else:
-            out.append((key[1], *field_of(broker, value, path, notes)))
-    return out
+            headers.append((key[1], *field_of(broker, value, path, notes)))
+    return headers
 
 
 def _id(value: Term, header: bytes, notes: Notes) -> tuple[Any, list[tuple[bytes, str, Any]]]:
@@ -392,7 +402,7 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
 
 
 def _check_user(properties: dict[str, Term] | None, user: str | None) -> None:
-    """Raise for a user-id that cannot be the connection's user."""
+    """Raise RefusedError for a user-id that cannot be the name of the connection's user."""
     value = properties["user-id"] if properties else None
     if value is None:
         return
@@ -402,12 +412,10 @@ def _check_user(properties: dict[str, Term] | None, user: str | None) -> None:
 
 
 def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | None:
-    """Sort by name and keep the first of a name, as the broker does before it delivers.
-
-    It has converted all of them before, and writes those that it keeps.
+    """Sort headers by name and keep the first of each name, as the broker does before delivery.
 
     Raises:
-        CrashedError: one of these cannot be written.
+        CrashedError: the broker cannot write the value of a header that it keeps.
     """
     if not fields:
         return None
@@ -415,8 +423,8 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
     last: Any = None
     for name, letter, value in sorted(fields, key=_name):
         if name == last:
-            before = None if letter == UNWRITTEN else value
-            notes.dropped(f"headers[{text(name)!r}]", before, "a name twice")
+            dropped = None if letter == UNWRITTEN else value
+            notes.dropped(f"headers[{text(name)!r}]", dropped, "a name twice")
         elif letter == UNWRITTEN:
             raise value
         else:
@@ -427,15 +435,15 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
 
 # Values of headers.
 
-#: Where the letter of a field stands: the value cannot be written, which matters where a consumer
-#: would get it.
+#: In place of a field type: the broker cannot write the value. This is an error only if the header
+#: is delivered.
 UNWRITTEN = ""
 
 _LETTERS = {"long": "l", **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()}}
 
 
 def seconds_of(value: Term, notes: Notes) -> int | None:
-    """Return the timestamp of class basic that the creation-time becomes."""
+    """Convert the creation-time to the timestamp of class basic, in seconds."""
     plain(value)
     if not is_kind(value, "timestamp"):
         return None
@@ -451,9 +459,10 @@ def seconds_of(value: Term, notes: Notes) -> int | None:
 def field_of(
     broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int = 0
 ) -> tuple[str, Any]:
-    """Return letter and value of a header, or of a field at a level of nesting.
+    """Convert a term to the type and value of a header, or of a nested field.
 
-    What can be converted, but not written, has the letter `UNWRITTEN` and an error as its value.
+    If the broker can convert the value, but not write it, the type is `UNWRITTEN` and the value is
+    the error.
     """
     if is_kind(value, "map"):
         return _table(broker, value[1], path, notes, True, level)
@@ -481,14 +490,14 @@ def _table(
             continue
         if key is None:
             raise CrashedError("the consumer's connection dies (541): a null as a name", path)
-        # An empty list or map is not text, but it has no characters either.
+        # To Erlang an empty list or map is an empty string.
         name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
         inner = f"{path}[{shown(key)}]"
-        letter, made = field_of(broker, value, inner, notes, level + 1)
+        letter, field = field_of(broker, value, inner, notes, level + 1)
         if letter == UNWRITTEN:
-            error = made
+            error = field
         elif isinstance(name, bytes) and len(name) < 256:
-            entries.append((text(name), letter, made))
+            entries.append((text(name), letter, field))
         else:
             error = CrashedError("the consumer's connection dies (541): no name of a field", path)
     return ("F", FieldTable.of(entries)) if error is None else (UNWRITTEN, error)
@@ -498,11 +507,11 @@ def _array(
     broker: BrokerVersion, items: list[Any], path: str, notes: Notes, level: int
 ) -> tuple[str, Any]:
     check_level(level)
-    made = [_element(broker, item, path, notes, level + 1) for item in items]
-    for letter, value in made:
+    elements = [_element(broker, item, path, notes, level + 1) for item in items]
+    for letter, value in elements:
         if letter == UNWRITTEN:
             return UNWRITTEN, value
-    return "A", FieldArray.of(made)
+    return "A", FieldArray.of(elements)
 
 
 def _element(
@@ -540,12 +549,12 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
 
 
 def is_kind(value: Term, kind: str) -> bool:
-    """Whether a value is of a type."""
+    """Return whether a term has a type."""
     return kind_of(value) == kind
 
 
 def plain(value: Term) -> Any:
-    """Return a value without its type, as the broker does without looking at the type."""
+    """Unwrap the value of a term, as the broker does for any type."""
     if value is None:
         return None
     if not isinstance(value, tuple) or len(value) != 2:
@@ -554,7 +563,7 @@ def plain(value: Term) -> Any:
 
 
 def short_string(value: Term, name: str, notes: Notes) -> bytes | None:
-    """Return a property of class basic from a string of 255 bytes at most, None from any other."""
+    """Convert a string of at most 255 bytes to a property; report any other value as dropped."""
     if value is None:
         return None
     if is_kind(value, "utf8") and len(value[1]) < 256:

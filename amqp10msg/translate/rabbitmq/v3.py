@@ -1,8 +1,8 @@
-"""What RabbitMQ 3.10 with its AMQP 1.0 plugin makes of a message between the two protocols.
+"""The conversions between 0-9-1 and 1.0 of RabbitMQ 3.10 with its AMQP 1.0 plugin.
 
-Rules of the plugin's message module and, for streams, of the record that streams store. It carries
-whole sections as headers and believes such headers on the way back. Bytes are pasted unread, so
-what it delivers may be no message at all.
+The rules are those of the plugin's message module and, for streams, of the record that streams
+store. The plugin stores whole sections in headers and restores sections from such headers. It
+copies their bytes without decoding, so it may deliver bytes that are not a valid message.
 """
 
 from __future__ import annotations
@@ -56,58 +56,60 @@ def to_amqp10(
     broker: BrokerVersion, basic: BasicMessage, notes: Notes, circumstances: Circumstances
 ) -> bytes:
     """Return the bytes that a 1.0 consumer receives."""
-    given = basic.properties
-    if given.user_id is not None:
-        check_user(octets(given.user_id), circumstances.user)
-    table = checked_headers(given)
-    if given.delivery_mode not in (None, 1, 2):
+    properties = basic.properties
+    if properties.user_id is not None:
+        check_user(octets(properties.user_id), circumstances.user)
+    table = checked_headers(properties)
+    if properties.delivery_mode not in (None, 1, 2):
         raise RefusedError(
-            f"publishing fails (406): delivery mode {given.delivery_mode} is not known",
+            f"publishing fails (406): delivery mode {properties.delivery_mode} is not known",
             "properties.delivery-mode",
         )
     again = redelivery(broker, circumstances).again
-    header = header_fields(given, notes)
+    header = header_fields(properties, notes)
     header["first-acquirer"] = not (basic.redelivered or again)
     if broker.stream:
         _check_stream(table)
         _check_deaths(circumstances)
     elif circumstances.deaths:
-        header["ttl"] = None  # so that it does not expire again
+        header["ttl"] = None  # a dead letter must not expire again
         _check_history(table)
-    kept = table
-    if broker.stream:  # which stores no arrays and tables
-        kept = FieldTable.of([entry for entry in table.entries if entry[1] not in "AF"])
-    saved = {name: _saved(kept, name) for name in _SAVED}
+    stored = table
+    if broker.stream:  # a stream does not store arrays and tables
+        stored = FieldTable.of([entry for entry in table.entries if entry[1] not in "AF"])
+    saved = {name: _section_of_header(stored, name) for name in _SAVED}
     for name, letter, value in table.entries:
         if name not in _SAVED.values() or (broker.stream and letter in "AF"):
             notes.tell(LOSSES["header"], f"headers[{name!r}]", value)
     for name in ("type", "app_id", "cluster_id"):
-        value = getattr(given, name)
+        value = getattr(properties, name)
         if value is not None and not (name == "type" and value == MARKER):
             notes.tell(LOSSES["left-out"], f"properties.{name.replace('_', '-')}", value)
-    if given.timestamp is not None:
-        notes.tell(LOSSES["moment"], "properties.timestamp", given.timestamp, given.timestamp)
+    timestamp = properties.timestamp
+    if timestamp is not None:
+        notes.tell(LOSSES["moment"], "properties.timestamp", timestamp, timestamp)
     offset = circumstances.stream_offset if broker.stream else _own_offset(table)
     annotations = saved["message-annotations"] or b""
     if broker.stream or offset is not None:
         annotations = _annotations(annotations, offset)
     body = basic.body
-    if given.type != MARKER:
+    if properties.type != MARKER:
         body = b"\x00\x53\x75" + _old(("binary", basic.body))
-    properties = saved["properties"]
-    if properties is None:
-        fields = property_fields(broker, given)
+    properties_section = saved["properties"]
+    if properties_section is None:
+        fields = property_fields(broker, properties)
         fields["subject"] = ("utf8", octets(basic.routing_key))
-        if given.user_id is not None:
-            notes.tell(LOSSES["user"], "properties.user-id", given.user_id, given.user_id)
+        user_id = properties.user_id
+        if user_id is not None:
+            notes.tell(LOSSES["user"], "properties.user-id", user_id, user_id)
         if broker.stream and fields["creation-time"] is not None:
             fields["creation-time"] = ("timestamp", _stored_seconds(fields["creation-time"][1]))
-        properties = b"\x00\x53\x73" + _old(("list", [*fields.values()]))
+        properties_section = b"\x00\x53\x73" + _old(("list", [*fields.values()]))
     return b"".join(
         (
             b"\x00\x53\x70" + _old(("list", [*header.values()])),
             annotations,
-            properties,
+            properties_section,
             saved["application-properties"] or b"",
             body,
             saved["footer"] or b"",
@@ -116,15 +118,15 @@ def to_amqp10(
 
 
 def _check_deaths(circumstances: Circumstances) -> None:
-    """Raise for a dead letter, of which no stream gets any."""
+    """Raise CrashedError for a dead letter: streams do not receive any."""
     if circumstances.deaths:
         raise CrashedError("the message is lost when it dies: streams get no dead letters")
 
 
 def _check_history(table: FieldTable) -> None:
-    """Raise for earlier deaths, told by the sender, that the broker cannot read."""
-    is_told = "x-death" in table and table.letter("x-death") == "A"
-    if is_told and any(one[0] != "F" for one in as_array(table["x-death"]).entries):
+    """Raise CrashedError for an x-death of the sender that the broker cannot extend."""
+    is_array = "x-death" in table and table.letter("x-death") == "A"
+    if is_array and any(entry[0] != "F" for entry in as_array(table["x-death"]).entries):
         raise CrashedError(
             "the message is lost when it dies: an earlier death is not a table",
             "headers['x-death']",
@@ -132,7 +134,7 @@ def _check_history(table: FieldTable) -> None:
 
 
 def _own_offset(table: FieldTable) -> int | None:
-    """Return the offset in a stream that a sender's header states, which is believed."""
+    """Return the stream offset in a header of the sender, which the plugin passes on, or None."""
     if STREAM_OFFSET not in table:
         return None
     if table.letter(STREAM_OFFSET) not in _NUMBERS:
@@ -143,16 +145,17 @@ def _own_offset(table: FieldTable) -> int | None:
 
 
 def _annotations(saved: bytes, offset: int | None) -> bytes:
-    """Add an offset to annotations, to which end the plugin reads what it else only pastes."""
-    found = CODEC_3.parse_all(saved)
-    if len(found) > 1:
+    """Add an offset to annotations from a header, which the plugin decodes for this only."""
+    terms = CODEC_3.parse_all(saved)
+    if len(terms) > 1:
         raise CrashedError("the 1.0 consumer dies: the header holds more than annotations")
-    pairs: list[Any] = _map_of(found[0]) if found else []
+    pairs: list[Any] = _map_of(terms[0]) if terms else []
     if any(value is None for pair in pairs for value in pair):
         raise CrashedError("the 1.0 consumer dies: a null in the annotations")
     if offset is None:
         return saved
-    # A string, where a symbol belongs; a negative number is cut to its last byte, be it zero.
+    # The plugin writes the key as a string instead of a symbol, and truncates a negative offset to
+    # its last byte, with the constructor smallulong even if that byte is 0.
     number = ("ulong", offset) if offset >= 0 else ("as_is", 0x53, bytes([offset % 256]))
     return b"\x00\x53\x72" + _old(("map", [(("utf8", STREAM_OFFSET.encode()), number), *pairs]))
 
@@ -166,77 +169,77 @@ def to_basic(
     """Return the message that a 0-9-1 consumer receives."""
     if not data:
         raise RefusedError("refused: a transfer without bytes")
-    found, body, payload = assembled(data)
-    made = BasicProperties()
-    if "header" in found:
-        _transport(made, found["header"][0])
-        report_delivery_count(found["header"][0], notes)
-    before = redelivery(broker, circumstances)
+    sections, body, payload = assembled(data)
+    properties = BasicProperties()
+    if "header" in sections:
+        _set_transport(properties, sections["header"][0])
+        report_delivery_count(sections["header"][0], notes)
+    earlier = redelivery(broker, circumstances)
     headers: list[tuple[bytes, str, Any]] = []
     for name, header in _SAVED.items():
-        if name in found:
-            headers.append((header.encode(), "S", found[name][1]))
+        if name in sections:
+            headers.append((header.encode(), "S", sections[name][1]))
             notes.tell(TO_BASIC_LOSSES["saved-section"], name, name, header)
-    if "properties" in found:
-        _properties(made, found["properties"][0], circumstances.user)
+    if "properties" in sections:
+        _set_properties(properties, sections["properties"][0], circumstances.user)
     if body:
-        made.type = "binary" if body == ["data"] else MARKER
+        properties.type = "binary" if body == ["data"] else MARKER
     if len(body) > 1:
         notes.add("body", "retyped", len(body), 1, "the sections stand in reverse order")
     if broker.stream:
         _check_deaths(circumstances)
-        headers = _through_stream(made, headers)
+        headers = _through_stream(properties, headers)
         if circumstances.stream_offset is not None:
             headers.append((STREAM_OFFSET.encode(), "l", circumstances.stream_offset))
     else:
-        headers += [(name, "l", count) for name, count in before.counts]
+        headers += [(name, "l", count) for name, count in earlier.counts]
         headers += history.added_headers(circumstances, is_old=True)
         if circumstances.deaths:
-            made.expiration = None
+            properties.expiration = None
     if headers:
-        made.headers = FieldTable.of(
+        properties.headers = FieldTable.of(
             [
                 (name.decode(), letter, text(value) if isinstance(value, bytes) else value)
-                for name, letter, value in sorted(headers, key=lambda one: one[0])
+                for name, letter, value in sorted(headers, key=lambda header: header[0])
             ]
         )
     for name in (*_PROPERTIES, "reply_to", "expiration", "timestamp"):
-        setattr(made, name, written(name, getattr(made, name)))
-    return BasicMessage(made, payload, redelivered=before.again)
+        setattr(properties, name, written(name, getattr(properties, name)))
+    return BasicMessage(properties, payload, redelivered=earlier.again)
 
 
-def _properties(made: Any, fields: dict[str, Term], user: str | None) -> None:
+def _set_properties(properties: Any, fields: dict[str, Term], user: str | None) -> None:
     user_id = _plain(fields["user-id"])
     if user_id is not None:
         if not isinstance(user_id, bytes):
             raise RefusedError("refused: the user-id is not text", "properties.user-id")
         check_user(user_id, user)
-    made.user_id = user_id
-    _plain(fields["subject"])  # for a routing key
+    properties.user_id = user_id
+    _plain(fields["subject"])  # the plugin unwraps it for the routing key, and may crash
     for name in ("message-id", "correlation-id", "reply-to", "content-type", "content-encoding"):
-        setattr(made, name.replace("-", "_"), _plain(fields[name]))
-    if isinstance(made.reply_to, bytes):
-        made.reply_to = made.reply_to.removeprefix(b"/queue/")
-        check_reply_to(made.reply_to)
-    made.timestamp = _plain(fields["creation-time"])
+        setattr(properties, name.replace("-", "_"), _plain(fields[name]))
+    if isinstance(properties.reply_to, bytes):
+        properties.reply_to = properties.reply_to.removeprefix(b"/queue/")
+        check_reply_to(properties.reply_to)
+    properties.timestamp = _plain(fields["creation-time"])
 
 
 def _through_stream(
-    made: Any, headers: list[tuple[bytes, str, Any]]
+    properties: Any, headers: list[tuple[bytes, str, Any]]
 ) -> list[tuple[bytes, str, Any]]:
-    """Change the properties as storing them in a stream does."""
+    """Change properties as a stream does that stores them; return the headers with those added."""
     for name in ("message_id", "correlation_id"):
-        value = getattr(made, name)
+        value = getattr(properties, name)
         if isinstance(value, bytes) and len(value) > 256:
             headers = [*headers, (f"x-{name.replace('_', '-')}".encode(), "S", value)]
-            setattr(made, name, None)
-    if type(made.timestamp) is int:
-        made.timestamp = _stored_seconds(made.timestamp)
+            setattr(properties, name, None)
+    if type(properties.timestamp) is int:
+        properties.timestamp = _stored_seconds(properties.timestamp)
     return headers
 
 
 def _stored_seconds(seconds: int) -> int:
-    """Return seconds after they were stored as milliseconds in 64 bits."""
+    """Return seconds as read back after storing them as milliseconds in 64 bits."""
     return cut(signed(seconds * 1000 % 2**64))
 
 
@@ -244,15 +247,15 @@ def _old(term: Term) -> bytes:
     return generate(term, is_old=True)
 
 
-def _saved(table: FieldTable, section: str) -> bytes | None:
-    """Return the bytes of a header that stands for a section, which are pasted as they are."""
+def _section_of_header(table: FieldTable, section: str) -> bytes | None:
+    """Return the bytes of the header that contains a section, which the plugin copies unchecked."""
     name = _SAVED[section]
     if name not in table:
         return None
     letter, value = table.letter(name), table[name]
     if letter in "Sx":
         return octets(value)
-    # To Erlang a small number is a byte, and a list of nothing no bytes.
+    # In Erlang iodata, a number below 256 is a byte, and an empty list is no bytes.
     if isinstance(value, int) and letter in _NUMBERS and 0 <= value < 256:
         return bytes([value])
     if letter in "AF" and not len(value):
@@ -275,8 +278,12 @@ def _check_stream(table: FieldTable) -> None:
 
 
 def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
-    """Split a message as the plugin does: name -> (content, bytes), body kinds, payload."""
-    found: dict[str, Any] = {}
+    """Split a message as the plugin does.
+
+    Returns:
+        The content and bytes of the sections by name, the kinds of the body sections, the payload.
+    """
+    sections: dict[str, Any] = {}
     kinds: list[str] = []
     bodies: list[bytes] = []
     content = b""
@@ -294,18 +301,18 @@ def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
             bodies.append(data[start:pos])
             content = value
         elif name == "footer":
-            found[name] = (value, data[start:pos])
+            sections[name] = (value, data[start:pos])
             ended = True
         elif name in _ORDER and not kinds and _ORDER.index(name) > last:
             last = _ORDER.index(name)
-            found[name] = (value, data[start:pos])
+            sections[name] = (value, data[start:pos])
         else:
             raise CrashedError(f"the connection dies: it expects no {name} there", name)
     if kinds == ["data"]:
         if not isinstance(content, bytes):
             raise CrashedError("the connection dies: data is not a binary", "body")
-        return found, kinds, content
-    return found, kinds, b"".join(reversed(bodies))
+        return sections, kinds, content
+    return sections, kinds, b"".join(reversed(bodies))
 
 
 def _decoded(term: Term) -> tuple[str, Any]:
@@ -317,7 +324,7 @@ def _decoded(term: Term) -> tuple[str, Any]:
     if name in ("header", "properties"):
         return name, fields_of(name, value)
     if kind == "list" and name != "amqp-sequence":
-        # The list is taken for the fields of a record that has one.
+        # The plugin treats the list as the fields of a record with a single field.
         if len(value[1]) > 1:
             raise CrashedError(f"the connection dies: a list of several items as {name}", name)
         _check_described(value[1], name)
@@ -325,7 +332,7 @@ def _decoded(term: Term) -> tuple[str, Any]:
     if name in _MAPS:
         if kind != "map":
             raise CrashedError(f"the connection dies: {name} is not a map", name)
-        _check_described([one for pair in value[1] for one in pair], name)
+        _check_described([item for pair in value[1] for item in pair], name)
         return name, value[1]
     if name == "data":
         return name, value[1] if kind == "binary" else value
@@ -338,7 +345,7 @@ def _decoded(term: Term) -> tuple[str, Any]:
 
 
 def _check_described(values: list[Term], name: str) -> None:
-    if any(isinstance(one, tuple) and one[0] == "described" for one in values):
+    if any(isinstance(value, tuple) and value[0] == "described" for value in values):
         raise CrashedError(f"the connection dies: a described value in {name}", name)
 
 
@@ -349,15 +356,15 @@ def _map_of(term: Term) -> list[Any]:
     return list(pairs)
 
 
-def _transport(made: Any, header: dict[str, Term]) -> None:
-    made.delivery_mode = 2 if header["durable"] is True else 1
+def _set_transport(properties: Any, header: dict[str, Term]) -> None:
+    properties.delivery_mode = 2 if header["durable"] is True else 1
     priority = _plain(header["priority"])
-    made.priority = written("priority", priority)
+    properties.priority = written("priority", priority)
     ttl = header["ttl"]
     if ttl is not None:
         if not (isinstance(ttl, tuple) and ttl[0] == "uint"):
             raise CrashedError("the connection dies: the ttl is not a uint", "header.ttl")
-        made.expiration = str(ttl[1]).encode()
+        properties.expiration = str(ttl[1]).encode()
 
 
 def _plain(value: Term) -> Any:

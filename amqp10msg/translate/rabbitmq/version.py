@@ -1,4 +1,4 @@
-"""What differs between the versions of RabbitMQ: `BrokerVersion`."""
+"""The differences between versions of RabbitMQ: `BrokerVersion`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from amqp10msg.translate.rabbitmq.terms import CODEC_3, CODEC_40, CODEC_43, Code
 
 @attrs.frozen
 class BrokerVersion:
-    """One version of RabbitMQ, and what its queue is.
+    """The behaviour of a version of RabbitMQ with queues or, if `stream`, with streams.
 
     Attributes:
-        name: such as ``4.0``.
-        codec: how it reads 1.0.
-        durable_by_default: a 1.0 message that does not say so is durable (4.0 and 4.1).
+        name: the version, such as ``4.0``.
+        codec: its decoder of AMQP 1.0.
+        durable_by_default: 1.0 messages with an unset durable field are durable (4.0 and 4.1).
         queue_addresses: a reply-to is an address, ``/queues/`` and the queue's name (from 4.2).
-        metadata_first: its own annotations stand before the others.
-        trims: trailing nulls of properties are left out.
-        validates: order, number and values of the sections are checked when a message comes in.
-        drops_unread: values that it carries unread are left out of headers; else they kill the
-            consumer.
-        canonical_uuids: only an id of the form 8-4-4-4-12 is a uuid; else any 36 characters are
-            read as one, and some kill the consumer.
-        is_plugin: a plugin converts messages, which carries whole sections as headers (3.10).
-        failures: by the type of a queue, the ways to give a message back that it counts as failed
+        metadata_first: the broker's own annotations precede the others.
+        trims: it omits trailing nulls of the properties.
+        validates: it checks the order, number and types of the sections of incoming messages.
+        drops_unread: it omits values that it did not decode from headers; if False, they crash the
+            consumer's connection.
+        canonical_uuids: only ids of the form 8-4-4-4-12 become UUIDs; if False, any 36 characters
+            do, and some crash the consumer's session.
+        is_plugin: a plugin converts messages, which stores whole sections as headers (3.10).
+        failures: for each type of queue, the ways to give a message back that count as failed
             deliveries.
-        discards_fail: a quorum queue counts so, too, when a message is given up with nack or
-            reject (4.0).
-        acquisitions: a quorum queue says how often it gave the message to a consumer, and how often
-            that failed; else the first of these alone, under the name of the second (up to 4.0).
+        discards_fail: discarding a message with nack or reject counts as a failed delivery in a
+            quorum queue (4.0).
+        acquisitions: a quorum queue reports the number of deliveries and the number of failed
+            deliveries; if False, only the former, under the name of the latter (up to 4.0).
         stream: the queue is a stream, which stores 1.0 messages.
     """
 
@@ -54,7 +54,7 @@ class BrokerVersion:
 
     @property
     def profile(self) -> str:
-        """The name of its profile."""
+        """The name of the profile, such as ``rabbitmq-4.0-stream``."""
         return f"rabbitmq-{self.name}{'-stream' if self.stream else ''}"
 
 
@@ -81,7 +81,7 @@ RABBITMQ_4_3 = BrokerVersion(
     },
     acquisitions=True,
 )
-# Of streams it is 4.3.
+# With streams, 4.2 behaves like 4.3.
 RABBITMQ_4_2 = attrs.evolve(
     RABBITMQ_4_3,
     name="4.2",
@@ -90,13 +90,13 @@ RABBITMQ_4_2 = attrs.evolve(
     acquisitions=False,
 )
 
-#: The versions by their profile, with queues and with streams.
+#: The versions by profile, with queues and with streams.
 VERSIONS: Mapping[str, BrokerVersion] = ByName(
     {
-        one.profile: one
+        variant.profile: variant
         for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_2, RABBITMQ_4_3)
-        for one in (version, attrs.evolve(version, stream=True))
-        if not (version is RABBITMQ_4_2 and one.stream)
+        for variant in (version, attrs.evolve(version, stream=True))
+        if not (version is RABBITMQ_4_2 and variant.stream)
     },
     translations(),
 )
